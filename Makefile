@@ -25,7 +25,7 @@ $(READY): pyproject.toml constraints.txt
 demo: $(READY)  ## the whole system on this machine, with made-up people
 	@$(BIN)/thebes demo --exit
 
-test: $(READY)  ## set up and pass the tests (about 12 minutes on two cores)
+test: $(READY)  ## set up and pass the tests (about 10 minutes on two cores)
 	@$(BIN)/pytest -n auto --dist loadfile --no-loadscope-reorder -m 'not heavy and not slow'
 
 # Processes often wait for each other: one worker more than there are cores.
@@ -43,7 +43,7 @@ check: $(READY)  ## style, types, the arrows between the rooms, docstrings, frag
 	@$(BIN)/ruff format --check src tests evidence papers tools
 	@$(BIN)/mypy
 	@$(BIN)/python tools/changelog.py check
-	@$(BIN)/pytest tests/unit/test_arrows.py tests/unit/test_docstrings.py tests/unit/test_imports.py
+	@$(BIN)/pytest tests/unit/test_arrows.py tests/unit/test_docstrings.py tests/unit/test_class_names.py tests/unit/test_imports.py
 
 bench: $(READY)  ## measure, as ratios within one run; writes evidence/bench/results/
 	@$(BIN)/python -m evidence.bench

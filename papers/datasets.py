@@ -228,7 +228,7 @@ def opened_in(folder: Path, name: str) -> BytesIO | None:
 
 def data_folder() -> Path:
     """Find the folder where real data lie: THEBES_DATA, or shared/data beside the repository."""
-    return Path(os.environ.get("THEBES_DATA") or Path(__file__).parents[4] / "shared" / "data")
+    return Path(os.environ.get("THEBES_DATA") or Path(__file__).parents[2] / "shared" / "data")
 
 
 def _bundled(name: str, bunch: Any, bounds: dict[str, Pair], target: Pair | None = None) -> Dataset:

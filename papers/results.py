@@ -14,9 +14,9 @@ DIGITS = 6  #: that are kept of a number
 
 
 def published() -> Path:
-    """The home of the outcomes that were committed, where this is run from a repository: they lie beside the pages
-    that tell of them. `python -m papers run NAME --home docs` renews one."""
-    return Path(__file__).parents[1] / "docs"
+    """Return the home of the outcomes that were committed. `python -m papers run NAME --home papers/published` renews
+    one; the page that tells of them is made with the documentation."""
+    return Path(__file__).parent / "published"
 
 
 class Results:

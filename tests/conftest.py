@@ -6,6 +6,7 @@ from __future__ import annotations
 import gc
 import os
 import shutil
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,7 @@ if (
     and min(shutil.disk_usage(_MEMORY).free, os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")) > _ENOUGH
 ):
     os.environ["TMPDIR"] = str(_MEMORY)
+    tempfile.tempdir = None  # asked for before this file was read, it would stay where it was for pytest's own folders
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:

@@ -56,7 +56,7 @@ class Repository:
 
     @property
     def clean(self) -> bool:
-        """Whether nothing waits to be committed."""
+        """Return whether nothing waits to be committed."""
         return not self.line("status", "--porcelain")
 
     def tagged(self, tag: str) -> bool:

@@ -1,4 +1,4 @@
-"""What Thebes is built from: its licences, its bill of materials, and the hashes of everything that is installed.
+"""The parts of Thebes: its licences, its bill of materials, and the hashes of everything that is installed.
 
     python tools/supply.py licences            # a table; status 1 where one is unknown or would bind those who use it
     python tools/supply.py sbom > sbom.json    # CycloneDX 1.6: what `pip install thebes` brings, and what lies in it
@@ -51,7 +51,7 @@ class Part:
 
     @property
     def binding(self) -> bool:
-        """Whether its licence would extend to what is built on it."""
+        """Return whether its licence would extend to what is built on it."""
         return bool(_BINDING.search(self.licence)) and "LGPL" not in self.licence.upper()
 
 
@@ -90,7 +90,7 @@ def _needs(installed: Distribution, extras: frozenset[str]) -> list[tuple[str, f
 
 
 def licence_of(installed: Distribution) -> str:
-    """What a distribution says of itself; nothing where it says nothing short."""
+    """Return what a distribution says of itself; nothing where it says nothing short."""
     told = installed.metadata
     if "License-Expression" in told:
         return told["License-Expression"]
@@ -123,7 +123,7 @@ def pins(path: Path) -> dict[str, tuple[str, tuple[str, ...]]]:
 
 
 def unhashed() -> list[str]:
-    """What is wrong with the hashes: pins that are missing there, are others, or have none."""
+    """Find what is wrong with the hashes: pins that are missing there, are others, or have none."""
     plain, hashed = pins(PINS), pins(HASHED)
     wrong = [f"{name} {plain[name][0]} has no hashes" for name in sorted(set(plain) - set(hashed) - WITHOUT_HASHES)]
     wrong += [f"{name} has hashes and no pin" for name in sorted(set(hashed) - set(plain))]

@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from thebes.tokens import Authority, Context, Credential, Enrolment, Flaw, Parameters, codec
+from thebes.tokens import Authority, Context, Credential, Enrolment, Flaw, GroupParameters, codec
 from thebes.tokens.bbs import commitment, proof
 from thebes.tokens.bbs.curve import ORDER, hash_to_point, times, write_point, write_scalar
 from thebes.tokens.bbs.pseudonym import context_point
@@ -219,7 +219,7 @@ def field_tail() -> bytes:
 
 
 def tagged(maker: Maker, context: Context) -> bytes:
-    """What a peer would make whose authority signed under a header that only that peer was shown."""
+    """Return what a peer would make whose authority signed under a header that only that peer was shown."""
     mine = Maker("vectors", "2026-12.peer-7", "first")
     core = mine.core(mine.enrol()[2], context, REPORT)
     assert mine.parameters.public_key == maker.parameters.public_key
@@ -301,7 +301,7 @@ def main() -> None:
     path = parser.parse_args().out
     path.write_text(text(), encoding="utf-8")
     kept = json.loads(path.read_text(encoding="utf-8"))
-    Parameters.from_json(kept["parameters"])
+    GroupParameters.from_json(kept["parameters"])
     print(f"{path}: {len(kept['accepted'])} accepted, {len(kept['refused'])} refused tokens")
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from evidence.audit import learning
 from thebes.privacy.promise import Adjacency
 from thebes.privacy.randomness import bulk, seeded_for_simulation
-from thebes.testing.audit import Audited, Case, Draw, Enumerated, Floats
+from thebes.tasks.audit.case import Audited, Case, Draw, Enumerated, Floats
 
 REPLACE, ADD = Adjacency.REPLACE_ONE, Adjacency.ADD_REMOVE_ONE
 FAST = bulk()

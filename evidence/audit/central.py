@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from thebes.privacy.measurement import Measurement
 from thebes.privacy.mechanisms.additive import Gaussian, Laplace
 from thebes.privacy.mechanisms.bounds import Bounds, estimate_bounds
+from thebes.privacy.mechanisms.correlation import correlation
 from thebes.privacy.mechanisms.count import count
 from thebes.privacy.mechanisms.exponential import exponential
 from thebes.privacy.mechanisms.histogram import by_key, histogram, histogram_of_unknown_keys
@@ -26,7 +27,7 @@ from thebes.privacy.promise import Adjacency
 from thebes.privacy.randomness import Randomness, bulk, system
 from thebes.privacy.stability import Sensitivity
 from thebes.privacy.transformations.sums import VectorSum
-from thebes.testing.audit import Audited, Case, Draw, repeatedly
+from thebes.tasks.audit.case import Audited, Case, Draw, repeatedly
 
 REPLACE, ADD = Adjacency.REPLACE_ONE, Adjacency.ADD_REMOVE_ONE
 BOUNDS = (0.0, 10.0)
@@ -151,7 +152,26 @@ def _statistics() -> list[Case]:
             neighbours=_extreme,
             draws=2000,
         ),
+        *_correlations(),
     ]
+
+
+def _correlations() -> list[Case]:
+    made: list[Case] = []
+    for adjacency in (ADD, REPLACE):
+        others = [(0.0, 0.0), (0.0, 10.0)]
+        rows = others + [(0.0, 10.0)] * (adjacency is REPLACE), [*others, (10.0, 0.0)]
+        draws = [repeatedly(partial(_correlated, each, adjacency)) for each in rows]
+        made.append(Audited("correlation", 1.0, 0.0, adjacency, draws[0], draws[1], draws=2000))
+    return made
+
+
+def _correlated(rows: list[tuple[float, float]], adjacency: Adjacency) -> float:
+    x, y = zip(*rows, strict=True)
+    measured = correlation(
+        x, y, bounds=(0, 10), other_bounds=(0, 10), epsilon=1, adjacency=adjacency, bits=4, randomness=FAST
+    )
+    return float(measured.value)
 
 
 def _vector(norm: int, noise: Any, x: Rows, adjacency: Adjacency) -> Measurement:

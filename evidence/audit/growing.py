@@ -28,7 +28,7 @@ from thebes.data.table import Sums
 from thebes.ledger import Ledger
 from thebes.privacy.promise import Adjacency
 from thebes.privacy.randomness import bulk
-from thebes.testing.audit import Audited, Case, Draw, repeatedly
+from thebes.tasks.audit.case import Audited, Case, Draw, repeatedly
 
 ADD = Adjacency.ADD_REMOVE_ONE
 FAST = bulk()

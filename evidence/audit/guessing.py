@@ -9,8 +9,7 @@ from functools import partial
 import numpy as np
 import pandas as pd
 
-from evidence.audit.query import ADD, ALIKE, FAST, OTHERS, ROWS, SCHEMA, Known
-from thebes.curator.cache.pmw import Parameters, Pmw
+from thebes.curator.cache.pmw import Pmw, PmwParameters
 from thebes.curator.cache.purchase import amounts
 from thebes.curator.cache.requirement import Wanted
 from thebes.curator.cache.smart.check import UNIT, Sought, SparseCheck
@@ -18,7 +17,8 @@ from thebes.curator.cache.synopsis import View
 from thebes.curator.questions.plans import Integers, Plan
 from thebes.curator.questions.question import Question
 from thebes.data.table import Table
-from thebes.testing.audit import Audited, Case, Draw, repeatedly
+from thebes.tasks.audit.case import Audited, Case, Draw, repeatedly
+from thebes.tasks.query.audit import ADD, ALIKE, FAST, OTHERS, ROWS, SCHEMA, SummedTable
 
 QUESTIONS = 4
 WANTED = Wanted(1000, 0, 12.0, 0.9)
@@ -55,8 +55,8 @@ def broken() -> list[Case]:
 
 
 def _draws(told: Callable[[Pmw, _Rows], list[float]]) -> tuple[Pmw, Draw, Draw]:
-    pmw = Pmw(SCHEMA, Parameters(columns=("g",), visits=0, trust=0.0, penalty=100), sizes=lambda view: {"": GUESSED})
-    tables = [Known(pd.concat([OTHERS, *rows], ignore_index=True)) for rows in ([ALIKE], [])]
+    pmw = Pmw(SCHEMA, PmwParameters(columns=("g",), visits=0, trust=0.0, penalty=100), sizes=lambda view: {"": GUESSED})
+    tables = [SummedTable(pd.concat([OTHERS, *rows], ignore_index=True)) for rows in ([ALIKE], [])]
     one, other = (repeatedly(partial(told, pmw, _Rows(table))) for table in tables)
     return pmw, one, other
 

@@ -11,13 +11,13 @@ import numpy as np
 
 from thebes import learning
 from thebes.learning import moments, network, odds
-from thebes.learning.budget import Budget
+from thebes.learning.budget import FitBudget
 from thebes.learning.features import Categories, Features, Range
 from thebes.privacy.faults import Mistake
 from thebes.privacy.promise import Adjacency
 from thebes.privacy.randomness import Randomness, bulk
 from thebes.privacy.stability import Change
-from thebes.testing.audit import Audited, repeatedly
+from thebes.tasks.audit.case import Audited, repeatedly
 
 REPLACE, ADD = Adjacency.REPLACE_ONE, Adjacency.ADD_REMOVE_ONE
 BOX: dict[Any, tuple[float, float]] = {0: (-1.0, 1.0), 1: (-1.0, 1.0)}
@@ -141,7 +141,7 @@ def _over_batches(epsilon: float) -> list[Fitted]:
 
     def squares(count: int) -> Fit:
         def fit(randomness: Randomness) -> np.ndarray:
-            budget = Budget(epsilon=epsilon, delta=_DELTA, adjacency=ADD, randomness=randomness)
+            budget = FitBudget(epsilon=epsilon, delta=_DELTA, adjacency=ADD, randomness=randomness)
             batch = _COLUMNS.of(_ROWS[:count]), _TARGETS[:count]
             model = moments.fitted(_COLUMNS, (-1.0, 1.0), lambda: [batch], count=size, budget=budget)
             return np.append(model.weights, model.intercept)
@@ -150,7 +150,7 @@ def _over_batches(epsilon: float) -> list[Fitted]:
 
     def told_apart(count: int) -> Fit:
         def fit(randomness: Randomness) -> np.ndarray:
-            budget = Budget(epsilon=epsilon, delta=_DELTA, adjacency=ADD, randomness=randomness)
+            budget = FitBudget(epsilon=epsilon, delta=_DELTA, adjacency=ADD, randomness=randomness)
             batch = _ROWS[:count], _CLASSES[:count]
             model = odds.fitted(_COLUMNS, [batch], count=size, budget=budget, steps=3)
             return np.concatenate([*model.tables, model.weights, [model.intercept]])

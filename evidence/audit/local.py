@@ -23,7 +23,7 @@ from thebes.privacy.mechanisms.local.unary import AsymmetricUnaryEncoding, Symme
 from thebes.privacy.mechanisms.local.vectors import LocalGaussianVector, LocalLaplaceVector, LocalLaplaceWeights
 from thebes.privacy.promise import Adjacency
 from thebes.privacy.randomness import bulk
-from thebes.testing.audit import Audited, Case, Draw, Enumerated
+from thebes.tasks.audit.case import Audited, Case, Draw, Enumerated
 
 REPLACE = Adjacency.REPLACE_ONE
 SIZE = 4

@@ -12,11 +12,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from evidence.audit.query import ADD, ALIKE, FAST, OTHERS, ROWS, SCHEMA, Known
 from papers.smartcache.directions import BITS, Noised, Taught
 from papers.smartcache.steering import Steered
 from thebes.curator.cache.smart.check import Sought, SparseCheck, ThresholdCheck
-from thebes.curator.cache.smart.parameters import Parameters
+from thebes.curator.cache.smart.parameters import SmartParameters
 from thebes.curator.cache.smart.rows import MadeUp
 from thebes.curator.cache.synopsis import View
 from thebes.curator.cache.synthesis.base_histograms import Groundwork
@@ -27,10 +26,11 @@ from thebes.learning.features import Features, Range
 from thebes.learning.slopes import LinearSlopes
 from thebes.privacy.mechanisms.additive import Laplace
 from thebes.privacy.stability import Sensitivity
-from thebes.testing.audit import Audited, Case, Draw, repeatedly
+from thebes.tasks.audit.case import Audited, Case, Draw, repeatedly
+from thebes.tasks.query.audit import ADD, ALIKE, FAST, OTHERS, ROWS, SCHEMA, SummedTable
 
 EPSILON = Decimal(1)
-PARAMETERS = Parameters(epsilon=EPSILON, parts=2, rows=16)
+PARAMETERS = SmartParameters(epsilon=EPSILON, parts=2, rows=16)
 CUTS = PARAMETERS.cuts(SCHEMA)
 BETA = 0.4
 
@@ -54,15 +54,15 @@ def broken() -> list[Case]:
     ]
 
 
-def tables() -> list[Known]:
+def tables() -> list[SummedTable]:
     """With the person's rows, and without."""
-    return [Known(pd.concat([OTHERS, *rows], ignore_index=True)) for rows in ([ALIKE], [])]
+    return [SummedTable(pd.concat([OTHERS, *rows], ignore_index=True)) for rows in ([ALIKE], [])]
 
 
 class Rows:
     """The rows of a data set that does not grow."""
 
-    def __init__(self, table: Known) -> None:
+    def __init__(self, table: SummedTable) -> None:
         self.view: View = ()
         self._table = table
 
@@ -82,7 +82,7 @@ def _marginals(source: str) -> tuple[Draw, Draw]:
     """Count the rows in the cells of somebody's, over all histograms."""
     made = groundwork(source)
 
-    def told(table: Known) -> float:
+    def told(table: SummedTable) -> float:
         made.restore({})
         made.buy(Rows(table), lambda purchase: None, FAST)
         found = made.histograms("")
@@ -91,7 +91,7 @@ def _marginals(source: str) -> tuple[Draw, Draw]:
     return _both(told)
 
 
-def _exactly(table: Known) -> NDArray[np.int64]:
+def _exactly(table: SummedTable) -> NDArray[np.int64]:
     counts = [table.sums(Sums((Term(),), axes=(cut.axis,)))[:, 0] for cut in CUTS]
     return np.array([of[place] for of, place in zip(counts, _PLACES, strict=True)])
 
@@ -108,7 +108,7 @@ def _thresholds(reach: int) -> tuple[Draw, Draw]:
     check = ThresholdCheck.of(EPSILON, reach=reach, threshold=0, beta=BETA)
     assert check is not None
 
-    def told(table: Known) -> float:
+    def told(table: SummedTable) -> float:
         return float(check.passes(abs(_count(table) - len(OTHERS)), FAST))
 
     return _both(told)
@@ -120,7 +120,7 @@ def _directions() -> tuple[Draw, Draw]:
     features = Features([Range("x", 0, 10)])
     taught = Taught(SCHEMA, features, "y", LinearSlopes(features.width))
     made = groundwork("independent")
-    made.buy(Rows(Known(pd.concat([OTHERS, ALIKE], ignore_index=True))), lambda purchase: None, FAST)
+    made.buy(Rows(SummedTable(pd.concat([OTHERS, ALIKE], ignore_index=True))), lambda purchase: None, FAST)
     steered = Steered(Noised(taught, 1, 1e-6, 10), MadeUp.of(CUTS, made.tree(()), ROWS, PARAMETERS, 1), seed=1)
     guess, away = np.array([1.0, 0.0]), np.array([-ROWS * 2**BITS, 0])
     sought = Sought(steered.reach, 0, BETA, 0)
@@ -135,12 +135,12 @@ def _directions() -> tuple[Draw, Draw]:
     return repeatedly(lambda: told(turned=True)), repeatedly(lambda: told(turned=False))
 
 
-def _both(told: Callable[[Known], float]) -> tuple[Draw, Draw]:
+def _both(told: Callable[[SummedTable], float]) -> tuple[Draw, Draw]:
     one, other = (repeatedly(partial(told, table)) for table in tables())
     return one, other
 
 
-def _count(table: Known) -> int:
+def _count(table: SummedTable) -> int:
     return int(table.sums(Sums((Term(),)))[0, 0])
 
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import pandas as pd
 
-from evidence.audit.query import ADD, FAST, Known
-from thebes.curator.cache.synthesis.allowance import Allowance
+from thebes.curator.cache.synthesis.allowance import SynthesisAllowance
 from thebes.curator.cache.synthesis.domain import Domain
 from thebes.curator.cache.synthesis.recipe import Independent, Recipe, SpanningTree
 from thebes.data.schema import schema_of
 from thebes.privacy.randomness import Randomness
-from thebes.testing.audit import Audited, Case, Draw, repeatedly
+from thebes.tasks.audit.case import Audited, Case, Draw, repeatedly
+from thebes.tasks.query.audit import ADD, FAST, SummedTable
 
 ROWS = 2
 SCHEMA = schema_of(
@@ -36,7 +36,7 @@ def cases() -> list[Case]:
     """Columns by themselves, and in a tree."""
     made: list[Case] = []
     for recipe, delta, count in ((Independent, 0.0, 3000), (Independent, 1e-3, 3000), (SpanningTree, 0.0, 500)):
-        one, other = _draws(recipe(DOMAIN, Allowance(1, delta)))
+        one, other = _draws(recipe(DOMAIN, SynthesisAllowance(1, delta)))
         title = f"synthetic rows: {recipe.name}{', Gaussian' if delta else ''}"
         made.append(Audited(title, 1.0, delta, ADD, one, other, draws=count))
     return made
@@ -44,7 +44,7 @@ def cases() -> list[Case]:
 
 def broken() -> list[Case]:
     """Noise for one histogram, where a row counts in one of every column."""
-    one, other = _draws(_Short(DOMAIN, Allowance(1)))
+    one, other = _draws(_Short(DOMAIN, SynthesisAllowance(1)))
     title = "synthetic rows: noise for one column of three"
     return [Audited(title, 1.0, 0.0, ADD, one, other, positive_control=True, draws=60_000)]
 
@@ -54,9 +54,9 @@ class _Short(Independent):
         return super()._noise(share, chosen[:1])
 
 
-def tables() -> list[Known]:
+def tables() -> list[SummedTable]:
     """With the person's rows, and without."""
-    return [Known(pd.concat([OTHERS, *rows], ignore_index=True), SCHEMA) for rows in ([MINE], [])]
+    return [SummedTable(pd.concat([OTHERS, *rows], ignore_index=True), SCHEMA) for rows in ([MINE], [])]
 
 
 def _draws(recipe: Recipe) -> tuple[Draw, Draw]:

@@ -1,4 +1,5 @@
-"""All rooms' cases as one table with one error probability, on as many processes as there are cores."""
+"""The rows of all mechanisms and of every kind as one table with one error probability, on as many processes as there
+are cores."""
 
 from __future__ import annotations
 
@@ -6,41 +7,35 @@ import multiprocessing
 import os
 from functools import lru_cache
 
-from evidence.audit import (
-    broken,
-    central,
-    draw_discard,
-    drawn,
-    ensemble,
-    growing,
-    guessing,
-    learning,
-    local,
-    made_up,
-    people,
-    query,
-    sites,
-    synthesis,
-    validating,
-)
-from thebes.testing.audit import LEVEL, Audited, Case, Finding, examine
+from evidence.audit import broken, central, drawn, growing, guessing, learning, local, made_up, synthesis, validating
+from thebes.tasks import registry
+from thebes.tasks.audit.case import Audited, Case
+from thebes.testing.audit import LEVEL, Finding, examine
 
 
 @lru_cache(maxsize=1)
 def cases() -> tuple[Case, ...]:
-    """Every case of every room."""
-    counted = (central, local, learning, ensemble, draw_discard, sites, query, validating)
-    honest = (*counted, people, growing, synthesis, guessing, made_up, drawn)
-    made = [case for room in honest for case in room.cases()]
-    failing = (people, ensemble, draw_discard, sites, query, validating, growing, synthesis, guessing, made_up, drawn)
-    return (*made, *broken.cases(), *(case for room in failing for case in room.broken()))
+    """Every row, the honest ones first."""
+    failing = (validating, growing, synthesis, guessing, made_up)
+    made: list[Case] = [case for room in (central, local, learning, *failing, drawn) for case in room.cases()]
+    made += broken.cases()
+    made += [case for room in failing for case in room.broken()]
+    made += [case for type_ in registry.types() for case in registry.audit(type_)]
+    return tuple(sorted([*made, *drawn.halved(made)], key=lambda case: case.positive_control))
 
 
 def everything(*, effort: float = 1.0) -> list[Finding]:
     """Attack every case, in the table's order. Draws come from the operating system, so processes never share any."""
     jobs = [(index, effort) for index in range(len(cases()))]
-    with multiprocessing.get_context("spawn").Pool(os.cpu_count()) as pool:
+    kinds = list(registry.packages().values())
+    with multiprocessing.get_context("spawn").Pool(os.cpu_count(), initializer=_know, initargs=(kinds,)) as pool:
         return pool.starmap(_examined, jobs, chunksize=1)
+
+
+def _know(kinds: list[str]) -> None:
+    """Give a new process the kinds of the one that started it."""
+    for package in kinds:
+        registry.register(package)
 
 
 def _examined(index: int, effort: float) -> Finding:

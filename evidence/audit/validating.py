@@ -10,7 +10,7 @@ from thebes.curator.pipelines.validators import Best, Validation, validate
 from thebes.privacy.promise import Adjacency, Unit
 from thebes.privacy.randomness import bulk
 from thebes.privacy.stability import Change
-from thebes.testing.audit import Audited, Case, Draw, repeatedly
+from thebes.tasks.audit.case import Audited, Case, Draw, repeatedly
 
 ADD = Adjacency.ADD_REMOVE_ONE
 FAST = bulk()

@@ -26,13 +26,13 @@ from tests.support import training
 from tests.support.coordinator import Server
 from tests.support.pipelines import RIDES
 from tests.support.site_home import EVERYBODY, declare
-from thebes.coordinator.auth.authority import Authority
+from thebes.coordinator.auth.authority import CertificateAuthority
 from thebes.coordinator.clock import SystemClock
 from thebes.data.growing.block_rule import block_by
 from thebes.data.schema import schema_of
 from thebes.ledger import Block, Ledger, NoKeeper
-from thebes.site.dataset import Blocks, Budget, DataSet, DataSets
-from thebes.site.home import Home, written
+from thebes.site.dataset import BlockDeclaration, BudgetDeclaration, DataSet, DataSets
+from thebes.site.home import SiteHome, written
 from thebes.site.streams import stream_of
 
 ROWS, DAYS, DAILY = 1000, 8, 2000  #: of each site; of the stream, and rows of each of its days
@@ -71,9 +71,9 @@ class Institutions:
     def prepare(self) -> None:
         """Write what lies in the homes before anything is started."""
         if self.pipelines:
-            _stream(Home(self.home))
+            _stream(SiteHome(self.home))
         for number in range(self.sites):
-            home = Home(self.folder / f"site-{number:02}")
+            home = SiteHome(self.folder / f"site-{number:02}")
             rows = pd.DataFrame(training.patients(ROWS, seed=number))
             declare(home, rows, schema=training.SCHEMA, epsilon=BUDGET, delta=0.1, filter="basic")
             written(home.policy, EVERYBODY)
@@ -85,7 +85,7 @@ class Institutions:
         self._processes = Processes(self.folder)
         with self._processes:
             for name in self.names:
-                Authority(self.home, SystemClock()).issue(name, self.folder / name)
+                CertificateAuthority(self.home, SystemClock()).issue(name, self.folder / name)
             for name in self.names:
                 at = str(server.ready["site_url"])
                 self._processes.begin("site", "--home", str(self.folder / name), "--coordinator", at)
@@ -156,7 +156,7 @@ class Institutions:
     def _left(self) -> dict[str, float]:
         found = {}
         for name in self.names:
-            with Ledger(Home(self.folder / name).ledger, keeper=NoKeeper()) as ledger:
+            with Ledger(SiteHome(self.folder / name).ledger, keeper=NoKeeper()) as ledger:
                 ledger.verify()
                 found[name] = float(ledger.block("patients").remaining.epsilon)
         return found
@@ -198,16 +198,16 @@ class Institutions:
         }
 
     def _blocks(self) -> list[Block]:
-        with Ledger(Home(self.home).ledger, keeper=NoKeeper()) as ledger:
+        with Ledger(SiteHome(self.home).ledger, keeper=NoKeeper()) as ledger:
             ledger.verify()
             return [block for block in ledger.blocks() if block.name.startswith("taxi/")]
 
 
-def _stream(home: Home) -> None:
+def _stream(home: SiteHome) -> None:
     """Made-up rides of some days, in the coordinator's home."""
     schema = schema_of(RIDES)
-    kept = Blocks(block_by("time:1d", schema))
-    dataset = DataSet("taxi", schema, {"kind": "growing"}, Budget.of(BUDGET, 0.1, "basic"), kept)
+    kept = BlockDeclaration(block_by("time:1d", schema))
+    dataset = DataSet("taxi", schema, {"kind": "growing"}, BudgetDeclaration.of(BUDGET, 0.1, "basic"), kept)
     draw = np.random.default_rng(5)  # made-up rows, not noise
     km = draw.uniform(0, 10, DAYS * DAILY)
     at = pd.to_datetime("2026-01-01") + pd.to_timedelta(np.repeat(np.arange(DAYS), DAILY), unit="D")

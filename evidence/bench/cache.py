@@ -16,8 +16,8 @@ from papers.smartcache.questions import workload
 from papers.smartcache.tables import made_up
 from thebes.curator.cache.cells import Cells
 from thebes.curator.cache.planner import Planner
-from thebes.curator.cache.pmw.guess import Guess
-from thebes.curator.cache.store import Store
+from thebes.curator.cache.pmw.guess import CellGuess
+from thebes.curator.cache.store import CacheStore
 from thebes.curator.cache.vectors import Vectors
 from thebes.curator.questions.question import Question
 from thebes.data.schema import schema_of
@@ -55,7 +55,7 @@ def _cached() -> dict[str, Any]:
     truth = Truth(asked)
     plans = [truth.plan(question) for question in workload(asked, "fresh", queries=QUESTIONS, seed=0)]
     with tempfile.TemporaryDirectory() as folder:
-        store = Store(Path(folder) / "cache.db")
+        store = CacheStore(Path(folder) / "cache.db")
         planner = Planner(asked.schema, store)
 
         def answer(plan: Any) -> Any:
@@ -75,7 +75,7 @@ def _cached() -> dict[str, Any]:
 
 def _cells() -> dict[str, Any]:
     cells = Cells.of(WIDE, missing=False)
-    guess = Guess.uniform(cells, 20)
+    guess = CellGuess.uniform(cells, 20)
     report: dict[str, Any] = {"cells": cells.count, "goal_milliseconds": GOAL_MILLISECONDS}
     report["bytes"] = sum(array.nbytes for array in guess.arrays().values())
     slowest = 0.0

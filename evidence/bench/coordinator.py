@@ -26,10 +26,10 @@ import httpx
 import numpy as np
 
 from tests.support.coordinator import Front
-from thebes.coordinator.home import Home
+from thebes.coordinator.home import CoordinatorHome
 from thebes.coordinator.people.contribution_record import form_of
 from thebes.coordinator.storage.database import Database
-from thebes.coordinator.storage.store import CoordinatorStore, Delivery, Taken
+from thebes.coordinator.storage.store import ContributionDelivery, CoordinatorStore, Taken
 from thebes.coordinator.tasks.phase_end import setting
 from thebes.coordinator.tasks.task_keys import place_of
 from thebes.tasks import registry
@@ -158,7 +158,7 @@ def _wait_for_release(url: str, home: Path, size: int) -> float:
 
 def _fill(home: Path, task_id: str, records: Iterable[bytes]) -> None:
     """Put contributions into the store as the server writes them, sealed if the task is trusted."""
-    place = Home(home)
+    place = CoordinatorHome(home)
     key, store = place.keys.of(task_id), CoordinatorStore(Database(place.store))
     assert key is not None
     trusted = store.standing(task_id).trusted
@@ -168,7 +168,7 @@ def _fill(home: Path, task_id: str, records: Iterable[bytes]) -> None:
         for record in some:
             who = secrets.token_hex(16)
             kept = key.seal(record, place_of(task_id, "phase-0", who)) if trusted else record
-            deliveries.append(Delivery(task_id, "phase-0", who, b"bench", kept))
+            deliveries.append(ContributionDelivery(task_id, "phase-0", who, b"bench", kept))
         assert all(isinstance(taken, Taken) for taken in store.take(deliveries))
     store.database.close()
 
@@ -182,10 +182,10 @@ from pathlib import Path
 from thebes.coordinator.clock import SystemClock
 from thebes.coordinator.tasks.phase_end import Closing
 from thebes.coordinator.storage.database import Database
-from thebes.coordinator.tasks.phase_queue import Desk
-from thebes.coordinator.home import Home
-home = Home(Path(sys.argv[1]))
-Closing(Desk(Database(home.store), "bench"), home.keys, SystemClock()).step()
+from thebes.coordinator.tasks.phase_queue import PhaseQueue
+from thebes.coordinator.home import CoordinatorHome
+home = CoordinatorHome(Path(sys.argv[1]))
+Closing(PhaseQueue(Database(home.store), "bench"), home.keys, SystemClock()).step()
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
 """
 

@@ -112,14 +112,14 @@ def _seconds(document: dict[str, Any], table: Table) -> float:
 
 def _paces(table: Table) -> tuple[float, float]:
     """Updates per second of the first and of the last 200,000 in one long training, rows read before."""
-    from thebes.simulation.endless_task import _Crew
+    from thebes.tasks.draw_discard.crowd import TrainingCrew
 
     document: Any = registry.check(DOCUMENT)
     source = randomness.bulk()
     aggregator: Any = registry.aggregator(document, Setting(unit=Unit.PERSON, randomness=source, simulated=True))
     owner: Any = registry.owner(document, simulated=True)
     prepared = owner.prepared(document, featurize(document.featurizer, people_of(table)))
-    crew, paces = _Crew(document, aggregator, 0, prepared, source, 1), []
+    crew, paces = TrainingCrew(document, aggregator, 0, prepared, source, 1), []
     for start in range(0, UPDATES + 200_000, 200_000):
         began = time.perf_counter()
         crew.work(np.arange(start, start + 200_000))

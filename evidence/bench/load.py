@@ -44,7 +44,7 @@ from tests.support.postgres import Cluster, server_programs
 from thebes.coordinator.api.middleware import STRANGERS
 from thebes.coordinator.auth.accounts import Accounts, Role
 from thebes.coordinator.clock import SystemClock
-from thebes.coordinator.home import Home
+from thebes.coordinator.home import CoordinatorHome
 from thebes.coordinator.storage.database import Database
 from thebes.coordinator.storage.schema import CONTRIBUTION, RELEASE
 
@@ -135,7 +135,7 @@ class World:
 
     def let_in(self) -> None:
         """Somebody who may put tasks up and is no operator."""
-        home, database, clock = Home(self.home), Database(self.store), SystemClock()
+        home, database, clock = CoordinatorHome(self.home), Database(self.store), SystemClock()
         accounts = Accounts(
             database, admin_token=lambda: home.admin_token, session_key=lambda: home.session_key, clock=clock
         )
@@ -203,7 +203,7 @@ def opened(
         more += ["--site-port", "0"]
     with ExitStack() as stack:
         started = [stack.enter_context(Server(home, store=store, more=more)) for _ in range(servers)]
-        world = World(home, store or Home(home).store, started, there)
+        world = World(home, store or CoordinatorHome(home).store, started, there)
         world.let_in()
         if there is not None:
             stack.enter_context(there.linked(started[0]))

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from thebes.data.engines.source import frame_table
+from thebes.data.engines.frames import FrameEngine
+from thebes.data.engines.table import EngineTable
 from thebes.data.schema import schema_of
 from thebes.data.table import Sums, Table
 from thebes.privacy.randomness import system
@@ -78,7 +79,10 @@ def run() -> dict[str, Any]:
         sex = rng.choice(["female", "male"], ROWS)
         frames.append(pd.DataFrame({"age": age, "weight": 40 + age / 2 + rng.normal(0, 9, ROWS), "sex": sex}))
     everybody = pd.concat(frames, ignore_index=True)
-    tables: dict[str, Table] = {f"site-{i:02}": frame_table(SCHEMA, frame) for i, frame in enumerate(frames)}
+    # a `frame_table` would keep its answer to a question that is asked again and again
+    tables: dict[str, Table] = {
+        f"site-{i:02}": EngineTable(SCHEMA, FrameEngine(SCHEMA, frame)) for i, frame in enumerate(frames)
+    }
     known: dict[str, Table] = {site: Known(table) for site, table in tables.items()}
     report: dict[str, Any] = {"sites": SITES, "rows_at_each": ROWS}
     for noise in ("site", "coordinator"):

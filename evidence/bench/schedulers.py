@@ -13,7 +13,7 @@ from functools import partial
 
 import numpy as np
 
-from thebes.ledger.schedulers import Blocks, EvenSplit, Waiting, dpack, dpf, fcfs, waiting
+from thebes.ledger.schedulers import BlockAmounts, EvenSplit, Waiting, dpack, dpf, fcfs, waiting
 
 BLOCKS, CLAIMS, ROUNDS = 10_000, 1_000, 5
 WINDOWS = (24, 168, 720, 5000)
@@ -36,7 +36,7 @@ def _passes(firm: bool) -> dict[str, float]:
     return {**figures, **{f"{one}, times the plain loop": figures[one] / plain for one in ("fcfs", "dpf", "dpack")}}
 
 
-def _made(firm: bool) -> tuple[Blocks, Waiting]:
+def _made(firm: bool) -> tuple[BlockAmounts, Waiting]:
     """Models over the last day, week, month or half a year, at some time."""
     draw = np.random.default_rng(0)
     one = np.array([10 * STEP, STEP]) if firm else CAPACITY
@@ -48,10 +48,10 @@ def _made(firm: bool) -> tuple[Blocks, Waiting]:
         own.append(np.arange(first, first + window))
         share = draw.uniform(0.001, 0.2)
         prices.append((one * share).astype(np.int64) if firm else (ORDERS / (2 * draw.uniform(3, 30) ** 2) * STEP))
-    return Blocks(capacity, np.zeros_like(capacity), firm=firm), waiting(own, np.array(prices).astype(np.int64))
+    return BlockAmounts(capacity, np.zeros_like(capacity), firm=firm), waiting(own, np.array(prices).astype(np.int64))
 
 
-def _plain(field: Blocks, claims: Waiting) -> int:
+def _plain(field: BlockAmounts, claims: Waiting) -> int:
     left, granted = field.left, 0
     for own, price in zip(claims.blocks, claims.prices, strict=True):
         rows = left[own]

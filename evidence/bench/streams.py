@@ -20,7 +20,7 @@ from thebes.data.connectors.scanned_source import connection
 from thebes.data.growing.block_rule import block_by
 from thebes.data.schema import schema_of
 from thebes.ledger import Ledger, NoKeeper
-from thebes.site.dataset import Blocks, Budget, DataSet
+from thebes.site.dataset import BlockDeclaration, BudgetDeclaration, DataSet
 from thebes.site.steward import views
 
 ROWS, HOURS = 2_000_000, 8760
@@ -81,7 +81,7 @@ def _of_hours(folder: Path, hours: int, called: str) -> dict[str, float]:
         made = _MADE.format(seconds=hours * 3600, rows=hours * 2)
         opened.execute(f"COPY ({made}) TO '{file}' (FORMAT parquet)")
     found = {f"{called}, in, s": round(_seconds(lambda: stream.ingest(file)), 2)}
-    dataset = DataSet("s", stream.schema, {}, Budget.of(1, "1e-6"), Blocks(stream.by))
+    dataset = DataSet("s", stream.schema, {}, BudgetDeclaration.of(1, "1e-6"), BlockDeclaration(stream.by))
     shown: dict[str, Callable[[], object]] = {
         "listed": stream.blocks,
         "offered": stream.offered,

@@ -25,12 +25,12 @@ from thebes.learning.updates import Sgd
 from thebes.privacy.promise import Unit
 from thebes.privacy.randomness import bulk
 from thebes.tasks import registry
+from thebes.tasks.audit.purse import Purse
 from thebes.tasks.contributions import read_payloads
 from thebes.tasks.protocols import Setting, State
-from thebes.tasks.train.local import Shelf, totals
+from thebes.tasks.train.local import RowCache, totals
 from thebes.tasks.train.owner import SIMULATED
-from thebes.tasks.train.plan import Plan
-from thebes.testing.kinds import Purse
+from thebes.tasks.train.plan import TrainingPlan
 from thebes.wire import frames
 
 SITES = (1, 5, 10, 15)
@@ -97,7 +97,7 @@ def _federated(document: Any, tables: dict[str, Table]) -> dict[str, float]:
     seconds = {"site": 0.0, "travel": 0.0, "aggregation": 0.0}
     slowest = 0.0  #: site of each round, all rounds together
     for site, table in tables.items():  # rows are read from their source before the first step, as in one place
-        SIMULATED._shelf.rows(Plan(document.descent, schemas[site]), table)
+        SIMULATED._shelf.rows(TrainingPlan(document.descent, schemas[site]), table)
     began = time.perf_counter()
     aggregator: Any = registry.aggregator(
         document, Setting(unit=Unit.PERSON, randomness=source, simulated=True, sites=schemas)
@@ -134,7 +134,7 @@ def _federated(document: Any, tables: dict[str, Table]) -> dict[str, float]:
 
 def _central(document: Any, table: Table) -> None:
     """The same clipped and noised steps over all rows in one place."""
-    plan, source = Plan(document.descent, table.schema), bulk()
+    plan, source = TrainingPlan(document.descent, table.schema), bulk()
     rows, rule, weights = _SHELF.rows(plan, table), Sgd(document.learning_rate), plan.start
     with SIMULATED._children.slopes(plan) as slopes:
         for _ in range(document.descent.steps):
@@ -143,7 +143,7 @@ def _central(document: Any, table: Table) -> None:
             weights = rule.step(weights, noised / found.people)
 
 
-_SHELF = Shelf()
+_SHELF = RowCache()
 
 
 def _plain(rows: dict[str, NDArray[Any]]) -> None:

@@ -20,17 +20,16 @@ from evidence.chaos.wire import Wire
 from tests.support.pipelines import RIDES
 from tests.support.ports import free_ports
 from tests.support.site_home import EVERYBODY, declare
-from thebes.coordinator.auth.authority import Authority
+from thebes.coordinator.auth.authority import CertificateAuthority
 from thebes.coordinator.clock import SystemClock
-from thebes.coordinator.home import Home
-from thebes.coordinator.people.groups import Groups
+from thebes.coordinator.home import CoordinatorHome
+from thebes.coordinator.people.groups import ContributorGroups
 from thebes.coordinator.storage.database import Database
 from thebes.data.growing.block_rule import block_by
 from thebes.data.schema import schema_of
 from thebes.ledger import Ledger, NoKeeper
-from thebes.site.dataset import Blocks, Budget, DataSet, DataSets
-from thebes.site.home import Home as SiteHome
-from thebes.site.home import written
+from thebes.site.dataset import BlockDeclaration, BudgetDeclaration, DataSet, DataSets
+from thebes.site.home import SiteHome, written
 from thebes.site.streams import stream_of
 
 START_SECONDS = 120.0
@@ -266,7 +265,7 @@ class World:
         if number == 0 and "pipeline" in self._kinds:
             _grow(home)
         written(home.policy, EVERYBODY.replace("1000", "1000000"))
-        Authority(self.coordinator.home, SystemClock()).issue(name, home.folder, days=1)
+        CertificateAuthority(self.coordinator.home, SystemClock()).issue(name, home.folder, days=1)
         to = ("--coordinator", f"127.0.0.1:{self.links.port}", "--port", "0")
         made = self._process(name, home.folder, "site", "--home", str(home.folder), *to)
         self.sites.append(made)
@@ -282,9 +281,9 @@ class World:
 
     def _gather(self) -> None:
         """Everybody joins one group, which is published then."""
-        home, names = Home(self.coordinator.home), [person.name for person in self.people]
+        home, names = CoordinatorHome(self.coordinator.home), [person.name for person in self.people]
         with closing(Database(self.store or home.store)) as database:
-            groups = Groups(database, home, SystemClock())
+            groups = ContributorGroups(database, home, SystemClock())
             groups.create(_GROUP, minimum=len(names), epoch=_EPOCH)
             codes = groups.admit(_GROUP, names, epoch=_EPOCH)
             for person in self.people:
@@ -315,8 +314,8 @@ class World:
 def _grow(home: SiteHome) -> None:
     """A stream of rides, a block for each day."""
     schema = schema_of(RIDES)
-    terms = Budget.of(100_000, 1e-2, "basic")
-    dataset = DataSet("taxi", schema, {"kind": "growing"}, terms, Blocks(block_by("time:1d", schema)))
+    terms = BudgetDeclaration.of(100_000, 1e-2, "basic")
+    dataset = DataSet("taxi", schema, {"kind": "growing"}, terms, BlockDeclaration(block_by("time:1d", schema)))
     DataSets(home).keep(dataset)
     km = np.tile(np.linspace(0.0, 10.0, 500), 6)
     days = pd.to_datetime("2026-01-01") + pd.to_timedelta(np.repeat(np.arange(6), 500), unit="D")

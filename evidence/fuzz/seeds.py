@@ -17,13 +17,13 @@ import pandas as pd
 
 from evidence.fuzz.running import CORPUS
 from thebes.cli.homes import archive
-from thebes.cli.homes.roles import Role
 from thebes.learning.graph.document import Graph, Input, Node, Weight, write_model
 from thebes.learning.graph.operations import Reference
 from thebes.learning.graph.weights import pack
 from thebes.tasks import registry
 from thebes.tokens import Authority, Context, Enrolment, codec
 from thebes.wire import frames, link
+from thebes.wire.homes import HomeRole
 
 ROOT = Path(__file__).parents[2]
 LARGEST = 2**14
@@ -154,7 +154,7 @@ def copies() -> Seeds:
         (stage / "cache").mkdir(parents=True)
         (stage / "policy.toml").write_text("[[allow]]\n", encoding="utf-8")
         (stage / "cache" / ("long" * 40)).write_bytes(bytes(range(256)))
-        archive.write(stage, file, archive.Copied(Role.SITE, 0.0, "1"), None)
+        archive.write(stage, file, archive.Copied(HomeRole.SITE, 0.0, "1"), None)
         yield "site", file.read_bytes().rstrip(b"\0") + bytes(1024)
 
 
@@ -196,10 +196,10 @@ def sites() -> Seeds:
     from tests.support.federation import PATIENTS, Gathering
     from tests.support.site_home import EVERYBODY, declare
     from thebes.site.algorithm_process import Office
-    from thebes.site.home import Home, written
+    from thebes.site.home import SiteHome, written
 
     with tempfile.TemporaryDirectory() as scratch:
-        home, rows = Home(Path(scratch) / "site"), [{"age": 20 + n, "sex": "fm"[n % 2]} for n in range(60)]
+        home, rows = SiteHome(Path(scratch) / "site"), [{"age": 20 + n, "sex": "fm"[n % 2]} for n in range(60)]
         schema = {**PATIENTS, "max_rows_per_unit": 1}
         declare(home, pd.DataFrame(rows), schema=schema, epsilon=1000.0, delta=1e-3)
         written(home.policy, EVERYBODY)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thebes.privacy.randomness import Randomness
-from thebes.tasks.draw_discard.features import Batch
+from thebes.tasks.draw_discard.features import PeopleBatch
 from thebes.tasks.draw_discard.instances import Floats, Instances
 from thebes.tasks.draw_discard.owner import Prepared
 from thebes.tasks.draw_discard.plan import plan
@@ -138,7 +138,9 @@ def trained(
 _TOGETHER = 250  #: people whose rows are encoded at once
 
 
-def _some(document: Any, prepared: Prepared, batch: Batch, server: Server, randomness: Randomness, sent: int) -> None:
+def _some(
+    document: Any, prepared: Prepared, batch: PeopleBatch, server: Server, randomness: Randomness, sent: int
+) -> None:
     ahead = prepared.ahead(len(batch.x), randomness)
     for place in range(len(batch.x)):
         one = slice(place, place + 1)

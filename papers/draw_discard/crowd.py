@@ -13,7 +13,7 @@ import numpy as np
 
 from thebes.privacy import randomness
 from thebes.privacy.promise import Unit
-from thebes.simulation.endless_task import train
+from thebes.simulation.endless_task import take_part
 from thebes.simulation.featurizer import featurize
 from thebes.simulation.purses import Purses
 from thebes.simulation.tables import people_of
@@ -73,6 +73,6 @@ class Crowd:
         purses = Purses(self.rows.people, registry.kind(document.type).price(document, unit=Unit.PERSON))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
-            train(document, aggregator, owner, self.rows, everybody, purses, source, in_flight=in_flight)
+            take_part(document, aggregator, owner, self.rows, everybody, purses, source, in_flight=in_flight)
         models = [GeneralisedModel(document, average[None, :]) for average in aggregator.averages]
         return Trained(tuple(models), aggregator.release())

@@ -16,7 +16,7 @@ from papers.experiment import Experiment, Headline
 from papers.outcome import Found, Row
 from thebes.data.rows import Rows
 from thebes.tasks import registry
-from thebes.tasks.draw_discard.features import Features, encoded
+from thebes.tasks.draw_discard.features import DesignColumns, encoded
 
 PASSES, QUICK_PASSES = 20, 2
 QUICK_PEOPLE = 12_000
@@ -87,7 +87,7 @@ def _together(held: Calls) -> dict[str, float]:
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
     document: Any = registry.check({**DOCUMENT, "mechanism": "none"})
-    features, sides = Features(document), []
+    features, sides = DesignColumns(document), []
     for table in (held.train, held.test):
         rows = Rows.one_each({column: table[column] for column in document.inputs})
         sides.append(features.design([encoded(document, rows, column) for column in document.inputs]))

@@ -14,7 +14,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from papers.sage.samples import Published, Sample
-from thebes.learning.features import Bins, Categories, Features, Piece, Range
+from thebes.learning.features import Bins, Categories, FeaturePiece, Features, Range
 from thebes.privacy.faults import Mistake
 
 SAMPLE = "nyc_taxi/yellow_tripdata_sample_2018-2020.parquet"
@@ -56,7 +56,7 @@ SCHEMA: dict[str, Any] = {
 
 def features(*, ways: bool = False) -> Features:
     """The 61 columns of 0 and 1 that a duration is predicted from; `ways`: and the way itself, as two numbers."""
-    pieces: list[Piece] = [
+    pieces: list[FeaturePiece] = [
         Bins("distance", EDGES),
         Categories("hour", _HOURS),
         Categories("weekday", _DAYS),

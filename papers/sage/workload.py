@@ -13,8 +13,8 @@ from decimal import ROUND_FLOOR, Decimal
 
 import numpy as np
 
-from thebes.curator.pipelines.adaptation import Limits, Next, Past, Strategy, next_attempt
-from thebes.ledger.schedulers import Blocks, EvenSplit, Waiting, dpack, dpf, unlocked_by_arrivals
+from thebes.curator.pipelines.adaptation import Next, PastAttempt, RunLimits, Strategy, next_attempt
+from thebes.ledger.schedulers import BlockAmounts, EvenSplit, Waiting, dpack, dpf, unlocked_by_arrivals
 
 STEP = 10**12
 #: rows a model needs at epsilon e are its need at 1 times (CHANCE + NOISE / e): within a seventh what our validator
@@ -33,7 +33,7 @@ class Model:
     number: int
     came: int
     needs: float
-    past: list[Past] = field(default_factory=list)
+    past: list[PastAttempt] = field(default_factory=list)
     collected: float = 0.0
     released: int | None = None
 
@@ -93,7 +93,7 @@ class _Hours:
         """Spend it; whether the model is out."""
         blocks = np.array([int(name) for name in found.blocks])
         self.paid[blocks] += float(found.epsilon)
-        model.past.append(Past(found.epsilon, found.blocks))
+        model.past.append(PastAttempt(found.epsilon, found.blocks))
         return model.enough(len(blocks) * self.load.rows, float(found.epsilon))
 
 
@@ -118,8 +118,8 @@ def run(load: Load, strategy: str, seed: int) -> Result:
     return Result(float(np.mean(waited)) if waited else 0.0, out, len(models), float(hours.paid.max()))
 
 
-def _limits(strategy: Strategy) -> Limits:
-    return Limits(Decimal(1), Decimal(0), START, strategy=strategy)
+def _limits(strategy: Strategy) -> RunLimits:
+    return RunLimits(Decimal(1), Decimal(0), START, strategy=strategy)
 
 
 class _Even:
@@ -196,9 +196,9 @@ class _Scheduled:
             np.array([[_steps(found.epsilon)] for _, found in asked], dtype=np.int64),
         )
         if self._packed:
-            return dpack(Blocks(capacity, self._held), claims)
+            return dpack(BlockAmounts(capacity, self._held), claims)
         unlocked = unlocked_by_arrivals(capacity, self._arrived, FAIR)
-        return dpf(Blocks(capacity, self._held, unlocked=unlocked), claims)
+        return dpf(BlockAmounts(capacity, self._held, unlocked=unlocked), claims)
 
 
 class _Queries:

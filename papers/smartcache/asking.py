@@ -19,15 +19,15 @@ from typing import Any
 import numpy as np
 
 from papers.smartcache.tables import Asked
-from thebes.curator.cache.answer import Source
+from thebes.curator.cache.answer import AnswerSource
 from thebes.curator.cache.cells import Cells
 from thebes.curator.cache.planner import Planner
 from thebes.curator.cache.purchase import Purchase, size_of
 from thebes.curator.cache.requirement import Wanted
-from thebes.curator.cache.store import Store
+from thebes.curator.cache.store import CacheStore
 from thebes.curator.cache.synopsis import View
 from thebes.curator.cache.synopsis_kinds import synopsis_of
-from thebes.curator.cache.synthesis.allowance import Allowance
+from thebes.curator.cache.synthesis.allowance import SynthesisAllowance
 from thebes.curator.cache.synthesis.domain import Domain
 from thebes.curator.cache.synthesis.recipe import Independent
 from thebes.curator.questions.plans import Integers, Plan, SumPlan
@@ -202,10 +202,10 @@ def _answering(rows: Truth, strategy: Strategy, paid: Paid, randomness: Randomne
         yield lambda plan: _drawn(plan, rows, strategy, paid, randomness)
     elif strategy.kind == "synthetic":
         cells, mass = _made_up(rows, paid, randomness)
-        yield lambda plan: (cells.vectors(plan).totals(mass), Source.SYNOPSIS)
+        yield lambda plan: (cells.vectors(plan).totals(mass), AnswerSource.SYNOPSIS)
     else:
         with tempfile.TemporaryDirectory() as folder:
-            store = Store(Path(folder) / "cache.db")
+            store = CacheStore(Path(folder) / "cache.db")
             declared = dict(strategy.parameters)
             if strategy.kind != "exact":
                 declared = {**declared, "bins": dict(declared.get("bins", asked.bins))}
@@ -232,12 +232,12 @@ def _answering(rows: Truth, strategy: Strategy, paid: Paid, randomness: Randomne
 def _drawn(plan: Plan, rows: Truth, strategy: Strategy, paid: Paid, randomness: Randomness) -> tuple[Floats, str]:
     noise, purchase = strategy.wanted(plan, rows.asked).calibrated(plan, rows.asked.schema, filter=strategy.filter)
     paid.pay(purchase, 0)
-    return noise.add(rows.totals(plan), randomness), Source.MECHANISM
+    return noise.add(rows.totals(plan), randomness), AnswerSource.MECHANISM
 
 
 def _made_up(rows: Truth, paid: Paid, randomness: Randomness) -> tuple[Cells, Floats]:
     """The seed's generator, made sound: every column by itself. About how many rows each cell has."""
-    recipe = Independent(Domain.of(rows.asked.schema, None, rows.asked.bins), Allowance(_SYNTHETIC))
+    recipe = Independent(Domain.of(rows.asked.schema, None, rows.asked.bins), SynthesisAllowance(_SYNTHETIC))
     learned = recipe.learned(rows.open, lambda: paid.pay(Purchase.of_pure(recipe.event), 0), randomness)
     return Cells(recipe.domain.cuts), learned.size * learned.distribution.dense()
 

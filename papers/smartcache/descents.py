@@ -20,12 +20,12 @@ from papers.smartcache.directions import Direction, Directions, Noised, Sums, Ta
 from papers.smartcache.downhill import downhill
 from papers.smartcache.steering import Steered, Steering
 from papers.smartcache.tables import Asked, table
-from thebes.curator.cache.answer import Source
+from thebes.curator.cache.answer import AnswerSource
 from thebes.curator.cache.purchase import Purchase
 from thebes.curator.cache.smart.guesses import Smart
-from thebes.curator.cache.smart.parameters import Parameters
+from thebes.curator.cache.smart.parameters import SmartParameters
 from thebes.curator.cache.synopsis import Pay
-from thebes.curator.cache.synthesis.allowance import Allowance
+from thebes.curator.cache.synthesis.allowance import SynthesisAllowance
 from thebes.curator.cache.synthesis.domain import Domain
 from thebes.curator.cache.synthesis.recipe import Independent
 from thebes.data.engines.source import frame_table
@@ -133,7 +133,9 @@ def _directions(told: Lesson, how: str, pay: Pay, randomness: Randomness, seed: 
     noised = Noised(told.taught, EPSILON, DELTA, asked.rows)
     if how == NOISED:
         return noised
-    smart = Smart(asked.schema, Parameters.of({"bins": asked.bins, "epsilon": _BOUGHT, "rows": 512}), filter="zcdp")
+    smart = Smart(
+        asked.schema, SmartParameters.of({"bins": asked.bins, "epsilon": _BOUGHT, "rows": 512}), filter="zcdp"
+    )
     smart.prepare(Truth(asked), pay, randomness)
     made = smart.made_up()
     assert made is not None  # noqa: S101
@@ -153,7 +155,7 @@ class _Plain:
 
     def answer(self, weights: Floats, sums: Sums, pay: Pay, randomness: Randomness) -> Direction:
         mean: Floats = self.taken(weights).astype(np.float64) * (self.told.taught.step / self.count)
-        return Direction(mean, Source.SYNOPSIS)
+        return Direction(mean, AnswerSource.SYNOPSIS)
 
 
 def _made_up(told: Lesson, pay: Pay, randomness: Randomness) -> _Plain:
@@ -161,7 +163,7 @@ def _made_up(told: Lesson, pay: Pay, randomness: Randomness) -> _Plain:
     import pandas as pd
 
     asked = told.asked
-    recipe = Independent(Domain.of(asked.schema, None, asked.bins, missing=False), Allowance(_BOUGHT))
+    recipe = Independent(Domain.of(asked.schema, None, asked.bins, missing=False), SynthesisAllowance(_BOUGHT))
     rows = frame_table(asked.schema, asked.frame)
     learned = recipe.learned(rows, lambda: pay(Purchase.of_pure(recipe.event)), randomness)
     frame = pd.DataFrame(learned.drawn(asked.rows, randomness))

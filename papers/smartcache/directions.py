@@ -13,7 +13,7 @@ from typing import Protocol
 
 import numpy as np
 
-from thebes.curator.cache.answer import NOTHING, Amounts, Source
+from thebes.curator.cache.answer import NOTHING, Amounts, AnswerSource
 from thebes.curator.cache.purchase import Purchase
 from thebes.curator.cache.synopsis import Pay
 from thebes.curator.questions.plans import Integers
@@ -126,7 +126,7 @@ class Direction:
     the exact sum (each layer's weighed by how long that is), and the odds that it has less."""
 
     mean: Floats
-    source: Source
+    source: AnswerSource
     alike: tuple[float, float] | None = None
     cost: Amounts = field(default=NOTHING)
 
@@ -170,7 +170,7 @@ class Noised:
     def drawn(self, total: Integers, randomness: Randomness) -> Direction:
         """With noise that was paid for."""
         noised = self.noise.add(total, randomness.in_bulk())
-        return Direction(noised * (self.taught.step / max(1.0, self.size)), Source.MECHANISM)
+        return Direction(noised * (self.taught.step / max(1.0, self.size)), AnswerSource.MECHANISM)
 
 
 def charged(direction: Direction, cost: Amounts) -> Direction:

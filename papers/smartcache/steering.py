@@ -15,12 +15,12 @@ from functools import cached_property
 import numpy as np
 
 from papers.smartcache.directions import BITS, ROWS, Direction, Noised, Sums, Taught
-from thebes.curator.cache.answer import Source
+from thebes.curator.cache.answer import AnswerSource
 from thebes.curator.cache.cost_account import loss_in
 from thebes.curator.cache.purchase import Purchase, size_of
 from thebes.curator.cache.smart.check import UNIT, Sought, SparseCheck
 from thebes.curator.cache.smart.rows import MadeUp, chosen
-from thebes.curator.cache.synopsis import Pay, Piece
+from thebes.curator.cache.synopsis import Pay, SynopsisPart
 from thebes.curator.questions.plans import Integers
 from thebes.ledger.filters import BASIC, EventFilter, filter_of
 from thebes.privacy.faults import Fault, Mistake
@@ -151,7 +151,9 @@ class Steered:
         self.right += _RECENT * (passed - self.right)
         if passed:
             self.passed += 1
-            return Direction(course.mean * self.taught.step, Source.SYNOPSIS, (self.steering.alike, self.steering.beta))
+            return Direction(
+                course.mean * self.taught.step, AnswerSource.SYNOPSIS, (self.steering.alike, self.steering.beta)
+            )
         self.failed += 1
         pay(self.drawing.purchase)
         direction = self.drawing.drawn(total, randomness)
@@ -249,14 +251,14 @@ class Steered:
 
     # --- kept -------------------------------------------------------------------------------------------------
 
-    def kept(self) -> Piece:
+    def kept(self) -> SynopsisPart:
         """All that goes on after a restart."""
         public = {"turn": self.turn, "right": self.right, "pace": self.pace}
         public |= {"passed": self.passed, "failed": self.failed}
         arrays = {"weights": self.rows.weights.copy(), "scale": self.rows.scale.copy()}
-        return Piece({**public, "check": self.check.public()}, arrays, self.check.secret())
+        return SynopsisPart({**public, "check": self.check.public()}, arrays, self.check.secret())
 
-    def restore(self, piece: Piece) -> None:
+    def restore(self, piece: SynopsisPart) -> None:
         weights = np.array(piece.arrays["weights"], dtype=np.float64)
         if weights.shape != self.rows.weights.shape:
             raise Fault("other made-up rows were kept than there are")

@@ -15,10 +15,12 @@ Every function takes `epsilon` (one contributor's total). Those that people answ
     group, anonymity  whose members may answer, and whether with tokens
     missing     trusted kinds: "refuse" (default) or "count" (default of a sum or histogram without a default value)
 
-Those that institutions answer (`query`, `train`, `algorithm`) take these, a `pipeline` the last two lines of them:
+Those that institutions answer (`query`, `train`, and `algorithm`, which makes one of these two) take what follows, a
+`pipeline` its last two lines:
 
     sites       "all" (the default: every site that has the data set), one name, or several
     where       a condition in SQL that says which rows count
+    features    new columns by name, made of declared ones by operations that are data
     noise       "site" (the default), or "coordinator": exact totals leave the sites, whose policy must allow that
     min_sites   how many must answer; patience  seconds that each may take for a phase
     delta, expires_at, name, purpose     as above

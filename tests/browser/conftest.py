@@ -21,7 +21,7 @@ def chromium() -> Iterator[Any]:
 
 @pytest.fixture(scope="session")
 def pictures() -> Path | None:
-    """Where screenshots go: THEBES_SCREENSHOTS. Without it none are made: each takes half a second."""
+    """The folder for screenshots: THEBES_SCREENSHOTS. Without it none are made: each takes half a second."""
     wanted = os.environ.get(real.SCREENSHOTS)
     return Path(wanted) if wanted else None
 

@@ -108,7 +108,7 @@ class Neighbourhood:
         return str(self.me.http.post("/api/session", json={}).json()["url"])
 
     def bring(self, app: str, declaration: dict[str, Any], table: str, rows: list[dict[str, Any]]) -> None:
-        """What a collector does: declare, then insert, over the REST interface."""
+        """Do as a collector does: declare, then insert, over the REST interface."""
         assert self.me.http.post(f"/app/{app}/register", json=declaration).status_code == 200
         assert self.me.http.post(f"/app/{app}/insert", json={"table": table, "rows": rows}).status_code == 200
 

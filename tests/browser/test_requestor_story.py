@@ -26,8 +26,8 @@ from tests.support.browser import PHONE, Visitor
 from tests.support.coordinator import AGES, PETS
 from thebes.coordinator.auth.accounts import SHORTEST_PASSWORD
 from thebes.coordinator.clock import SystemClock
-from thebes.coordinator.home import Home
-from thebes.coordinator.people.groups import Groups
+from thebes.coordinator.home import CoordinatorHome
+from thebes.coordinator.people.groups import ContributorGroups
 from thebes.coordinator.storage.database import Database
 from thebes.person.home import Person
 from thebes.simulation import example
@@ -111,7 +111,7 @@ class Town:
         headers = {"Authorization": f"Bearer {self.token}"}
         assert httpx.post(f"{self.url}/api/schema", json=SCHEMA, headers=headers).status_code == 201
         self.people = [self._person(folder / f"person-{number}", number) for number in range(PEOPLE)]
-        self._gather(Home(folder / "coordinator"))
+        self._gather(CoordinatorHome(folder / "coordinator"))
 
     def _person(self, home: Path, number: int) -> Person:
         person = Person(home, coordinator=self.url, delay=False)
@@ -119,10 +119,10 @@ class Town:
         person.set_settings({trust: {"epsilon": 200.0, "overall_epsilon": 1000.0} for trust in ("local", "trusted")})
         return person
 
-    def _gather(self, home: Home) -> None:
+    def _gather(self, home: CoordinatorHome) -> None:
         """A published group of all of them."""
         database = Database(home.store)
-        register = Groups(database, home, SystemClock())
+        register = ContributorGroups(database, home, SystemClock())
         register.create("town", minimum=10, epoch="one")
         names = [f"citizen {number}" for number in range(PEOPLE)]
         codes = register.admit("town", names)
@@ -360,7 +360,8 @@ def test_an_expert_goes_from_form_to_json_and_back_and_loses_nothing(town: Town,
     page.get_by_text("This can be put up.").wait_for()
     me.picture("coordinator-ask-json")
     page.get_by_label("the form").check()
-    page.get_by_text("Kept from the JSON").wait_for()
+    page.locator("#diagnostics").wait_for()  # among what is for experts, and open because something stands there
+    assert page.input_value("#diagnostics") == "0.1"
     assert page.input_value("#epsilon") == "2.5"
     assert page.input_value("#name") == "From the form"
     page.locator("#featurizer").fill("SELECT lower(species) AS animal FROM profile.pets")
@@ -424,21 +425,19 @@ def test_an_ensemble_is_composed_for_a_group_rehearsed_and_answered_with_tokens(
     for column in ("x0", "x1", "y"):
         page.get_by_role("checkbox", name=column).check()
         page.get_by_role("group", name=f"Bounds of {column}").wait_for()
-    page.select_option("#output", "y")
+    page.select_option("#label", "y")
     for place in "01":
         page.fill(f"#bound-{place}-low", "-3")
         page.fill(f"#bound-{place}-high", "3")
     page.select_option("#bound-2-kind", "set")
     page.fill("#bound-2-values", "0, 1")
     page.get_by_text("This can be put up").wait_for()
-    page.select_option("#cut", "given")
-    page.locator("#bound-0-cuts").fill("-0.5, a half")
-    page.fill("#bound-1-cuts", "0")
-    page.get_by_text("must be numbers with commas between them").wait_for()
+    page.fill("#bins", "x0 = -0.5, a half\nx1 = 0")
+    page.get_by_text("numbers with commas between them").first.wait_for()
     page.locator("#verdict .problems a").click()
-    assert page.evaluate("document.activeElement.id || location.hash.slice(1)") == "bound-0-cuts"
+    assert page.evaluate("document.activeElement.id || location.hash.slice(1)") == "bins"
     me.picture("coordinator-ensemble-problem")
-    page.fill("#bound-0-cuts", "-0.5, 0.5")
+    page.fill("#bins", "x0 = -0.5, 0.5\nx1 = 0")
     page.fill("#epsilon", "20")
     page.select_option("#method", "odds")
     page.locator("#partitions:not([type=hidden])").wait_for(state="detached")
@@ -478,15 +477,13 @@ def test_the_keyboard_composes_an_ensemble_on_a_telephone(town: Town, visit: Cal
     choose("#kind", "An e")
     page.locator("#feature_subsets").wait_for()
     assert page.evaluate("document.activeElement.id") == "kind"  # the focus stays where it was
-    choose("#cut", "into")
-    page.locator("#bins:not([type=hidden])").wait_for()
-    choose("#bins", "4")
     choose("#feature_subsets", "age")
+    choose("#bins", "4")
     for column in ("age", "gender"):
         tab_to(page, f"[value={column}]")
         page.keyboard.press("Space")
         page.get_by_role("group", name=f"Bounds of {column}").wait_for()
-    choose("#output", "gender")
+    choose("#label", "gender")
     choose("#bound-0-low", "0")
     choose("#bound-0-high", "120")
     choose("#bound-1-values", "Female, Male")

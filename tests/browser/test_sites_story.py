@@ -55,7 +55,7 @@ def steward(there: Institutions, visit: Callable[..., Visitor]) -> Callable[[str
 
 
 def trouble(visitor: Visitor, where: str) -> list[str]:
-    """What is wrong with a page, at a desk and on a telephone, in light and in dark."""
+    """Find what is wrong with a page, at a desk and on a telephone, in light and in dark."""
     found = []
     for look in visitor.looks():
         visitor.page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
@@ -74,7 +74,7 @@ def test_a_question_is_composed_put_up_and_answered(
     page.locator("#site-north").get_by_role("link", name="Ask about patients").click()
     assert page.get_by_label("north").is_checked()
     page.get_by_label("north").uncheck()
-    page.get_by_label("Statistic").select_option("mean")
+    page.locator("#statistic").select_option("mean")
     page.locator("#column").select_option("age")
     page.get_by_label("ward").check()
     page.get_by_label("Only rows where").fill("shoe_size > 40")
@@ -132,11 +132,11 @@ def test_a_training_is_composed_and_watched(ana: Visitor) -> None:
     assert trouble(ana, "sites-training") == []
 
 
-def test_an_algorithm_is_composed_of_blocks_and_learns(ana: Visitor, steward: Callable[[str], Visitor]) -> None:
+def test_new_columns_are_composed_and_learned_from(ana: Visitor, steward: Callable[[str], Visitor]) -> None:
     page = ana.page
     ana.open("/ask")
     page.get_by_label("People needed").wait_for()
-    page.get_by_label("Kind").select_option("algorithm")
+    page.get_by_label("Kind").select_option("train")
     page.get_by_label("Sites needed").wait_for()
     assert page.get_by_label("People needed").count() == 0
     page.get_by_label("New columns").fill("load = bmi * glucose /")
@@ -170,8 +170,8 @@ def test_an_algorithm_is_composed_of_blocks_and_learns(ana: Visitor, steward: Ca
     assert "load" in page.locator("main").inner_text()
 
     ana.open("/ask")
-    page.get_by_label("Kind").select_option("algorithm")
-    page.get_by_label("What each site computes").select_option("statistic")
+    page.get_by_label("Kind").select_option("query")
+    page.locator("#statistic").select_option("mean")
     page.get_by_label("New columns").fill("load = bmi * glucose / 100")
     page.get_by_label("New columns").blur()
     page.locator("#column").select_option("load")
@@ -182,7 +182,7 @@ def test_an_algorithm_is_composed_of_blocks_and_learns(ana: Visitor, steward: Ca
 
     north = steward("north")
     north.open("/requests")
-    north.page.get_by_text("algorithm").first.wait_for()
+    north.page.get_by_text("query").first.wait_for()
     assert trouble(north, "steward-blocks") == []
 
 

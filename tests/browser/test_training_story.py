@@ -20,7 +20,7 @@ from tests.support.browser import PHONE, Visitor
 
 pytestmark = pytest.mark.slow
 TYPED = {
-    "#rates": "0.2, 0.05",
+    "#learning_rate": "0.2, 0.05",
     "#instances": "6",
     "#max_participations": "2",
     "#epsilon": "6",
@@ -64,7 +64,7 @@ def learning(chromium: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 
 def trouble(visitor: Visitor, where: str) -> list[str]:
-    """What cannot be used, or does not fit, in any of four looks; a picture of each."""
+    """Find what cannot be used, or does not fit, in any of four looks; a picture of each."""
     visitor.page.wait_for_load_state("networkidle")
     visitor.page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
     found = []
@@ -92,7 +92,7 @@ def test_a_requestor_composes_it_and_sees_it_learn(learning: Learning, visit: Ca
     page.fill("#bound-1-values", "bicycle, tram")
     for field, typed in TYPED.items():
         page.fill(field, typed)
-    page.select_option("#crosses", "pairwise")
+    page.fill("#crosses", "pairwise")
     page.get_by_text("This can be put up.").wait_for()
     expect(page.locator("#verdict .plain")).to_contain_text("cannot be taken back")
     expect(page.locator("#verdict .big").first).to_have_text("6")

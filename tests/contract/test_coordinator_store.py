@@ -1,4 +1,4 @@
-"""What every coordinator's database must do, on SQLite and on PostgreSQL."""
+"""The duties of every coordinator's database, on SQLite and on PostgreSQL."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import sqlalchemy as sa
 from tests.support.postgres import new_database
 from thebes.coordinator.storage import schema
 from thebes.coordinator.storage.database import Database, StoreUnavailable
-from thebes.coordinator.storage.store import CoordinatorStore, Delivery, NewTask, Taken
-from thebes.coordinator.tasks.phase_queue import Concluded, Desk, Held, NoLongerHeld
+from thebes.coordinator.storage.store import ContributionDelivery, CoordinatorStore, NewTask, Taken
+from thebes.coordinator.tasks.phase_queue import Concluded, Held, NoLongerHeld, PhaseQueue
 from thebes.coordinator.tasks.states import Status
 from thebes.privacy.faults import Mistake
 from thebes.tasks.protocols import TaskClosed
@@ -55,10 +55,10 @@ def new(
 
 
 def delivery(who: str, body: str = "body", task: str = TASK, part: str = "phase-0", record: bytes | None = b"r"):
-    return Delivery(task, part, who, body.encode(), record)
+    return ContributionDelivery(task, part, who, body.encode(), record)
 
 
-def held_by(desk: Desk, task: str = TASK, now: float = 0.0) -> Held:
+def held_by(desk: PhaseQueue, task: str = TASK, now: float = 0.0) -> Held:
     held = desk.hold(task, now, now + 5)
     assert held is not None
     return held
@@ -280,7 +280,7 @@ def test_the_task_list_is_one_chain_however_many_write_at_once(store: Coordinato
 def test_only_one_worker_holds_a_task(store: CoordinatorStore, database: Database) -> None:
     store.add(new(wanted=1))
     store.take([delivery("p")])
-    one, two = Desk(database, "one"), Desk(database, "two")
+    one, two = PhaseQueue(database, "one"), PhaseQueue(database, "two")
     assert one.waiting(0.0) == [TASK]
     held_by(one)
     assert two.waiting(1.0) == []
@@ -293,7 +293,7 @@ def test_what_a_worker_did_that_no_longer_holds_the_task_is_thrown_away(
 ) -> None:
     store.add(new(wanted=1))
     store.take([delivery("p")])
-    one, two = Desk(database, "one"), Desk(database, "two")
+    one, two = PhaseQueue(database, "one"), PhaseQueue(database, "two")
     slow = held_by(one)
     quick = held_by(two, now=6.0)
     two.conclude(quick, Concluded("2", Status.DONE))
@@ -306,9 +306,9 @@ def test_what_a_worker_did_that_no_longer_holds_the_task_is_thrown_away(
 def test_a_worker_that_ended_puts_down_what_it_held(store: CoordinatorStore, database: Database) -> None:
     store.add(new(wanted=1))
     store.take([delivery("p")])
-    held_by(Desk(database, "one"))
-    Desk(database, "one").let_go()
-    assert Desk(database, "two").waiting(0.0) == [TASK]
+    held_by(PhaseQueue(database, "one"))
+    PhaseQueue(database, "one").let_go()
+    assert PhaseQueue(database, "two").waiting(0.0) == [TASK]
 
 
 def test_records_come_in_the_order_of_pseudonyms_and_without_the_withdrawn(
@@ -320,7 +320,7 @@ def test_records_come_in_the_order_of_pseudonyms_and_without_the_withdrawn(
     store.withdraw(TASK, taken[2].receipt)
     store.take([delivery(who, record=who.encode()) for who in ("c", "b")])
     in_no_order(database)
-    desk = Desk(database, "one")
+    desk = PhaseQueue(database, "one")
     read = [row for rows in desk.records(held_by(desk), "phase-0", 3) for row in rows]
     assert read == [("a", b"a"), ("b", b"b"), ("c", b"c"), ("d", b"d")]
 
@@ -328,7 +328,7 @@ def test_records_come_in_the_order_of_pseudonyms_and_without_the_withdrawn(
 def test_a_trusted_task_shows_its_end_only_when_it_is_finished(store: CoordinatorStore, database: Database) -> None:
     store.add(new(wanted=1, trusted=True))
     store.take([delivery("p")])
-    desk = Desk(database, "one")
+    desk = PhaseQueue(database, "one")
     held = held_by(desk)
     desk.conclude(held, Concluded("1", Status.DONE))
     assert store.standing(TASK).status is Status.RUNNING
@@ -344,7 +344,7 @@ def test_a_trusted_task_shows_its_end_only_when_it_is_finished(store: Coordinato
 def test_a_next_phase_begins_empty(store: CoordinatorStore, database: Database) -> None:
     store.add(new(wanted=2))
     store.take([delivery("p"), delivery("q")])
-    desk = Desk(database, "one")
+    desk = PhaseQueue(database, "one")
     desk.conclude(held_by(desk), Concluded(None, Status.OPEN, b"memory", "phase-1", 1, 2, 2))
     standing = store.standing(TASK)
     assert (standing.status, standing.phase, standing.part, standing.accepted) == (Status.OPEN, 1, "phase-1", 0)
@@ -355,7 +355,7 @@ def test_a_next_phase_begins_empty(store: CoordinatorStore, database: Database) 
 def test_sweeping_empties_closed_phases_only(store: CoordinatorStore, database: Database) -> None:
     store.add(new(wanted=1))
     store.take([delivery("p")])
-    desk = Desk(database, "one")
+    desk = PhaseQueue(database, "one")
     desk.conclude(held_by(desk), Concluded(None, Status.OPEN, b"", "phase-1", 1, 2, 2))
     store.take([delivery("q", part="phase-1")])
     assert desk.with_leftovers() == [(TASK, False)]
@@ -371,7 +371,7 @@ def test_a_deadline_closes_or_expires(store: CoordinatorStore, database: Databas
     store.add(new(wanted=9, least=2, expires=50.0))
     store.add(new(OTHER, wanted=9, least=2, expires=50.0))
     store.take([delivery("p"), delivery("q"), delivery("p", task=OTHER)])
-    desk = Desk(database, "one")
+    desk = PhaseQueue(database, "one")
     assert desk.overdue(49.0) == []
     for task in desk.overdue(50.0):
         desk.end_at_deadline(task, 50.0)
@@ -382,7 +382,7 @@ def test_a_deadline_closes_or_expires(store: CoordinatorStore, database: Databas
 def test_cancelling_ends_a_task_once_and_for_all(store: CoordinatorStore, database: Database) -> None:
     store.add(new(wanted=1))
     store.take([delivery("p")])
-    desk = Desk(database, "one")
+    desk = PhaseQueue(database, "one")
     held = held_by(desk)
     store.cancel(TASK)
     store.cancel(TASK)

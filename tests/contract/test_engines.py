@@ -1,4 +1,4 @@
-"""What every engine does, whatever holds the rows: one suite over data frames, files, databases and Spark."""
+"""The duties of every engine, whatever holds the rows: one suite over data frames, files, databases and Spark."""
 
 from __future__ import annotations
 

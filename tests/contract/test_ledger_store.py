@@ -1,4 +1,4 @@
-"""What every ledger does, whatever keeps it: one suite over memory, SQLite and PostgreSQL."""
+"""The duties of every ledger, whatever keeps it: one suite over memory, SQLite and PostgreSQL."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.postgres import new_database
 from thebes.ledger import BudgetExceeded, ClaimEnded, Frozen, Ledger, LedgerStore, NoKeeper
 from thebes.ledger.address import open_store
 from thebes.ledger.memory import MemoryStore
-from thebes.ledger.store import Conflict
+from thebes.ledger.store import WriteConflict
 from thebes.privacy.faults import Fault, Mistake
 from thebes.privacy.losses import ORDERS, Approximate, Concentrated, Pure, Renyi
 
@@ -201,7 +201,7 @@ def test_work_that_met_a_conflict_is_done_again(ledger: Ledger) -> None:
     def work(t: object) -> str:
         tries.append(t)
         if len(tries) < 3:
-            raise Conflict
+            raise WriteConflict
         return "done"
 
     assert ledger._store.write(work) == "done"

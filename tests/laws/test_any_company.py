@@ -1,4 +1,4 @@
-"""What one unit adds to a sum is the same whole numbers in any company, bit for bit.
+"""One unit adds to a sum the same whole numbers in any company, bit for bit.
 
 Every price rests on this: were the last bit of a person's numbers to follow from who else is there, one person more
 would move everybody's, and no clipping would bound that. Each learner is run alone, with others, and with others in
@@ -11,7 +11,6 @@ person's rows alone, and no price of theirs rests on what a crowd simulated at o
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -26,7 +25,7 @@ from tests.support.training import DOCUMENT, SCHEMA, Silent
 from thebes.data.engines.source import frame_table
 from thebes.data.schema import schema_of
 from thebes.learning import moments, network, odds
-from thebes.learning.budget import Budget
+from thebes.learning.budget import FitBudget
 from thebes.learning.estimator import PrivateClassifier
 from thebes.learning.features import Bins, Categories, Features, Range
 from thebes.learning.graph.gradient_clip import clip_rows
@@ -37,8 +36,7 @@ from thebes.privacy.stability import Change
 from thebes.privacy.transformations.sums import VectorSum
 from thebes.tasks import registry
 from thebes.tasks.train import local
-from thebes.tasks.train.descent import Rule
-from thebes.tasks.train.plan import Plan
+from thebes.tasks.train.plan import TrainingPlan
 from thebes.testing.recorder import Recorder
 
 FEATURES = Features([Range("size", 0.0, 10.0), Categories("kind", (0, 1, 2)), Bins("age", (0.0, 3.0, 7.0, 10.0))])
@@ -165,7 +163,7 @@ def test_a_row_adds_the_same_to_every_sum_of_moments_and_of_odds(cases: list[Any
         return [rows[start : start + cut] for start in range(0, len(rows), cut)]
 
     def by_moments(recorder: Any, rows: np.ndarray) -> None:
-        budget = Budget(epsilon=2.0, delta=1e-5, adjacency="add-remove-one", randomness=recorder)
+        budget = FitBudget(epsilon=2.0, delta=1e-5, adjacency="add-remove-one", randomness=recorder)
         moments.fitted(
             FEATURES,
             (0.0, 1.0),
@@ -175,7 +173,7 @@ def test_a_row_adds_the_same_to_every_sum_of_moments_and_of_odds(cases: list[Any
         )
 
     def by_odds(recorder: Any, rows: np.ndarray) -> None:
-        budget = Budget(epsilon=2.0, delta=1e-5, adjacency="add-remove-one", randomness=recorder)
+        budget = FitBudget(epsilon=2.0, delta=1e-5, adjacency="add-remove-one", randomness=recorder)
         batches = [(part[:, :3], (part[:, 3] > 0).astype(float)) for part in pieces(rows)]
         odds.fitted(FEATURES, batches, count=50.0, budget=budget, steps=3)
 
@@ -190,7 +188,7 @@ TRAINED: list[dict[str, Any]] = [
     {"model": "LinearRegression", "output": "dose"},
     {"model": "LinearRegression", "output": "dose", "reduce": "sum", "loss_share": 0.1},
     {"model": "LogisticRegression", "loss_share": 0.1},
-    {"model": "LogisticRegression", "newton": True, "reduce": "sum"},
+    {"model": "LogisticRegression", "update": "newton", "learning_rate": 0.5, "ridge": 0.1, "reduce": "sum"},
     {"model": "LogisticRegression", "output": "sex", "inputs": ["age", "height"]},
     {"model": "network"},
 ]
@@ -198,7 +196,7 @@ TRAINED: list[dict[str, Any]] = [
 
 def _document(more: dict[str, Any]) -> dict[str, Any]:
     if more["model"] != "network":
-        return {**DOCUMENT, **{name: value for name, value in more.items() if name != "newton"}}
+        return {**DOCUMENT, **more}
     torch = pytest.importorskip("torch")
     from thebes.torch import encode
 
@@ -214,9 +212,7 @@ def _document(more: dict[str, Any]) -> dict[str, Any]:
 def test_a_person_adds_the_same_to_every_total_of_a_site(more: dict[str, Any], cases: list[Any], seed: int) -> None:
     document: Any = registry.check(_document(more))
     descent = document.descent
-    if more.get("newton"):  # an algorithm's, not a train document's
-        descent = replace(descent, rule=Rule("newton", 0.5, ridge=0.1))
-    plan = Plan(descent, schema_of(SCHEMA))
+    plan = TrainingPlan(descent, schema_of(SCHEMA))
     draw = np.random.default_rng(seed)
     weights = plan.start + draw.normal(0, 1, plan.weights)
     slopes = _slopes(plan)
@@ -226,14 +222,14 @@ def test_a_person_adds_the_same_to_every_total_of_a_site(more: dict[str, Any], c
         raw = np.column_stack([10 * rows[:, 0], 100 + 12 * rows[:, 2], rows[:, 1] % 2])[:, : len(document.inputs)]
         said = (rows[:, 3] > 0) * 1.0 if plan.encoding.classes is not None else 10 * np.abs(rows[:, 3])
         starts = np.cumsum([0, *(len(each) for each in people)])[:-1].astype(np.int64)
-        held = [local.People(plan.encoding.design(raw), plan.encoding.target(said), starts)] if people else []
+        held = [local.PeopleRows(plan.encoding.design(raw), plan.encoding.target(said), starts)] if people else []
         found = local.totals(plan, held, slopes, weights, None, Silent())
         return [each.astype(object) for each in (found.sums, found.curvature, np.array([found.loss, found.people]))]
 
     alone_and_together(sums, cases)
 
 
-def _slopes(plan: Plan) -> Any:
+def _slopes(plan: TrainingPlan) -> Any:
     descent, encoding = plan.descent, plan.encoding
     if descent.family == "LinearRegression":
         return LinearSlopes(encoding.width)

@@ -1,4 +1,4 @@
-"""What REDCap and OpenSpecimen are asked to leave out changes no answer: the engine over all rows says the same."""
+"""Rows that REDCap and OpenSpecimen are asked to leave out change no answer: the engine over all rows says the same."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def redcap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
 
 
 def _held(kind: str, text: str) -> Any:
-    """What a database holds where somebody wrote this."""
+    """Return what a database holds where somebody wrote this."""
     try:
         number = float(text)
         if kind == "integer":

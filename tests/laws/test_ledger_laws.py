@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, multiple, rule
 
-from thebes.ledger import BudgetExceeded, Claim, ClaimEnded, Ledger, LedgerStore, NoKeeper, verification
+from thebes.ledger import BudgetExceeded, ClaimEnded, Ledger, LedgerClaim, LedgerStore, NoKeeper, verification
 from thebes.ledger.address import open_store
 from thebes.ledger.filters import FILTERS
 from thebes.ledger.memory import MemoryStore
@@ -30,7 +30,7 @@ percents = st.integers(1, 70)
 
 
 class Model:
-    """What a ledger must say, in whole hundredths, with nothing but additions."""
+    """The word that a ledger must give, in whole hundredths, with nothing but additions."""
 
     def __init__(self) -> None:
         self.held = {(block, spender): 0 for block in BLOCKS for spender in SPENDERS}
@@ -92,7 +92,7 @@ class LedgerMachine(RuleBasedStateMachine):
         return claim
 
     @rule(claim=claims, amount=st.one_of(st.none(), percents))
-    def consume(self, claim: Claim, amount: int | None) -> None:
+    def consume(self, claim: LedgerClaim, amount: int | None) -> None:
         known = self.model.claims[claim.id]
         fits = known["open"] and not self.model.frozen and (amount is None or amount <= known["left"])
         handle = self.ledger.claim(claim.id)
@@ -108,7 +108,7 @@ class LedgerMachine(RuleBasedStateMachine):
         known["open"] = known["left"] > 0
 
     @rule(claim=claims)
-    def release(self, claim: Claim) -> None:
+    def release(self, claim: LedgerClaim) -> None:
         known = self.model.claims[claim.id]
         handle = self.ledger.claim(claim.id)
         if known["open"] and self.model.frozen:
@@ -120,7 +120,7 @@ class LedgerMachine(RuleBasedStateMachine):
             self.model.give_back(known)
 
     @rule(claim=claims)
-    def acquire(self, claim: Claim) -> None:
+    def acquire(self, claim: LedgerClaim) -> None:
         known = self.model.claims[claim.id]
         handle = self.ledger.claim(claim.id)
         if known["open"] and (not self.model.frozen or handle.state == "acquired"):

@@ -1,4 +1,4 @@
-"""What holds for every local mechanism, whatever its size, its epsilon and its values."""
+"""Laws of every local mechanism, whatever its size, its epsilon and its values."""
 
 from __future__ import annotations
 

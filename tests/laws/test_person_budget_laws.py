@@ -15,8 +15,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from thebes.ledger import BudgetExceeded, Frozen, Ledger
 from thebes.person.budget.blocks import consumed
-from thebes.person.budget.budget import Purse, period
-from thebes.person.settings import Settings
+from thebes.person.budget.budget import PersonBudget, period
+from thebes.person.settings import PersonSettings
 
 TENTHS = st.integers(1, 60).map(lambda tenths: Decimal(tenths) / 10)
 WHO = st.sampled_from(["ana", "bert"])
@@ -32,7 +32,7 @@ class LimitsMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.now, self.claims = START, list[tuple[str, date, str]]()
-        self.settings = Settings().changed({"local": {"epsilon": 3, "overall_epsilon": 10}})
+        self.settings = PersonSettings().changed({"local": {"epsilon": 3, "overall_epsilon": 10}})
         self.ledger, self.written = Ledger("memory://"), True
         self.left: int | None = None  # writes until this process dies
         self.write = self.ledger._write
@@ -40,7 +40,7 @@ class LimitsMachine(RuleBasedStateMachine):
         self.begins()
 
     def begins(self) -> None:
-        self.purse = Purse(self.ledger, lambda: self.settings, lambda: self.now)
+        self.purse = PersonBudget(self.ledger, lambda: self.settings, lambda: self.now)
 
     def counted(self, work: Callable[[Any], Any]) -> Any:
         """Dies at the write that was named, before or after it is on disk."""
@@ -53,7 +53,7 @@ class LimitsMachine(RuleBasedStateMachine):
         raise Killed
 
     def held(self, who: str | None = None, days: tuple[date, date] = (date.min, date.max)) -> Decimal:
-        """What was claimed on these days and not given back."""
+        """Return what was claimed on these days and not given back."""
         claims = [
             self.ledger.claim(key=k) for k, day, w in self.claims if days[0] <= day < days[1] and who in (None, w)
         ]

@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 
 from thebes.ledger import BudgetExceeded, Ledger
 from thebes.ledger.filters import FILTERS
-from thebes.ledger.schedulers import Blocks, Waiting, dpack, dpf, fcfs, waiting
+from thebes.ledger.schedulers import BlockAmounts, Waiting, dpack, dpf, fcfs, waiting
 from thebes.privacy.losses import Concentrated, Loss, Pure
 
-Scheduler = Callable[[Blocks, Waiting], list[int]]
+Scheduler = Callable[[BlockAmounts, Waiting], list[int]]
 SCHEDULERS: list[Scheduler] = [fcfs, dpf, dpack, lambda field, claims: dpack(field, claims, again=2)]
 
 
 @st.composite
-def fields(draw: st.DrawFn) -> tuple[Blocks, Waiting]:
+def fields(draw: st.DrawFn) -> tuple[BlockAmounts, Waiting]:
     """Blocks that spent something already, and claims on some of them."""
     count, places, claims = draw(st.integers(1, 6)), draw(st.integers(1, 3)), draw(st.integers(1, 8))
     row = st.lists(st.integers(0, 20), min_size=places, max_size=places)
@@ -29,10 +29,10 @@ def fields(draw: st.DrawFn) -> tuple[Blocks, Waiting]:
     own = [draw(st.lists(st.integers(0, count - 1), min_size=1, unique=True)) for _ in range(claims)]
     prices = [draw(row) for _ in range(claims)]
     weights = draw(st.none() | st.lists(st.floats(0.1, 10), min_size=claims, max_size=claims))
-    return Blocks(capacity, held, firm=draw(st.booleans())), waiting(own, prices, weights)
+    return BlockAmounts(capacity, held, firm=draw(st.booleans())), waiting(own, prices, weights)
 
 
-def fits(field: Blocks, left: Any, own: Any, price: Any) -> bool:
+def fits(field: BlockAmounts, left: Any, own: Any, price: Any) -> bool:
     """The rule of a block's filter, one block and place at a time."""
     for block in own:
         enough = [
@@ -44,7 +44,9 @@ def fits(field: Blocks, left: Any, own: Any, price: Any) -> bool:
 
 
 @given(fields(), st.sampled_from(SCHEDULERS))
-def test_every_grant_fits_and_nothing_that_fits_is_left(made: tuple[Blocks, Waiting], scheduler: Scheduler) -> None:
+def test_every_grant_fits_and_nothing_that_fits_is_left(
+    made: tuple[BlockAmounts, Waiting], scheduler: Scheduler
+) -> None:
     field, claims = made
     left = (field.capacity - field.held).tolist()
     granted = scheduler(field, claims)
@@ -59,7 +61,7 @@ def test_every_grant_fits_and_nothing_that_fits_is_left(made: tuple[Blocks, Wait
 
 
 @given(fields())
-def test_dpf_goes_by_the_largest_part_of_any_block(made: tuple[Blocks, Waiting]) -> None:
+def test_dpf_goes_by_the_largest_part_of_any_block(made: tuple[BlockAmounts, Waiting]) -> None:
     field, claims = made
     granted = dpf(field, claims)
 
@@ -96,7 +98,7 @@ def test_adaptive_streams_of_claims_never_exceed_a_block(seed: int, counting: st
             queue.append((own, loss))
         shown = [ledger.block(name).meters for name in names]
         places = list(shown[0])
-        field = Blocks(
+        field = BlockAmounts(
             np.array([[meters[place].capacity for place in places] for meters in shown], dtype=np.int64),
             np.array([[meters[p].reserved + meters[p].spent for p in places] for meters in shown], dtype=np.int64),
             firm=kind.firm,

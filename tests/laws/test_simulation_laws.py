@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import thebes
-from thebes.collectors.inference import Reading, Types
+from thebes.collectors.inference import ColumnReading, Types
 from thebes.data.featurizer import read
 from thebes.data.rows import Rows
 from thebes.data.store import Store
@@ -80,14 +80,14 @@ TYPES = {bool: "boolean", int: "integer", float: "float", str: "string", datetim
 
 
 def sent(cell: object) -> object:
-    """What a collector sends of it: JSON has no NaN, and a time is text."""
+    """Return what a collector sends of it: JSON has no NaN, and a time is text."""
     if isinstance(cell, float) and not math.isfinite(cell):
         return None
     return cell.isoformat() if isinstance(cell, datetime) else cell
 
 
 def stores(sql: str, columns: dict[str, list[object]]) -> Rows:
-    """What everybody's own store gives, put together: each person is a collector of their own in it."""
+    """Return what everybody's own store gives, put together: each person is a collector of their own in it."""
     people = len(next(iter(columns.values())))
     with tempfile.TemporaryDirectory() as home, Store.open(home) as store:
         for person in range(people):
@@ -116,7 +116,7 @@ def plain(rows: Rows) -> Iterator[tuple[int, list[str]]]:
 
 
 def contributions(document: Any, rows: Rows) -> tuple[list[bool], dict[str, list[str]]]:
-    """Who is able, and what everybody who is sends, with the same chance."""
+    """Return who is able, and what everybody who is sends, with the same chance."""
     owner = registry.owner(document, simulated=True)
     able = owner.able(document, rows)
     willing = np.flatnonzero(able)
@@ -176,8 +176,8 @@ WRITTEN = st.one_of(
 
 
 def imported(cells: list[str], sql: str) -> Rows:
-    """What a store gives whose person has put a file of these cells into it, as the collector of tables does."""
-    reading = Reading()
+    """Return what a store gives whose person has put a file of these cells into it, as the collector of tables does."""
+    reading = ColumnReading()
     for cell in cells:
         reading.see(cell)
     types = Types.of({"x": reading}, {})

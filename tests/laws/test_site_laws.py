@@ -18,7 +18,7 @@ from thebes.privacy.faults import Mistake
 from thebes.privacy.losses import Approximate, Concentrated, Pure
 from thebes.site.algorithm_process import Office
 from thebes.site.budget.prices import cost
-from thebes.site.dataset import Budget, DataSet, read
+from thebes.site.dataset import BudgetDeclaration, DataSet, read
 
 texts = st.text(st.characters(codec="utf-8"), max_size=20)
 names = st.from_regex(r"[A-Za-z][A-Za-z0-9_]{0,10}", fullmatch=True)
@@ -65,7 +65,7 @@ def test_a_data_set_that_is_written_is_read_again(
         schema = schema_of({"unit": "event", "columns": told, "public": public})
     except Mistake:
         return
-    made = DataSet("patients", schema, {"kind": "csv", **source}, Budget.of(epsilon, delta))
+    made = DataSet("patients", schema, {"kind": "csv", **source}, BudgetDeclaration.of(epsilon, delta))
     path = tmp_path_factory.mktemp("site") / "patients.toml"
     path.write_text(made.as_toml(), encoding="utf-8")
     assert read(path, "patients") == made

@@ -105,7 +105,7 @@ def test_rows_of_any_declared_schema_come_back(
 def test_a_migration_is_refused_or_forgets_nothing(
     old: dict[str, Any], new: dict[str, Any], full: bool, grown: bool
 ) -> None:
-    """Where every table and column holds something, only what keeps them all may pass, and that does pass."""
+    """If every table and column holds something, only what keeps them all may pass, and that does pass."""
     if grown:
         lowered = {table.lower() for table in old}
         new = {**old, **{table: fields for table, fields in new.items() if table.lower() not in lowered}}

@@ -14,7 +14,7 @@ import pandas as pd
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from thebes.curator.streams.stream import State, Stream, Terms
+from thebes.curator.streams.stream import BlockStage, Stream, Terms
 from thebes.data.growing.block_rule import block_by
 from thebes.data.schema import schema_of
 from thebes.ledger import Ledger
@@ -68,7 +68,7 @@ def test_rows_are_kept_once_and_sealed_blocks_stay_as_they_are(
             assert sum(now.values()) == brought
             assert {name: now[name] for name in sealed} == sealed
             for block in stream.blocks():
-                assert (block.state is State.SEALED) == (block.name in sealed)
+                assert (block.state is BlockStage.SEALED) == (block.name in sealed)
                 assert (block.size is not None) == (block.name in sealed)
         stream.ledger.verify()
         stream.close()
@@ -81,7 +81,7 @@ _BATCH = st.tuples(
 
 
 def kept(batches: list[tuple[list[tuple[int, str]], str | None]]) -> Counter[tuple[int, str]]:
-    """What a stream holds once these came one after another, each refused or taken in."""
+    """Return what a stream holds once these came one after another, each refused or taken in."""
     with TemporaryDirectory() as folder:
         stream = Stream(
             "s",

@@ -73,7 +73,7 @@ def alone(sql: str, tables: dict[str, pd.DataFrame], person: int) -> list[tuple]
 
 
 def _declared(kinds: set[type]) -> str:
-    """How a collector must declare a column that holds these; nothing holds text beside numbers."""
+    """Return how a collector must declare a column that holds these; nothing holds text beside numbers."""
     kinds -= {type(None)}
     if kinds == {int, float}:
         return "REAL"

@@ -19,7 +19,7 @@ from thebes.tokens import (
     Credential,
     Enrolment,
     EnrolmentRefused,
-    Parameters,
+    GroupParameters,
     Presented,
     TokenRefused,
     codec,
@@ -36,7 +36,7 @@ REPORT = HERE.report_digest(b"{}")
 
 
 @cache
-def group() -> tuple[Authority, Parameters, list[Credential]]:
+def group() -> tuple[Authority, GroupParameters, list[Credential]]:
     authority = Authority.create("laws", "2026-12", minimum=2)
     published = authority.parameters(size=3)
     begun = [Enrolment.begin(published, pin=published.digest) for _ in range(3)]
@@ -204,7 +204,7 @@ JSON: st.SearchStrategy[Any] = st.recursive(
 def records() -> list[tuple[Any, dict[str, Any]]]:
     authority, published, credentials = group()
     begun = Enrolment.begin(published, pin=published.digest)
-    kept = ((Authority, authority), (Parameters, published), (Credential, credentials[0]), (Enrolment, begun))
+    kept = ((Authority, authority), (GroupParameters, published), (Credential, credentials[0]), (Enrolment, begun))
     return [(kind, one.as_json()) for kind, one in kept]
 
 

@@ -94,10 +94,10 @@ KEY = bytes(range(32))
 IDS = st.text("abcdef0123456789-", min_size=1, max_size=12)
 
 
-def entries_of(ids: list[str]) -> list[task_log.Entry]:
-    made: list[task_log.Entry] = []
+def entries_of(ids: list[str]) -> list[task_log.TaskLogEntry]:
+    made: list[task_log.TaskLogEntry] = []
     for i, task_id in enumerate(ids):
-        made.append(task_log.Entry.after(made[-1] if made else None, task_id, f"{i:064x}"))
+        made.append(task_log.TaskLogEntry.after(made[-1] if made else None, task_id, f"{i:064x}"))
     return made
 
 

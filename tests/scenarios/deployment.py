@@ -16,10 +16,10 @@ import pandas as pd
 from tests.scenarios.processes import Process, stopped
 from tests.support.ports import free_ports
 from tests.support.site_home import EVERYBODY, declare
-from thebes.coordinator.auth.authority import Authority
+from thebes.coordinator.auth.authority import CertificateAuthority
 from thebes.coordinator.clock import SystemClock
-from thebes.ledger import Block, Entry, Ledger, NoKeeper
-from thebes.site.home import AUDIT, Home, written
+from thebes.ledger import Block, JournalEntry, Ledger, NoKeeper
+from thebes.site.home import AUDIT, SiteHome, written
 from thebes.site.steward.audit_log import Audit
 
 SOON = 240.0  #: for whatever takes seconds on an idle machine
@@ -28,7 +28,7 @@ SOON = 240.0  #: for whatever takes seconds on an idle machine
 class Institution:
     """One site's home, and its processes while they run."""
 
-    def __init__(self, name: str, home: Home, coordinator: str) -> None:
+    def __init__(self, name: str, home: SiteHome, coordinator: str) -> None:
         self.name, self.home = name, home
         self._command = ("site", "--home", str(home.folder), "--coordinator", coordinator, "--port", "0")
         self._process: Process | None = None
@@ -44,8 +44,7 @@ class Institution:
     def kill(self, which: int = 0) -> None:
         """SIGKILL to the supervisor (0) or to one of its two processes (1, 2), which it starts again by itself."""
         assert self._process is not None
-        assert self._process._running is not None
-        chosen = [self._process._running.pid, *children(self._process._running.pid)]
+        chosen = [self._process.pid, *children(self._process.pid)]
         if which == 0 or which >= len(chosen):
             self._process.kill()
             self._process = None
@@ -64,7 +63,7 @@ class Institution:
             ledger.verify()
             return ledger.block(name)
 
-    def audited(self) -> list[Entry]:
+    def audited(self) -> list[JournalEntry]:
         """The audit log, once its chain was checked."""
         audit = Audit(self.home.folder / AUDIT)
         try:
@@ -113,8 +112,8 @@ class Institutions:
         self._coordinator = None
 
     @property
-    def authority(self) -> Authority:
-        return Authority(self.home, SystemClock())
+    def authority(self) -> CertificateAuthority:
+        return CertificateAuthority(self.home, SystemClock())
 
     def submit(self, document: Mapping[str, Any]) -> str:
         answer = self.web.post("/api/task", json=document)
@@ -143,7 +142,7 @@ class Institutions:
         self, name: str, rows: pd.DataFrame, *, policy: str = EVERYBODY, days: int = 30, **declared: Any
     ) -> Institution:
         """A site with one data set and a certificate, not started yet."""
-        home = Home(self.folder / name)
+        home = SiteHome(self.folder / name)
         declare(home, rows, **declared)
         written(home.policy, policy)
         self.authority.issue(name, home.folder, days=days)

@@ -42,6 +42,11 @@ class Process:
         assert self.facts["ready"] is True
         return self.facts
 
+    @property
+    def pid(self) -> int:
+        assert self._running is not None
+        return self._running.pid
+
     def kill(self) -> None:
         assert self._running is not None
         self._running.send_signal(signal.SIGKILL)

@@ -35,8 +35,7 @@ def test_of_a_coordinator_a_person_and_a_site(tmp_path: Path) -> None:
             for each in addresses:
                 assert any(outlasts(each) for _ in range(20)), "it never rested for so long and no longer"
             assert world._coordinator is not None
-            assert world._coordinator._running is not None
-            limits = resource.prlimit(world._coordinator._running.pid, resource.RLIMIT_NOFILE)
+            limits = resource.prlimit(world._coordinator.pid, resource.RLIMIT_NOFILE)
             assert limits[0] == limits[1]
         finally:
             person.process.kill()

@@ -52,6 +52,7 @@ def test_one_line_when_it_is_ready_and_a_clean_end_on_sigterm(tmp_path: Path) ->
     assert (tmp_path / "log").read_text() == ""
 
 
+@pytest.mark.slow
 def test_a_signal_to_the_whole_group_is_a_clean_end_too(tmp_path: Path) -> None:
     home, said = tmp_path / "home", (tmp_path / "log").open("wb")
     command = [sys.executable, "-m", "thebes.cli.main", "coordinator", "--home", str(home), "--port", "0"]
@@ -66,6 +67,7 @@ def test_a_signal_to_the_whole_group_is_a_clean_end_too(tmp_path: Path) -> None:
     assert (tmp_path / "log").read_text() == ""
 
 
+@pytest.mark.slow
 def test_a_worker_whose_server_is_killed_ends_by_itself(tmp_path: Path) -> None:
     server = Server(tmp_path / "home")
     (worker,) = server.workers()
@@ -76,6 +78,7 @@ def test_a_worker_whose_server_is_killed_ends_by_itself(tmp_path: Path) -> None:
         time.sleep(0.02)
 
 
+@pytest.mark.slow
 def test_a_killed_worker_is_replaced_and_the_task_still_ends(tmp_path: Path) -> None:
     with Server(tmp_path / "home", log=tmp_path / "log") as server:
         task_id = server.post(AGES)
@@ -191,7 +194,7 @@ from thebes.coordinator.tasks import phase_queue, task_keys
 from thebes.coordinator.clock import SystemClock
 from thebes.coordinator.tasks.phase_end import Closing
 from thebes.coordinator.storage.database import Database
-from thebes.coordinator.home import Home
+from thebes.coordinator.home import CoordinatorHome
 
 def dying(owner, name, *, before):
     wrapped = getattr(owner, name)
@@ -201,14 +204,14 @@ def dying(owner, name, *, before):
         os._exit(9)
     setattr(owner, name, step)
 
-home, point = Home(Path(sys.argv[1])), sys.argv[2]
+home, point = CoordinatorHome(Path(sys.argv[1])), sys.argv[2]
 dying(*{
-    "computed": (phase_queue.Desk, "conclude"),
-    "stored": (phase_queue.Desk, "conclude"),
+    "computed": (phase_queue.PhaseQueue, "conclude"),
+    "stored": (phase_queue.PhaseQueue, "conclude"),
     "key gone": (task_keys.Keys, "destroy"),
-    "done": (phase_queue.Desk, "finish"),
+    "done": (phase_queue.PhaseQueue, "finish"),
 }[point], before=point == "computed")
-Closing(phase_queue.Desk(Database(home.store), "dying"), home.keys, SystemClock()).step()
+Closing(phase_queue.PhaseQueue(Database(home.store), "dying"), home.keys, SystemClock()).step()
 """
 
 
@@ -230,6 +233,7 @@ def traces(home: Path) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 def test_no_trusted_contribution_can_be_read_from_any_file_during_or_after(tmp_path: Path) -> None:
     home = tmp_path / "home"
     numbers = {**AGES, "aggregator": "sum", "bounds": {"age": {"type": "range", "low": 0, "high": 1e9}}}
@@ -258,6 +262,7 @@ def test_no_trusted_contribution_can_be_read_from_any_file_during_or_after(tmp_p
     assert str(MARK) not in (tmp_path / "log").read_text()
 
 
+@pytest.mark.slow
 def test_cancelled_and_withdrawn_contributions_leave_no_key_behind(tmp_path: Path) -> None:
     with Server(tmp_path / "home") as server:
         task_id = server.post(AGES)
@@ -380,6 +385,7 @@ def test_a_coordinator_serves_and_ends_well_whose_starter_hears_nothing_any_more
     assert process.wait(timeout=120) == 0
 
 
+@pytest.mark.slow
 def test_tls_is_served_where_a_certificate_is_given(tmp_path: Path) -> None:
     cert, key = certificate(tmp_path)
     command = [sys.executable, "-m", "thebes.cli.main", "coordinator", "--home", str(tmp_path / "home")]

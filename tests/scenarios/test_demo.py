@@ -80,6 +80,7 @@ def place(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_every_kind_and_problem_is_answered_and_nothing_is_left(place: Path) -> None:
     running = started(place, "--people", "50", "--exit", "--json")
     out, err = running.communicate(timeout=8 * PATIENCE)
@@ -126,6 +127,31 @@ def test_stopped_in_the_middle_it_leaves_nothing(place: Path, number: int) -> No
     assert running.returncode == 1
     assert "stopped" in err
     assert "Traceback" not in err
+    nothing_is_left(place)
+
+
+@pytest.mark.slow
+def test_killed_in_the_middle_its_processes_end_by_themselves_and_the_next_demo_sweeps(place: Path) -> None:
+    running = started(place, "--people", "50")
+    end = time.monotonic() + PATIENCE
+    while not people(place):
+        assert running.poll() is None
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    (left,) = place.iterdir()
+    running.kill()
+    running.communicate(timeout=PATIENCE)
+    while still := left_over(place):
+        assert time.monotonic() < end + PATIENCE, still
+        time.sleep(0.1)
+    assert left.is_dir()  # nobody was there to remove it
+    again = started(place, "--people", "50")
+    while not people(place) or left.is_dir():
+        assert again.poll() is None
+        assert time.monotonic() < end + 2 * PATIENCE
+        time.sleep(0.05)
+    again.send_signal(signal.SIGTERM)
+    again.communicate(timeout=PATIENCE)
     nothing_is_left(place)
 
 

@@ -29,7 +29,7 @@ from tests.support.federation import (
     counting,
 )
 from tests.support.memory_and_time import forget_peak, peak
-from thebes.coordinator.auth.authority import Authority
+from thebes.coordinator.auth.authority import CertificateAuthority
 from thebes.coordinator.clock import SystemClock
 from thebes.coordinator.sites.intervals import Pace
 from thebes.privacy.faults import Mistake, Refusal
@@ -54,7 +54,7 @@ class Opened(Gathering):
 
     async def __aenter__(self) -> Opened:
         await self.open(0)
-        self.authority = Authority(self.home.folder, self.clock)
+        self.authority = CertificateAuthority(self.home.folder, self.clock)
         self.fars: list[Far] = []
         return self
 
@@ -97,7 +97,7 @@ def identity(
 ) -> tuple[x509.Certificate, bytes, bytes]:
     """A certificate that `thebes ca issue` did not make: signed by the coordinator's authority, or by a stranger's."""
     home = folder if not own_authority else folder / "stranger"
-    authority = Authority(home, SystemClock())
+    authority = CertificateAuthority(home, SystemClock())
     authority.init()
     signing = serialization.load_pem_private_key((home / "ca" / "authority.key").read_bytes(), None)
     assert isinstance(signing, ec.EllipticCurvePrivateKey)

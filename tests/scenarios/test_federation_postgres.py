@@ -21,7 +21,7 @@ from tests.support.ports import free_ports
 from tests.support.postgres import new_database
 from tests.support.site_home import site_home
 from thebes.coordinator.auth.accounts import ADMIN
-from thebes.coordinator.auth.authority import Authority
+from thebes.coordinator.auth.authority import CertificateAuthority
 from thebes.coordinator.clock import SystemClock
 from thebes.coordinator.sites import quote_queue
 from thebes.coordinator.storage.schema import QUESTION
@@ -56,7 +56,7 @@ def test_tasks_put_up_anywhere_are_run_by_the_one_that_speaks_with_sites_and_sur
         first = await Gathering(home, store=store, pace=CALM).open(0)
         await until(lambda: first.federation._seated and not front.federation._seated)
         second = await Gathering(home, store=store, pace=CALM).open(0)
-        authority, deaf = Authority(home, front.clock), asyncio.Event()
+        authority, deaf = CertificateAuthority(home, front.clock), asyncio.Event()
         for name in ("north", "south"):
             authority.issue(name, tmp_path / name)
 
@@ -181,7 +181,7 @@ def test_every_process_says_the_same_of_what_an_answer_would_cost(
         assert waiting(first) == 0
 
         table = quote_queue._Table(second.database)
-        question = quote_queue.Question("q", ("north",), {})
+        question = quote_queue.QuoteQuestion("q", ("north",), {})
         table.put(question, first.clock.now().timestamp() - 3600)  # of one that died
         await second.reception.quote(COUNT, ADMIN)
         assert waiting(first) == 0
@@ -220,7 +220,7 @@ def test_a_question_by_accuracy_is_priced_alike_in_whichever_process(tmp_path: P
     home, store, (site_port,) = tmp_path / "home", new_database(), free_ports(1)
     with Server(home, store=store, more=["--site-port", str(site_port)]) as one, Server(home, store=store) as two:
         place = site_home(tmp_path / "north")
-        Authority(home, SystemClock()).issue("north", place.folder)
+        CertificateAuthority(home, SystemClock()).issue("north", place.folder)
         site = deployment.Institution("north", place, f"127.0.0.1:{site_port}")
         site.start()
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.federation import CENSUS, QUICK, Far, Gathering, counting
-from thebes.coordinator.auth.authority import Authority
+from thebes.coordinator.auth.authority import CertificateAuthority
 from thebes.tasks import registry
 
 
@@ -28,7 +28,7 @@ def test_a_coordinator_that_stood_still_takes_its_own_silence_for_nobody_elses(
 
     async def scenario() -> None:
         world = await Gathering(tmp_path / "home").open(0)
-        Authority(world.home.folder, world.clock).issue("north", tmp_path / "north")
+        CertificateAuthority(world.home.folder, world.clock).issue("north", tmp_path / "north")
         async with Far(world.url, tmp_path / "north" / "link", counting(1, 2, 3)) as north:
             await world.known("north")
             for _ in range(20):

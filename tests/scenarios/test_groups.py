@@ -25,8 +25,8 @@ from tests.support.coordinator import PETS, Server
 from tests.support.peers import Peer, group_of
 from tests.support.postgres import new_database
 from thebes.coordinator.clock import SystemClock
-from thebes.coordinator.home import Home
-from thebes.coordinator.people.groups import Groups
+from thebes.coordinator.home import CoordinatorHome
+from thebes.coordinator.people.groups import ContributorGroups
 from thebes.coordinator.storage.database import Database
 from thebes.person.home import Person
 from thebes.simulation import example
@@ -179,7 +179,7 @@ def test_a_code_used_at_two_coordinators_at_once_gives_one_credential(tmp_path: 
     home, store = tmp_path / "home", new_database()
     with Server(home, store=store) as one, Server(home, store=store) as two:
         database = Database(store)
-        register = Groups(database, Home(home), SystemClock())
+        register = ContributorGroups(database, CoordinatorHome(home), SystemClock())
         register.create("city", minimum=2, epoch="one")
         for identity in ("ana", "bob", "carla"):
             code = register.admit("city", [identity])[identity]
@@ -236,9 +236,9 @@ def test_a_coordinator_killed_between_verifying_and_storing_loses_no_token_and_c
 
 
 def _group(home: Path, store: str | None, client: httpx.Client, count: int) -> list[Peer]:
-    place = Home(home)
+    place = CoordinatorHome(home)
     database = Database(store or place.store)
-    peers = group_of(Groups(database, place, SystemClock()), client, count)
+    peers = group_of(ContributorGroups(database, place, SystemClock()), client, count)
     database.close()
     return peers
 

@@ -20,7 +20,7 @@ from thebes.data.table import Sums, Term
 from thebes.ledger import Ledger, NoKeeper
 from thebes.requestor.refusals import SitesRefused
 from thebes.site.dataset import DataSets
-from thebes.site.home import Home, written
+from thebes.site.home import SiteHome, written
 from thebes.site.streams import stream_of
 
 pytestmark = pytest.mark.slow
@@ -123,7 +123,7 @@ def test_killed_while_rows_come_in_they_are_there_whole_or_not_at_all(tmp_path: 
     assert subprocess.run(line, check=False, capture_output=True).returncode == 9
     again = thebes("dataset", "ingest", "rides", file, "--home", home).stdout
     assert ("there already" in again) is kept
-    place = Home(home)
+    place = SiteHome(home)
     dataset = DataSets(place).get("rides")
     assert dataset is not None
     with Ledger(place.ledger, keeper=NoKeeper()) as ledger:
@@ -166,7 +166,7 @@ def attempted(home: Path) -> dict[str, Any]:
 def began(home: Path) -> bool:
     """Whether an attempt has its share of a block: while it was only written down, tasks may use all of it up."""
     said = attempted(home)
-    with Ledger(Home(home).ledger, keeper=NoKeeper()) as ledger:
+    with Ledger(SiteHome(home).ledger, keeper=NoKeeper()) as ledger:
         return any((claim.key or "") in said and claim.state != "released" for claim in ledger.claims())
 
 

@@ -15,7 +15,7 @@ import pytest
 from tests.scenarios.deployment import SOON, Institutions, until
 from tests.support.coordinator import HandClock
 from tests.support.federation import Far, Steward, contribution
-from thebes.coordinator.auth.authority import Authority
+from thebes.coordinator.auth.authority import CertificateAuthority
 
 pytestmark = pytest.mark.slow
 
@@ -138,7 +138,7 @@ def test_a_certificate_that_has_ended_lets_nobody_in(there: Institutions) -> Non
 
     there.authority.issue("late", folder, days=30)
     asyncio.run(dialled(known=True))
-    Authority(there.home, HandClock(datetime.now(UTC) - timedelta(days=40))).issue("late", folder, days=30)
+    CertificateAuthority(there.home, HandClock(datetime.now(UTC) - timedelta(days=40))).issue("late", folder, days=30)
     assert asyncio.run(dialled(known=False)).status in ("UNAVAILABLE", "PERMISSION_DENIED")
     told = there.ended(there.submit({**COUNT, "sites": [*HONEST, "late"], "patience": 15.0}))
     assert "is not linked" in missed(told, "late")

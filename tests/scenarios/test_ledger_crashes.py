@@ -74,6 +74,7 @@ def test_hundreds_of_killed_spenders_lose_no_acknowledged_charge(quick_directory
     assert acknowledged > 1000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("store", ["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
 def test_processes_together_never_exceed_a_block_although_some_are_killed(store: str, quick_directory: Path) -> None:
     """Four processes make the ledger together and spend in opposite orders; the fifth and sixth are killed midway."""

@@ -34,7 +34,7 @@ from thebes.person.rest import guarded as persons
 from thebes.privacy.faults import Mistake, ThebesError
 from thebes.simulation import example
 from thebes.site.algorithm_process import Office
-from thebes.site.dataset import Blocks, Budget, DataSet, DataSets
+from thebes.site.dataset import BlockDeclaration, BudgetDeclaration, DataSet, DataSets
 from thebes.site.steward.rest import guarded as sites
 from thebes.wire.access import Access
 from thebes.wire.local_server import listening_at
@@ -151,7 +151,9 @@ def test_a_sites_server_is_as_it_is_described(tmp_path: Path, who: str, monkeypa
     home = site_home(tmp_path / "home")
     columns = {"at": {"type": "timestamp"}, "hour": {"type": "integer", "low": 0, "high": 23}}
     schema = schema_of({"unit": "event", "time": "at", "columns": columns})
-    growing = DataSet("rides", schema, {"kind": "growing"}, Budget.of("10"), Blocks(block_by("time:1d", schema)))
+    growing = DataSet(
+        "rides", schema, {"kind": "growing"}, BudgetDeclaration.of("10"), BlockDeclaration(block_by("time:1d", schema))
+    )
     DataSets(home).keep(growing)
     office = Office(home, "north")
     with serving(

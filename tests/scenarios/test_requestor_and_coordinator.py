@@ -28,6 +28,7 @@ from thebes.wire.client import CoordinatorClient
 from thebes.wire.refusals import Conflict, NotFound, NotSignedIn
 
 PEOPLE = 14
+pytestmark = pytest.mark.slow
 START = """
 import pathlib, sys
 from thebes.coordinator.process.server import serve

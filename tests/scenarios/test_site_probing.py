@@ -12,7 +12,7 @@ import grpc
 import pytest
 
 from tests.support.coordinator import HandClock
-from thebes.coordinator.auth.authority import Authority
+from thebes.coordinator.auth.authority import CertificateAuthority
 from thebes.coordinator.clock import SystemClock
 from thebes.coordinator.sites.intervals import Pace
 from thebes.coordinator.sites.link_server import Hub
@@ -23,7 +23,7 @@ from thebes.site.link.probe import trouble
 
 def _issued(folder: Path, at: Path, *, ago: int = 0) -> Path:
     """The folder `link` of the site north, from the authority in `folder`."""
-    Authority(folder, HandClock(datetime.now(UTC) - timedelta(days=ago))).issue("north", at, days=30)
+    CertificateAuthority(folder, HandClock(datetime.now(UTC) - timedelta(days=ago))).issue("north", at, days=30)
     return at / "link"
 
 
@@ -31,7 +31,7 @@ def _told(home: Path, link: Path) -> str | None:
     """What a site with this link is told by a coordinator with this home."""
 
     async def scenario() -> str | None:
-        hub = Hub(Authority(home, SystemClock()), Links(), Pace())
+        hub = Hub(CertificateAuthority(home, SystemClock()), Links(), Pace())
         port = await hub.start("127.0.0.1", 0)
         folder = os.open(link, os.O_RDONLY | os.O_DIRECTORY)
         try:
@@ -75,7 +75,7 @@ def test_nobody_there_is_not_a_matter_of_certificates(tmp_path: Path) -> None:
 @pytest.mark.parametrize("ours", [True, False])
 def test_a_link_says_why_it_is_refused_before_anything_was_said(tmp_path: Path, ours: bool) -> None:
     async def scenario() -> tuple[str, str]:
-        hub = Hub(Authority(tmp_path / "home", SystemClock()), Links(), Pace())
+        hub = Hub(CertificateAuthority(tmp_path / "home", SystemClock()), Links(), Pace())
         port = await hub.start("127.0.0.1", 0)
         folder = os.open(_issued(tmp_path / ("home" if ours else "other"), tmp_path / "site"), os.O_RDONLY)
         hub.open = True
@@ -110,12 +110,12 @@ def test_a_site_that_was_saying_something_as_it_was_refused_knows_it_by_the_word
     monkeypatch.setattr(dialer.Link, "_listen", hidden)
 
     async def scenario() -> str:
-        hub = Hub(Authority(home, SystemClock()), Links(), Pace())
+        hub = Hub(CertificateAuthority(home, SystemClock()), Links(), Pace())
         port = await hub.start("127.0.0.1", 0)
         folder = os.open(_issued(home, tmp_path / "site"), os.O_RDONLY)
         hub.open = True
         link = dialer.Link(f"127.0.0.1:{port}", "north", folder)
-        Authority(home, SystemClock()).revoke("north")
+        CertificateAuthority(home, SystemClock()).revoke("north")
         running = asyncio.create_task(link.run())
         try:
             async with asyncio.timeout(120):

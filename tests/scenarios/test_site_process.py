@@ -26,11 +26,11 @@ from processes import PATIENCE, Process, stopped
 from tests.support.ports import free_ports
 from tests.support.site_home import site_home
 from thebes.confinement import landlock
-from thebes.coordinator.auth.authority import Authority
+from thebes.coordinator.auth.authority import CertificateAuthority
 from thebes.coordinator.clock import SystemClock
 from thebes.ledger import Ledger
 from thebes.privacy.faults import ThebesError
-from thebes.site.home import AUDIT, Home
+from thebes.site.home import AUDIT, SiteHome
 from thebes.site.steward.audit_log import Audit
 from thebes.testing.command import typed
 
@@ -86,7 +86,7 @@ def line_of(pid: int) -> bytes:
 class Site:
     """A site and the REST client of its steward."""
 
-    def __init__(self, home: Home, address: str) -> None:
+    def __init__(self, home: SiteHome, address: str) -> None:
         self.home = home
         self.process = Process("site", "--home", str(home.folder), "--coordinator", address, "--port", "0")
 
@@ -99,8 +99,7 @@ class Site:
 
     @property
     def pid(self) -> int:
-        assert self.process._running is not None
-        return self.process._running.pid
+        return self.process.pid
 
     @property
     def both(self) -> list[int]:
@@ -256,7 +255,7 @@ def test_a_revoked_site_is_told_why_and_one_with_a_new_certificate_comes_back_wi
 def test_a_site_with_a_strangers_certificate_says_why_it_gets_no_further(world: World) -> None:
     site = world.site("north")
     world.linked(site)
-    Authority(world.folder / "stranger", SystemClock()).issue("north", site.home.folder)
+    CertificateAuthority(world.folder / "stranger", SystemClock()).issue("north", site.home.folder)
     until(lambda: site.is_("refused"))
     assert "not certified by the authority in link/ca.pem" in site.get("/api/site")["reason"]
     (site.home.link / "ca.pem").write_bytes((world.folder / "c" / "ca" / "authority.pem").read_bytes())

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from thebes.coordinator.auth.authority import Authority
+from thebes.coordinator.auth.authority import CertificateAuthority
 from thebes.coordinator.clock import SystemClock
 from thebes.coordinator.sites.intervals import Pace
 from thebes.coordinator.sites.link_server import Hub
@@ -63,12 +63,12 @@ def linked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, address: str | No
     `address`: of no proxy at all nothing, and of a dead one nobody hears."""
 
     async def scenario() -> list[str]:
-        hub = Hub(Authority(tmp_path / "home", SystemClock()), Links(), Pace())
+        hub = Hub(CertificateAuthority(tmp_path / "home", SystemClock()), Links(), Pace())
         port = await hub.start("127.0.0.1", 0)
         hub.open = True
         proxy = ByConnect(port)
         monkeypatch.setenv(named, DEAD if address is None else f"http://127.0.0.1:{await proxy.start()}")
-        Authority(tmp_path / "home", SystemClock()).issue("north", tmp_path / "site", days=30)
+        CertificateAuthority(tmp_path / "home", SystemClock()).issue("north", tmp_path / "site", days=30)
         folder = os.open(tmp_path / "site" / "link", os.O_RDONLY)
         link = dialer.Link(address or f"127.0.0.1:{port}", "north", folder)
         running = asyncio.create_task(link.run())

@@ -250,7 +250,7 @@ def test_a_python_session_speaks_to_the_running_process(world: World, tmp_path: 
     running = PersonProcess(tmp_path / "home", world.server.url, "--example")
     running.ready()
     with thebes.open_person(running.home) as me:
-        assert type(me).__name__ == "Distant"
+        assert type(me).__name__ == "PersonClient"
         assert me.ledger() == running.get("/api/ledger")
         handle = world.server.submit(thebes.task.median("SELECT age FROM profile.demographics", epsilon=0.5))
         assert handle.task_id in [task["task_id"] for task in me.tasks()]

@@ -143,6 +143,7 @@ def test_a_killed_process_forgets_at_most_the_last_moment_and_counts_nothing_twi
     assert "Traceback" not in (tmp_path / "log").read_text()
 
 
+@pytest.mark.slow
 def test_a_stopped_process_forgets_nothing(tmp_path: Path) -> None:
     home, trainers = tmp_path / "home", Trainers()
     server = Server(home, log=tmp_path / "log")

@@ -16,9 +16,9 @@ from thebes.privacy.accounting import gaussian
 from thebes.privacy.faults import Mistake
 from thebes.privacy.promise import Adjacency
 from thebes.privacy.randomness import bulk, seeded_for_simulation
+from thebes.tasks import registry
+from thebes.tasks.audit.case import Audited, Enumerated, repeatedly
 from thebes.testing.audit import (
-    Audited,
-    Enumerated,
     Finding,
     audit,
     certified,
@@ -26,7 +26,6 @@ from thebes.testing.audit import (
     exact_advantage,
     exact_epsilon,
     fineness,
-    repeatedly,
 )
 
 ROOT = Path(__file__).parents[2]
@@ -50,9 +49,17 @@ def test_no_claim_is_exceeded_and_every_broken_mechanism_is_caught(table):
 
 
 def test_every_mechanism_and_estimator_has_a_place_in_the_audit():
-    rooms = "\n".join(path.read_text() for path in (ROOT / "evidence" / "audit").glob("*.py"))
+    files = [*(ROOT / "evidence" / "audit").glob("*.py"), *(ROOT / "src" / "thebes" / "tasks").glob("*/audit.py")]
+    rooms = "\n".join(path.read_text() for path in files)
     missing = [name for name in [*_released_by(mechanisms), *learning.__all__] if f"{name}" not in rooms]
     assert missing == ["from_json"], "a loader of released models releases nothing; everything else belongs here"
+
+
+@pytest.mark.parametrize("type_", registry.types())
+def test_every_kind_has_a_row_that_holds_and_one_that_must_be_caught(table, type_):
+    own = {case.name for case in registry.audit(type_)}
+    rows = [case for case in table.cases() if case.name.removesuffix(", half of it") in own]
+    assert {case.positive_control for case in rows} == {False, True}, f"{type_}/audit.py lists too little"
 
 
 def _released_by(package):

@@ -44,6 +44,7 @@ def learned(family: str, output: dict, y: np.ndarray, a: np.ndarray, b: np.ndarr
     return thebes.simulate(document, {"a": a, "b": b, "y": y}, seed=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", ["none", "privunit"])
 @pytest.mark.parametrize("family", ["linear", "logistic", "poisson", "multinomial"])
 def test_every_family_finds_the_weights_that_made_the_data(family, mechanism) -> None:

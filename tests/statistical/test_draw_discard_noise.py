@@ -21,10 +21,10 @@ from thebes.privacy import randomness
 from thebes.privacy.accounting import gaussian
 from thebes.privacy.mechanisms.local.privunit import PrivUnit
 from thebes.tasks import registry
+from thebes.tasks.audit.purse import Purse
 from thebes.tasks.draw_discard.instances import Instances
 from thebes.tasks.draw_discard.plan import plan
 from thebes.tasks.protocols import Ask
-from thebes.testing.kinds import Purse
 from thebes.testing.statistics import assert_scale, gaussian_cdf, laplace_cdf
 
 N = 2500

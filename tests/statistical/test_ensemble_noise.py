@@ -14,7 +14,7 @@ from thebes.tasks import registry
 from thebes.tasks.ensemble import plan
 from thebes.tasks.ensemble.bin_search import direction, margin
 from thebes.tasks.ensemble.cells import cells_of, given
-from thebes.tasks.ensemble.histogram import Histogram
+from thebes.tasks.ensemble.histogram import SupportHistogram
 from thebes.tasks.protocols import Ask
 from thebes.testing.statistics import LEVEL, assert_rate
 
@@ -111,7 +111,7 @@ def test_the_error_of_a_histogram_is_that_of_theorem_2(perturbation: str, epsilo
     reports = np.asarray(mechanism.perturb(np.tile(true, repeats), randomness.seeded_for_simulation(7)))
     distances = np.empty(repeats)
     for repeat in range(repeats):
-        histogram = Histogram.empty(cells, mechanism)
+        histogram = SupportHistogram.empty(cells, mechanism)
         histogram.hear(reports[repeat * peers : (repeat + 1) * peers].astype(np.int64))
         distances[repeat] = ((histogram.shares() - shares) ** 2).sum()
     expected = mechanism.expected_error(peers)

@@ -22,11 +22,11 @@ from thebes.privacy.mechanisms.variance import variance
 from thebes.privacy.promise import Unit
 from thebes.simulation.tables import people_of
 from thebes.tasks import registry
+from thebes.tasks.audit.purse import Purse
 from thebes.tasks.bounded.encoder import plan
 from thebes.tasks.document import FAILURE
 from thebes.tasks.protocols import Ask, Setting
 from thebes.tasks.trusted_columns import COUNT_SHARE
-from thebes.testing.kinds import Purse
 from thebes.testing.statistics import LEVEL, assert_rate, assert_scale, assert_size, gaussian_cdf, laplace_cdf
 
 AGES = np.linspace(20.0, 80.0, 40)

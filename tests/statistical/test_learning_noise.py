@@ -8,7 +8,7 @@ import pytest
 from sklearn.base import ClassifierMixin
 
 import thebes.learning as learning
-from thebes.learning.budget import Budget, Reach
+from thebes.learning.budget import FitBudget, Reach
 from thebes.privacy.accounting.gaussian import ratio_for
 from thebes.privacy.randomness import Randomness, bulk, seeded_for_simulation, system
 from thebes.testing.statistics import assert_scale, gaussian_cdf, laplace_cdf
@@ -31,7 +31,7 @@ def test_sums_get_the_stated_noise(source, adjacency, kind):
     length, distance, share, releases = 2.0, 3.5, Fraction(2, 3), 40
     moved = distance if adjacency == "replace-one" else length
     noise = []
-    budget = Budget(epsilon=EPSILON, delta=DELTA, adjacency=adjacency, randomness=SOURCES[source]())
+    budget = FitBudget(epsilon=EPSILON, delta=DELTA, adjacency=adjacency, randomness=SOURCES[source]())
     for _ in range(releases):
         released = getattr(budget, kind)([rows], width=300, reach=Reach(length, distance), share=share / releases)
         noise.extend(released.value - exact)
@@ -46,7 +46,7 @@ def test_sums_get_the_stated_noise(source, adjacency, kind):
 def test_counts_get_the_stated_noise(adjacency, kind):
     counts, reach = np.arange(12_000, dtype=np.int64), Reach(3, 5)
     moved = reach.distance if adjacency == "replace-one" else reach.length
-    budget = Budget(epsilon=0.01, delta=DELTA, adjacency=adjacency, randomness=bulk())
+    budget = FitBudget(epsilon=0.01, delta=DELTA, adjacency=adjacency, randomness=bulk())
     noise = getattr(budget, kind)(counts, reach=reach, share=Fraction(1, 2)).value - counts
     if kind == "laplace_counts":
         assert_scale(noise, laplace_cdf, moved / 0.005)
@@ -56,11 +56,11 @@ def test_counts_get_the_stated_noise(adjacency, kind):
 
 @pytest.mark.parametrize("source", ["bulk", "seeded"])
 def test_the_number_of_rows_is_exact_where_public_and_noisy_where_private(source):
-    public = Budget(epsilon=1, delta=0, adjacency="replace-one", randomness=SOURCES[source]())
+    public = FitBudget(epsilon=1, delta=0, adjacency="replace-one", randomness=SOURCES[source]())
     assert public.row_count(1000, Fraction(1, 2)) == 1000
     assert public.events == []
     assert not public.bought_count
-    private = Budget(epsilon=100, delta=0, adjacency="add-remove-one", randomness=SOURCES[source]())
+    private = FitBudget(epsilon=100, delta=0, adjacency="add-remove-one", randomness=SOURCES[source]())
     noise = [private.row_count(10**6, Fraction(1, 10_000)) - 10**6 for _ in range(10_000)]
     assert_scale(noise, laplace_cdf, 100)
     assert private.bought_count

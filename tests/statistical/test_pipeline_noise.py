@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import binomtest
 
 from thebes.learning import moments, network, odds
-from thebes.learning.budget import Budget
+from thebes.learning.budget import FitBudget
 from thebes.learning.features import Categories, Features, Range
 from thebes.privacy.accounting.calibration import ratio_for_rounds, sampled_ratio
 from thebes.privacy.accounting.gaussian import ratio_for
@@ -51,8 +51,8 @@ class Recorder(Randomness):
         return heads
 
 
-def budget(randomness: Randomness, rows: int) -> Budget:
-    return Budget(epsilon=EPSILON, delta=DELTA, adjacency="add-remove-one", randomness=randomness, rows=rows)
+def budget(randomness: Randomness, rows: int) -> FitBudget:
+    return FitBudget(epsilon=EPSILON, delta=DELTA, adjacency="add-remove-one", randomness=randomness, rows=rows)
 
 
 @pytest.mark.parametrize("source", [system, bulk])
@@ -68,7 +68,7 @@ def test_moments_get_the_stated_noise(source: Any, rows: int) -> None:
     assert_size(noise, "gaussian", reach * ratio_for(EPSILON, DELTA) / math.sqrt(0.9))
 
 
-class Overheard(Budget):
+class Overheard(FitBudget):
     """What it adds to counts, written down."""
 
     heard: list[Any]

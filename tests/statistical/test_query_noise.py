@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,15 +15,15 @@ from scipy.stats import binomtest
 from thebes.curator.questions.plans import Plan
 from thebes.data.engines.source import frame_table
 from thebes.data.schema import Schema, schema_of
-from thebes.data.table import Sums, Table
+from thebes.data.table import Batch, Sums, Table
 from thebes.privacy.accounting import gaussian
 from thebes.privacy.promise import Unit
 from thebes.privacy.randomness import Randomness, seeded_for_simulation, system
 from thebes.simulation.sites import run
 from thebes.tasks import registry
+from thebes.tasks.audit.purse import Purse
 from thebes.tasks.protocols import Ask, Setting
 from thebes.tasks.query.totals import TOTALS, whole
-from thebes.testing.kinds import Purse
 from thebes.testing.statistics import LEVEL, assert_size
 
 RNG = np.random.default_rng(3)
@@ -46,6 +47,10 @@ QUESTIONS: dict[str, tuple[dict[str, Any], int]] = {
     "grouped sum": ({"statistic": "sum", "column": "age", "by": "sex"}, 2**22),
     "mean": ({"column": "age"}, 2**20),
     "grouped mean": ({"statistic": "mean", "column": "age", "by": "sex"}, 2**20),
+    "mean of a new column": (
+        {"statistic": "mean", "column": "old", "features": {"old": {"divide": [{"square": "age"}, 100]}}},
+        2**20,
+    ),
     "variance": ({"column": "age"}, 2**20),
     "grouped variance": ({"statistic": "variance", "column": "age", "by": "sex"}, 2**20),
     "histogram": ({"column": "age", "bins": 5}, 1),
@@ -77,14 +82,18 @@ class Remembered:
         self.table = table
         self.schema = table.schema
         self.known: dict[Sums, np.ndarray] = {}
+        self.rows: dict[tuple[Any, ...], list[Batch]] = {}
 
     def sums(self, wanted: Sums) -> np.ndarray:
         if wanted not in self.known:
             self.known[wanted] = self.table.sums(wanted)
         return self.known[wanted]
 
-    def batches(self, *args: Any, **more: Any) -> Any:
-        raise NotImplementedError
+    def batches(self, columns: Sequence[str], where: Any = None, *, rows: int = 65_536) -> Any:
+        asked = (*columns, where, rows)
+        if asked not in self.rows:
+            self.rows[asked] = list(self.table.batches(columns, where, rows=rows))
+        return iter(self.rows[asked])
 
 
 def tables(rows: int, sites: int = 1) -> dict[str, Table]:

@@ -18,7 +18,7 @@ from thebes.privacy.accounting.odds import meaning
 from thebes.privacy.guarantees import Guarantee, as_replace_one
 from thebes.privacy.losses import Pure
 from thebes.site.algorithm_process import Office
-from thebes.site.home import Home, written
+from thebes.site.home import SiteHome, written
 
 PEOPLE, QUESTIONS = 48, 72
 ODDS = 1e-9
@@ -54,7 +54,7 @@ def attack(
     folder: Path, ill: NDArray[np.bool_], *, budget: float, epsilon: float
 ) -> tuple[NDArray[np.bool_], int, Any]:
     """What the attacker takes each bit to be, how many questions were answered, and what the block has paid."""
-    home = Home(folder)
+    home = SiteHome(folder)
     rows = pd.DataFrame({"place": np.arange(PEOPLE), "ill": np.where(ill, "yes", "no")})
     declare(home, rows, schema=SCHEMA, epsilon=budget)
     written(home.policy, EVERYBODY.replace("1000", "1000000"))

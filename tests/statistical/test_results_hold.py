@@ -1,7 +1,7 @@
 """Quick experiments give what was committed: the same seeds, so nothing here hangs on luck.
 
 Where draws were changed on purpose, `python -m papers check NAME --quick` says whether that was only the draws, and
-`python -m papers run NAME --quick --home docs` and then `python -m tools.results` renew what is kept.
+`python -m papers run NAME --quick --home papers/published` renews what is kept.
 """
 
 from __future__ import annotations

@@ -118,6 +118,7 @@ Y = np.clip(0.8 * X + RNG.normal(0, 0.3, 700), -1, 1)
 TRUTH = float(np.corrcoef(X, Y)[0, 1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("more", [{}, {"delta": 0.1}], ids=["laplace", "gaussian"])
 def test_the_error_bars_of_a_correlation_hold_it(more) -> None:
     source, inside, near, tries = seeded_for_simulation(1), 0, 0, 250

@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import binomtest
 
 from thebes.curator.cache.smart.check import UNIT, Sought, SparseCheck, ThresholdCheck, _part
-from thebes.curator.cache.smart.parameters import Parameters
+from thebes.curator.cache.smart.parameters import SmartParameters
 from thebes.curator.cache.synopsis import View
 from thebes.curator.cache.synthesis.base_histograms import Groundwork
 from thebes.curator.cache.synthesis.domain import Domain
@@ -47,7 +47,7 @@ class Nobody:
 
 
 def test_marginals_have_the_noise_of_all_columns_together():
-    parameters = Parameters(epsilon="0.5", bins={"age": 100})
+    parameters = SmartParameters(epsilon="0.5", bins={"age": 100})
     domain = Domain(SCHEMA, parameters.cuts(SCHEMA))
     made = Groundwork(domain, source="independent", epsilon=parameters.epsilon, delta=parameters.delta)
     assert made.purchase.epsilon == parameters.epsilon

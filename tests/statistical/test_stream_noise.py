@@ -51,6 +51,7 @@ def test_a_blocks_size_has_the_noise_that_its_share_of_epsilon_pays_for(tmp_path
     assert_size(sizes - true, "laplace", 1 / 0.05)
 
 
+@pytest.mark.slow
 def test_users_and_their_rows_share_one_noise_of_a_periods_whole_epsilon(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

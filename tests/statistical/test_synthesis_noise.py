@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from thebes.curator.cache.synthesis.allowance import Allowance
+from thebes.curator.cache.synthesis.allowance import SynthesisAllowance
 from thebes.curator.cache.synthesis.domain import Domain, Measured
 from thebes.curator.cache.synthesis.recipe import Independent, SpanningTree
 from thebes.curator.cache.synthesis.tree import Tree
@@ -60,7 +60,10 @@ def test_histograms_have_the_noise_that_their_share_pays_for(source: Any, delta:
     noise: dict[str, list[float]] = {"alone": [], "single": [], "pair": []}
     randomness: Randomness = source()
     for _ in range(60):
-        for recipe in (Independent(DOMAIN, Allowance(1, delta)), SpanningTree(DOMAIN, Allowance(1, delta))):
+        for recipe in (
+            Independent(DOMAIN, SynthesisAllowance(1, delta)),
+            SpanningTree(DOMAIN, SynthesisAllowance(1, delta)),
+        ):
             found, _ = recipe.histograms(TABLE, lambda: None, randomness)
             for each in found:
                 kind = "pair" if len(each.places) == 2 else "alone" if recipe.name == "independent" else "single"
@@ -79,7 +82,7 @@ _SHARES = (("alone", 3, 1.0), ("single", 3, 1 / 3), ("pair", 2, 1 / 3))
 
 
 def test_pairs_are_chosen_with_the_odds_that_their_share_pays_for() -> None:
-    recipe = SpanningTree(DOMAIN, Allowance(1))
+    recipe = SpanningTree(DOMAIN, SynthesisAllowance(1))
     even = Tree.fit(DOMAIN.shape, [Measured((i,), np.full(n, 10.0), 1.0) for i, n in enumerate(DOMAIN.shape)])
     flat = np.full((6, 6), 5, dtype=np.int64)
     exact: dict[tuple[int, ...], Any] = {(0, 1): flat.copy(), (0, 2): flat.copy(), (1, 2): flat.copy()}

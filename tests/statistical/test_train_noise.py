@@ -13,9 +13,9 @@ from tests.support.training import NOON, begun, run, site
 from thebes.privacy.accounting.calibration import rho_for, sampled_ratio
 from thebes.privacy.randomness import bulk, seeded_for_simulation
 from thebes.tasks import registry
+from thebes.tasks.audit.purse import Purse
 from thebes.tasks.contributions import Contributions
 from thebes.tasks.protocols import Ask, State
-from thebes.testing.kinds import Purse
 from thebes.testing.statistics import LEVEL, assert_scale, gaussian_cdf
 
 WIDE = 600
@@ -112,9 +112,8 @@ def test_a_loss_that_was_bought_has_the_noise_of_its_share() -> None:
 
 
 NEWTON = {
-    "type": "algorithm", "dataset": "wide", "epsilon": EPSILON, "delta": DELTA, "reduce": "mean", "average": "last",
-    "map": {"gradient": {"model": "LinearRegression", "inputs": INPUTS[:60], "output": "y", "clip": CLIP}},
-    "update": {"rule": "newton"}, "stop": {"rounds": 5},
+    "type": "train", "dataset": "wide", "epsilon": EPSILON, "delta": DELTA, "average": "last",
+    "model": "LinearRegression", "inputs": INPUTS[:60], "output": "y", "clip": CLIP, "update": "newton", "rounds": 5,
 }  # fmt: skip
 
 
@@ -177,10 +176,10 @@ def test_the_coordinator_adds_noise_once_to_the_total_and_once_to_every_size() -
     doubt, noise, sizes = ratio(2, 0.5), [], []
     for seed in range(6):
         aggregator = _at_the_coordinator(document, seed)
-        told = np.array(list(aggregator._sizes.values()))
+        told = np.array(list(aggregator.memory()[0]["sizes"].values()))
         sizes.append(told)
         people = np.maximum(np.maximum(1.0, doubt), told).sum()
-        noise.append(-aggregator._weights * people / 0.5)
+        noise.append(-aggregator.memory()[1]["weights"] * people / 0.5)
     assert_scale(np.concatenate(noise), gaussian_cdf, CLIP * ratio(2, 0.5))
     assert all(len(set(some)) > 1 for some in sizes)
     assert aggregator.memory()[0]["told"] == {}  # what was exact is gone
@@ -199,7 +198,7 @@ def test_the_coordinators_sizes_have_the_noise_of_their_share() -> None:
                 registry.site_owner(document).contribute(document, ask, table, Purse(), randomness=source)
             )
         aggregator.advance(NOON)
-        found += list(aggregator._sizes.values())
+        found += list(aggregator.memory()[0]["sizes"].values())
     assert_scale(np.array(found) - PEOPLE, gaussian_cdf, ratio(2, 0.5))
 
 
@@ -209,16 +208,16 @@ def test_the_coordinator_noises_a_later_round_too() -> None:
     for seed in range(5):
         source = seeded_for_simulation(seed)
         aggregator = begun(document, {"a": TABLE}, source)
-        before = aggregator._weights
+        before = aggregator.memory()[1]["weights"]
         while aggregator.state is State.OPEN:
-            before = aggregator._weights
+            before = aggregator.memory()[1]["weights"]
             ask = aggregator.ask("a")
             aggregator.accept(
                 registry.site_owner(document).contribute(document, ask, TABLE, Purse(), randomness=source)
             )
             aggregator.advance(NOON)
-        people = aggregator.plan.believed(aggregator._sizes["a"])
-        noise.append((before - aggregator._weights) * people / 1e-6)
+        people = aggregator.plan.believed(aggregator.memory()[0]["sizes"]["a"])
+        noise.append((before - aggregator.memory()[1]["weights"]) * people / 1e-6)
     assert_scale(np.concatenate(noise), gaussian_cdf, CLIP * ratio(3, 1.0))
 
 

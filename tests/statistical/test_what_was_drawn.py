@@ -11,54 +11,61 @@ import pytest
 
 from thebes.curator.cache.smart.check import UNIT, Sought, SparseCheck
 from thebes.curator.cache.synthesis.aim import Adaptive, _Fitting
-from thebes.curator.cache.synthesis.allowance import Allowance
+from thebes.curator.cache.synthesis.allowance import SynthesisAllowance
 from thebes.curator.cache.synthesis.domain import Domain
+from thebes.data.rows import Rows
 from thebes.privacy.accounting import gaussian
 from thebes.privacy.mechanisms.sparse_vector import AboveThreshold
 from thebes.privacy.promise import Adjacency
 from thebes.privacy.randomness import seeded_for_simulation
 from thebes.tasks import registry
+from thebes.tasks.audit.case import Written
+from thebes.tasks.audit.purse import Purse
+from thebes.tasks.draw_discard import audit as draw_discard
+from thebes.tasks.pipeline.audit import OF_SIZES
 from thebes.tasks.protocols import Ask
-from thebes.testing.audit import Written, examine
-from thebes.testing.kinds import Purse
-from thebes.testing.transcripts import Loss, Repetition, Transcript, loss
+from thebes.tasks.query.audit import SummedTable
+from thebes.testing.audit import examine
+from thebes.testing.transcripts import NoiseLoss, Repetition, Transcript, loss
 
 ROOT = Path(__file__).parents[2]
 #: a model of several attempts and steps, each with noise of its own
-NAMELESS = {"pipeline, all attempts and sizes"}
+NAMELESS = {"drawn: pipeline, all attempts and sizes"}
 WIDTH = 10.0  #: of the audited column
 #: one person more, with as many rows as a person may have
 ROWS = pd.DataFrame({"who": ["p", "q", "me", "me"], "x": ["no", "yes", "yes", "yes"], "y": ["no", "no", "yes", "yes"]})
 
 
 @pytest.fixture(scope="module")
-def drawn():
+def audit():
+    """The rooms of the audit, of this tree and no other."""
     patched = pytest.MonkeyPatch()
     patched.syspath_prepend(str(ROOT))
     for name in [n for n in sys.modules if n == "evidence.audit" or n.startswith("evidence.audit.")]:
         patched.delitem(sys.modules, name)
-    yield importlib.import_module("evidence.audit.drawn")
+    yield lambda room: importlib.import_module(f"evidence.audit.{room}")
     patched.undo()
 
 
 @pytest.fixture(scope="module")
-def runs(drawn):
+def runs(audit):
     """Of every task: what was drawn, the certificate it made of it, and what the noise lets through."""
     found = []
-    for task in drawn.tasks():
-        said = Transcript(seeded_for_simulation(4))
-        claim, again = task.here(said), Repetition(said)
-        task.there(again)
-        found.append((task, claim, said.noises, again.loss()))
+    for task in audit("table").cases():
+        if isinstance(task, Written) and not task.positive_control:
+            said = Transcript(seeded_for_simulation(4))
+            claim, again = task.run_a(said), Repetition(said)
+            task.run_b(again)
+            found.append((task, claim, said.noises, again.loss()))
     return found
 
 
-def test_no_task_lets_more_through_than_its_certificate_says_nor_much_less(drawn, runs):
+def test_no_task_lets_more_through_than_its_certificate_says_nor_much_less(runs):
     """Much less: a claim that the noise hardly shows would hide that there is too little of it."""
     shares = []
     for task, claim, _, through in runs:
         epsilon, delta = (task.epsilon, task.delta) if claim is None else (claim.epsilon, claim.delta)
-        beside = drawn.OF_SIZES if task.name.startswith("pipeline") else 0.0
+        beside = OF_SIZES if task.name.startswith("drawn: pipeline") else 0.0
         assert through.epsilon(delta) <= (epsilon + beside) * (1 + 1e-9), task.name
         shares.append(through.epsilon(task.delta) / task.epsilon)
         assert shares[-1] >= task.used, task.name
@@ -79,7 +86,7 @@ def test_certificates_name_the_noise_that_was_drawn_and_how_neighbours_differ(ru
 
 def test_the_scale_on_a_query_s_certificate_is_the_scale_of_its_draws(runs):
     """In steps of the totals' grid, which is a power of two; of a sum in the column's own unit."""
-    queries = [run for run in runs if run[0].name.startswith("query")]
+    queries = [run for run in runs if run[0].name.startswith("drawn: query")]
     assert len(queries) >= 20
     for task, claim, noises, _ in queries:
         ((kind, scale),) = {(each["kind"], each["scale"]) for each in claim.parameters["noise"].values()}
@@ -89,11 +96,11 @@ def test_the_scale_on_a_query_s_certificate_is_the_scale_of_its_draws(runs):
 
 def test_the_scales_on_a_model_s_certificate_are_those_of_its_draws(runs):
     """The first round's, every later one's, and those of sizes, losses and curvature: each was drawn, and no other."""
-    models = [run for run in runs if run[0].name.startswith(("train", "algorithm"))]
+    models = [run for run in runs if run[0].name.startswith("drawn: train")]
     assert len(models) == 5
     for task, claim, noises, _ in models:
         stated = {float(scale) for name, scale in claim.parameters.items() if name.startswith("scale")}
-        if task.name.startswith("train, noise"):  # nothing but the gradients in later rounds, clipped to 1
+        if task.name.startswith("drawn: train, noise"):  # nothing but the gradients in later rounds, clipped to 1
             assert claim.parameters["ratio"] == pytest.approx(claim.parameters["scale"], rel=1e-9), task.name
         drawn = {noise.scale for noise in noises}
         assert all(any(_same_but_for_the_grid(each, scale) for each in drawn) for scale in stated), task.name
@@ -113,15 +120,13 @@ def _same_but_for_the_grid(drawn, stated):
         ("gaussian", {"delta": 1e-2}),
     ],
 )
-def test_what_an_owner_draws_for_a_gradient_hides_two_clips(drawn, mechanism, more):
+def test_what_an_owner_draws_for_a_gradient_hides_two_clips(mechanism, more):
     """The scale in units of the clip, by the rule of the mechanism alone: 2 / epsilon, or the least analytic one."""
-    from evidence.audit import draw_discard
-
     body = {**draw_discard.DOCUMENT, "mechanism": mechanism, **more}
     document = registry.check({field: value for field, value in body.items() if value is not None})
     ask = Ask("a", "phase-0", 0, {"weights": draw_discard.DRAWN, "version": 0, "lane": 0})
     said, purse = Transcript(), Purse()
-    rows = draw_discard.rows_of(draw_discard.HERE, 1)
+    rows = Rows.one_each({name: [value] for name, value in draw_discard.HERE.items()})
     registry.owner(document).contribute(document, ask, rows, purse, randomness=said)
     (noise,) = said.noises
     steps = {"gaussian": 2**16}.get(mechanism, 2**24)
@@ -175,13 +180,13 @@ def _real(domain):
 
 
 @pytest.mark.parametrize("fitting", [_Even, pytest.param(_real, marks=pytest.mark.slow)], ids=["even", "real"])
-def test_the_rounds_of_aim_measure_with_nine_tenths_of_their_budget_and_no_more(fitting, drawn):
+def test_the_rounds_of_aim_measure_with_nine_tenths_of_their_budget_and_no_more(fitting, audit):
     """Of two columns there is one pair, so that nothing is left to what is chosen; choices have the last tenth."""
-    schema = drawn.synthesis.SCHEMA
+    schema = audit("synthesis").SCHEMA
     columns = {name: column for name, column in schema.columns.items() if name in ("who", "x", "y")}
     two = schema.model_copy(update={"columns": columns})
-    recipe = Adaptive(Domain.of(two, missing=False), Allowance(1, 1e-6))
-    tables = [drawn.query.Known(frame, two) for frame in (ROWS, ROWS[ROWS.who != "me"])]
+    recipe = Adaptive(Domain.of(two, missing=False), SynthesisAllowance(1, 1e-6))
+    tables = [SummedTable(frame, two) for frame in (ROWS, ROWS[ROWS.who != "me"])]
     through = loss(
         *(lambda source, t=t: recipe._histograms(fitting(recipe.domain), t, lambda: None, source) for t in tables)
     )
@@ -238,7 +243,7 @@ def test_everybody_else_keeps_their_coins():
 
 def test_what_is_gained_by_seeing_one_noise_is_less_than_the_claim_leaves():
     assert loss(_once([1000], 1000.0), _once([0], 1000.0)).advantage == pytest.approx(1 - math.exp(-0.5))
-    assert Loss(0.0, 1.0).advantage == pytest.approx(0.3829, abs=1e-4)
+    assert NoiseLoss(0.0, 1.0).advantage == pytest.approx(0.3829, abs=1e-4)
 
 
 def test_a_case_that_was_written_down_is_judged_like_any_other():

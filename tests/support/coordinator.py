@@ -22,12 +22,12 @@ import httpx
 from argon2 import PasswordHasher
 
 from thebes.coordinator.api.routes import interface
-from thebes.coordinator.home import Home
+from thebes.coordinator.home import CoordinatorHome
 from thebes.coordinator.service import Reception
 from thebes.coordinator.storage.database import Database
 from thebes.coordinator.tasks.phase_end import Closing
-from thebes.coordinator.tasks.phase_queue import Desk
-from thebes.curator.pipelines.model_store import Store
+from thebes.coordinator.tasks.phase_queue import PhaseQueue
+from thebes.curator.pipelines.model_store import ModelStore
 from thebes.web.coordinator.pages import put_on
 
 with warnings.catch_warnings():
@@ -163,20 +163,24 @@ class Front(Talking):
 
     def __init__(self, folder: Path, *, store: str | None = None, clock: HandClock | None = None) -> None:
         self.clock = clock or HandClock()
-        self.home = Home(folder)
+        self.home = CoordinatorHome(folder)
         file = folder / "coordinator.db"
         if store is None and not file.exists():
             file.write_bytes(_empty())
         self.database = Database(store or self.home.store)
         self.looks = 0
         cheap = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)  # else a sign-in takes longer than most tests
-        self.reception = Reception(self.home, self.database, self.clock, look=self._look, models=Store, hasher=cheap)
-        self.desk = Desk(self.database, secrets.token_hex(4))
+        self.reception = Reception(
+            self.home, self.database, self.clock, look=self._look, models=ModelStore, hasher=cheap
+        )
+        self.desk = PhaseQueue(self.database, secrets.token_hex(4))
         self.closing = Closing(self.desk, self.home.keys, self.clock)
         self.admin_token = self.home.admin_token
         settings = self.home.settings
         app = interface(self.reception, largest_body=settings.largest_body, pages=put_on, figures=settings.metrics)
         self.client = TestClient(app)
+        #: for clients of its own: each request as it is, and no redirect followed
+        self.transport = httpx.MockTransport(lambda r: self.client.send(r, stream=True, follow_redirects=False))
 
     def _look(self) -> None:
         self.looks += 1

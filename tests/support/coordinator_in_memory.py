@@ -30,7 +30,7 @@ class CoordinatorInMemory:
         self.url = url
         self.private = base_url(url)[1]
         self.key = task_log.new_key()
-        self.entries: list[task_log.Entry] = []
+        self.entries: list[task_log.TaskLogEntry] = []
         self.successions: list[task_log.Succession] = []
         self.documents: dict[str, dict[str, Any]] = {}
         self.aggregators: dict[str, Aggregator] = {}
@@ -51,7 +51,7 @@ class CoordinatorInMemory:
         self.status[task_id] = "open"
         if listed:
             last = self.entries[-1] if self.entries else None
-            self.entries.append(task_log.Entry.after(last, task_id, checked.digest))
+            self.entries.append(task_log.TaskLogEntry.after(last, task_id, checked.digest))
         return task_id
 
     def rotate(self, *, by: bytes | None = None) -> None:
@@ -59,7 +59,9 @@ class CoordinatorInMemory:
         following = task_log.new_key()
         public = task_log.public_key(following)
         last = self.entries[-1] if self.entries else None
-        self.entries.append(task_log.Entry.after(last, task_log.listed_successor(public), task_log.fingerprint(public)))
+        self.entries.append(
+            task_log.TaskLogEntry.after(last, task_log.listed_successor(public), task_log.fingerprint(public))
+        )
         made = task_log.succession(by or self.key, following, self.entries[-1])
         self.successions.append(replace(made, key=task_log.public_key(self.key)))
         self.key = following

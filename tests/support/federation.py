@@ -13,15 +13,15 @@ import grpc
 
 from thebes.coordinator.auth.accounts import ADMIN, Somebody
 from thebes.coordinator.clock import Clock, SystemClock
-from thebes.coordinator.home import Home
+from thebes.coordinator.home import CoordinatorHome
 from thebes.coordinator.service import Reception
 from thebes.coordinator.sites.federation import Federation
 from thebes.coordinator.sites.intervals import Pace
 from thebes.coordinator.sites.links import Links
-from thebes.coordinator.sites.session import Conversation, Outbox
+from thebes.coordinator.sites.session import Conversation, LinkOutbox
 from thebes.coordinator.storage.database import Database
 from thebes.coordinator.tasks.phase_end import Closing
-from thebes.coordinator.tasks.phase_queue import Desk
+from thebes.coordinator.tasks.phase_queue import PhaseQueue
 from thebes.wire.frames import Block
 from thebes.wire.link import (
     FLOW,
@@ -105,12 +105,12 @@ class Gathering:
         self, folder: Path, *, pace: Pace = QUICK, store: str | None = None, clock: Clock | None = None
     ) -> None:
         self.clock = clock or SystemClock()
-        self.home = Home(folder)
+        self.home = CoordinatorHome(folder)
         self.database = Database(store or self.home.store)
         self.reception = Reception(self.home, self.database, self.clock, look=lambda: None)
         self.federation = Federation(self.home, self.database, self.clock, pace=pace)
         self.reception.inquiries.running = self.federation
-        self.closing = Closing(Desk(self.database, "worker"), self.home.keys, self.clock)
+        self.closing = Closing(PhaseQueue(self.database, "worker"), self.home.keys, self.clock)
         self.url = ""
 
     @property
@@ -208,7 +208,7 @@ class Far:
         self.call = self._channel.stream_stream(PATH)()
         self._answer = answer
         self._tasks: set[asyncio.Task[None]] = set()
-        self._turn, self._outbox = asyncio.Lock(), Outbox()
+        self._turn, self._outbox = asyncio.Lock(), LinkOutbox()
         self.words: list[dict[str, Any]] = []
         self.status: str | None = None
         self.paused_after: int | None = None  #: so many asks are read, and nothing from then on

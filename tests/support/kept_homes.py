@@ -15,7 +15,7 @@ from tests.support.coordinator import Front, HandClock
 from thebes.ledger import Head, Ledger, NoKeeper
 from thebes.person.home import Person
 from thebes.site.algorithm_process import Office
-from thebes.site.home import Home as SiteHome
+from thebes.site.home import SiteHome
 from thebes.wire import task_log
 from thebes.wire.client import CoordinatorClient
 
@@ -86,7 +86,7 @@ def opened(folder: Path, moment: datetime) -> Iterator[Homes]:
         Front(folder / "coordinator", clock=HandClock(moment)) as front,
     ):
         office = Office(SiteHome(folder / "site"), "north")
-        client = CoordinatorClient("http://127.0.0.1:1", transport=front.client._transport, retries=0)
+        client = CoordinatorClient("http://127.0.0.1:1", transport=front.transport, retries=0)
         clock = moment.timestamp
         try:
             with Person(folder / "person", client=client, passphrase=PASSPHRASE, clock=clock, delay=False) as me:

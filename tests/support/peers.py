@@ -8,8 +8,8 @@ from typing import Any
 
 import httpx
 
-from thebes.coordinator.people.groups import Groups
-from thebes.tokens import Context, Credential, Enrolment, Parameters
+from thebes.coordinator.people.groups import ContributorGroups
+from thebes.tokens import Context, Credential, Enrolment, GroupParameters
 from thebes.wire.groups import GroupRecord, report_of
 
 
@@ -18,7 +18,7 @@ class Peer:
     """One member with a credential; `published` is what the group shows."""
 
     credential: Credential
-    published: Parameters
+    published: GroupParameters
 
     def context(self, task: Mapping[str, Any], part: str) -> Context:
         return Context(str(task["task_id"]), str(task["digest"]), part)
@@ -37,13 +37,19 @@ class Peer:
 def enrolment(client: httpx.Client, name: str, code: str, epoch: str | None = None) -> tuple[Enrolment, httpx.Response]:
     """Begin one under whatever the coordinator shows, and send its request."""
     shown = client.get(f"/api/group/{name}", params={} if epoch is None else {"epoch": epoch}).json()
-    begun = Enrolment.begin(Parameters.from_json(shown["parameters"]), pin=shown["digest"])
+    begun = Enrolment.begin(GroupParameters.from_json(shown["parameters"]), pin=shown["digest"])
     body = {"code": code, "request": begun.request, "epoch": shown["epoch"]}
     return begun, client.post(f"/api/group/{name}/enrol", json=body)
 
 
 def group_of(
-    register: Groups, client: httpx.Client, count: int, *, name: str = "city", epoch: str = "one", minimum: int = 2
+    register: ContributorGroups,
+    client: httpx.Client,
+    count: int,
+    *,
+    name: str = "city",
+    epoch: str = "one",
+    minimum: int = 2,
 ) -> list[Peer]:
     """A published group of so many members."""
     register.create(name, minimum=minimum, epoch=epoch)

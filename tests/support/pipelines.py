@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from thebes.curator.pipelines.allowance import Allowance
-from thebes.curator.pipelines.attempt_store import Run
+from thebes.curator.pipelines.attempt_store import PipelineRun
 from thebes.curator.pipelines.data import Data
 from thebes.curator.pipelines.pipeline import Pipeline
 from thebes.curator.pipelines.runner import Runner
@@ -143,7 +143,7 @@ class Home:
     def runner(self) -> Runner:
         return Runner(self.stream, self.workshop, "ana", self.rights, randomness=self.randomness)
 
-    def run(self, pipeline: Pipeline, **more: Any) -> Run:
+    def run(self, pipeline: Pipeline, **more: Any) -> PipelineRun:
         return self.runner().run(pipeline, **more)
 
     def spent(self) -> dict[str, Decimal]:

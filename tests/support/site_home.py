@@ -10,8 +10,8 @@ import pandas as pd
 
 from thebes.data.schema import Schema, schema_of
 from thebes.ledger import Ledger, NoKeeper
-from thebes.site.dataset import Budget, DataSet, DataSets
-from thebes.site.home import Home, written
+from thebes.site.dataset import BudgetDeclaration, DataSet, DataSets
+from thebes.site.home import SiteHome, written
 from thebes.tasks import registry
 from thebes.tasks.site_document import SiteDocument, declared
 
@@ -27,7 +27,7 @@ noise = ["site", "coordinator"]
 
 
 def declare(
-    home: Home,
+    home: SiteHome,
     rows: pd.DataFrame,
     *,
     name: str = "patients",
@@ -41,16 +41,18 @@ def declare(
     path = home.folder / f"{name}.csv"
     rows.to_csv(path, index=False)
     source = {"kind": "csv", "path": str(path)}
-    dataset = DataSet(name, schema_of({**schema, "public": public}), source, Budget.of(epsilon, delta, filter))
+    dataset = DataSet(
+        name, schema_of({**schema, "public": public}), source, BudgetDeclaration.of(epsilon, delta, filter)
+    )
     with Ledger(home.ledger, keeper=NoKeeper()) as ledger:
         ledger.open_block(name, **dataset.terms)
     DataSets(home).keep(dataset)
     return dataset
 
 
-def site_home(folder: Path, *, rows: int = 100, policy: str | None = EVERYBODY, **more: Any) -> Home:
+def site_home(folder: Path, *, rows: int = 100, policy: str | None = EVERYBODY, **more: Any) -> SiteHome:
     """A home with one data set of `rows` people and a policy (None: none)."""
-    home = Home(folder)
+    home = SiteHome(folder)
     declare(home, pd.DataFrame({"age": [20 + n % 60 for n in range(rows)]}), **more)
     if policy is not None:
         written(home.policy, policy)

@@ -16,9 +16,9 @@ from thebes.privacy.promise import Unit
 from thebes.privacy.randomness import Randomness, seeded_for_simulation
 from thebes.privacy.samplers import Integers
 from thebes.tasks import registry
+from thebes.tasks.audit.purse import Purse
 from thebes.tasks.contributions import read_payloads
 from thebes.tasks.protocols import Ask, Setting, State
-from thebes.testing.kinds import Purse
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 SCHEMA: dict[str, Any] = {

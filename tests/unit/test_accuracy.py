@@ -17,7 +17,7 @@ import thebes
 from tests.support.federation import Gathering
 from tests.support.site_home import ask, site_home
 from thebes.coordinator.auth.accounts import Role, Somebody
-from thebes.curator.cache.answer import Answered, Source
+from thebes.curator.cache.answer import Answered, AnswerSource
 from thebes.curator.cache.purchase import Purchase
 from thebes.curator.questions.noise import noise_for, noise_made
 from thebes.data.engines.source import frame_table
@@ -538,7 +538,7 @@ class Guessing:
     def answer(self, plan: Any, wanted: Any, rows: Any, pay: Any, randomness: Any) -> Answered:
         pay(self.dear)
         bound = (wanted.width, wanted.beta)
-        return Answered(rows.totals(plan).astype(float), None, bound, Source.SYNOPSIS)
+        return Answered(rows.totals(plan).astype(float), None, bound, AnswerSource.SYNOPSIS)
 
     def heard(self, plan: Any, answered: Any, view: Any) -> None: ...
 

@@ -1,4 +1,4 @@
-"""Algorithms composed of blocks: each block is what it is elsewhere, and what does not fit together is refused."""
+"""Documents composed of blocks: each block is what it is elsewhere, and what does not fit together is refused."""
 
 from __future__ import annotations
 
@@ -28,6 +28,12 @@ GRADIENT = {
 STATISTIC = {
     "type": "algorithm", "dataset": "patients", "epsilon": 1e5, "features": FEATURES,
     "map": {"statistic": {"column": "tall"}}, "reduce": "mean",
+}  # fmt: skip
+
+OF_FEATURES = {
+    "sum": {"column": "tall"}, "mean": {"column": "tall", "by": ["sex"]}, "variance": {"column": "tall"},
+    "histogram": {"column": "tall", "bins": 5}, "quantile": {"column": "tall", "quantile": 0.5, "bins": 32},
+    "correlation": {"columns": ["tall", "age"]},
 }  # fmt: skip
 
 
@@ -180,6 +186,27 @@ def test_a_condition_is_over_the_data_sets_own_columns() -> None:
     assert old.value == pytest.approx(((_all("height") - 160) / 60)[_all("age") >= 60].mean(), abs=1e-2)
 
 
+@pytest.mark.parametrize("noise", ["site", "coordinator"])
+@pytest.mark.parametrize("statistic", OF_FEATURES)
+def test_every_statistic_of_a_feature_is_that_of_the_column_written_out(statistic, noise) -> None:
+    import pandas as pd
+
+    fields = {**OF_FEATURES[statistic], "noise": noise}
+    rows = {name: pd.DataFrame(one) for name, one in SITES.items()}
+    whole = {name: one.assign(tall=(one["height"] - 160) / 60) for name, one in rows.items()}
+    declared = {**SCHEMA, "columns": {**SCHEMA["columns"], "tall": {"type": "float", "low": -1, "high": 1}}}
+    asked = {"type": "query", "dataset": "patients", "epsilon": 1e5, "statistic": statistic, **fields}
+    made = thebes.simulate({**asked, "features": FEATURES}, rows, seed=1, schema=SCHEMA)
+    plain = thebes.simulate(asked, whole, seed=1, schema=declared)
+    if isinstance(plain.value, dict):
+        assert made.value == pytest.approx(plain.value, abs=1e-9)
+    else:
+        assert made.value == pytest.approx(plain.value, rel=1e-6)
+    assert made.certificate.parameters == plain.certificate.parameters
+    assert made.certificate.bounds["tall"] == {"type": "range", "low": -1.0, "high": 1.0}
+    assert made.certificate.bounds["height"] == {"type": "range", "low": 100.0, "high": 220.0}
+
+
 # --- what does not fit -----------------------------------------------------------------------------------------
 
 
@@ -197,8 +224,8 @@ NETWORK = {"model": "x", "loss": "y"}  # that nobody can read
         (GRADIENT, {"stop": None}, "stop"),
         (GRADIENT, {"stop": {"rounds": 0}}, "stop.rounds"),
         (GRADIENT, {"delta": 0}, "delta"),
-        (GRADIENT, {"map": {"gradient": {**GRADIENT["map"]["gradient"], "output": "age"}}}, "map"),
-        (GRADIENT, {"map": {"gradient": {**GRADIENT["map"]["gradient"], "model": "x"}}}, "map"),
+        (GRADIENT, {"map": {"gradient": {**GRADIENT["map"]["gradient"], "output": "age"}}}, "map.gradient.output"),
+        (GRADIENT, {"map": {"gradient": {**GRADIENT["map"]["gradient"], "model": "x"}}}, "map.gradient.loss"),
         (GRADIENT, {"map": {"gradient": {**GRADIENT["map"]["gradient"], **NETWORK}}}, "map.gradient.model"),
         (GRADIENT, {"map": {"gradient": {**GRADIENT["map"]["gradient"], "clip": "1"}}}, "map.gradient.clip"),
         (GRADIENT, {"map": {"gradient": {**GRADIENT["map"]["gradient"], "clip": 5e-324}}}, "map.gradient.clip"),
@@ -226,15 +253,15 @@ def test_blocks_that_do_not_fit_together_are_refused_naming_the_field(base, chan
         (GRADIENT, {"features": {**FEATURES, "tall": {"abs": "shoe"}}}, "features.tall"),
         (GRADIENT, {"features": {**FEATURES, "tall": {"log": "age"}}}, "features.tall"),
         (GRADIENT, {"features": {**FEATURES, "Age": {"abs": "height"}}}, "features"),
-        (GRADIENT, {"features": {"tall": FEATURES["tall"]}}, "map.gradient.inputs"),
-        (STATISTIC, {"map": {"statistic": {"column": "sex"}}}, "map.statistic.column"),
-        (STATISTIC, {"map": {"statistic": {"column": "tall", "by": ["age"]}}}, "map.statistic.by"),
+        (GRADIENT, {"features": {"tall": FEATURES["tall"]}}, "inputs"),
+        (STATISTIC, {"map": {"statistic": {"column": "sex"}}}, "column"),
+        (STATISTIC, {"map": {"statistic": {"column": "tall", "by": ["age"]}}}, "by"),
     ],
 )  # fmt: skip
 def test_a_schema_from_which_it_cannot_be_made_is_refused_naming_the_field(base, change, field) -> None:
     document = registry.check({**base, **change})
     with pytest.raises(Mistake) as refused:
-        registry.kind("algorithm").fits(document, schema_of(SCHEMA))
+        registry.kind(document.type).fits(document, schema_of(SCHEMA))
     assert refused.value.argument == field
 
 
@@ -242,14 +269,40 @@ def test_newton_is_refused_where_there_is_no_such_curvature() -> None:
     schema = {**SCHEMA, "columns": {**SCHEMA["columns"], "ill": {"type": "string", "values": ["a", "b", "c"]}}}
     document = registry.check({**GRADIENT, "update": {"rule": "newton"}})
     with pytest.raises(Mistake, match="newton") as refused:
-        registry.kind("algorithm").fits(document, schema_of(schema))
+        registry.kind(document.type).fits(document, schema_of(schema))
     assert refused.value.argument == "update"
 
 
 def test_the_explanation_says_what_is_made_and_what_leaves() -> None:
-    said = registry.kind("algorithm").explain(registry.check({**GRADIENT, "epsilon": 2.0}))
-    for words in ("tall, man", "up to 5 rounds", "LogisticRegression", "predict ill", "sgd", "epsilon 2", "height"):
+    said = told({**GRADIENT, "epsilon": 2.0, "update": {"rule": "adam"}})
+    for words in ("man, tall", "up to 5 rounds", "LogisticRegression", "predict ill", "adam", "epsilon 2", "height"):
         assert words in said
-    asked = registry.kind("algorithm").explain(registry.check({**STATISTIC, "where": "age > 3"}))
+    asked = told({**STATISTIC, "where": "age > 3"})
     for words in ("the mean of tall", "age > 3", "height"):
         assert words in asked
+
+
+def told(document) -> str:
+    checked = registry.check(document)
+    return registry.kind(checked.type).explain(checked)
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"update": {"rule": "sgd", "momentum": 0.5}}, "update.momentum"),
+        ({"update": {"rule": "adam", "ridge": [None]}}, "update.ridge"),
+    ],
+)
+def test_a_field_that_its_update_does_not_have_is_refused_by_its_name(change, field: str) -> None:
+    with pytest.raises(Mistake) as refused:
+        registry.check({**GRADIENT, **change})
+    assert refused.value.argument == field
+
+
+@pytest.mark.parametrize("field", ["average", "size_share", "loss_bound"])
+def test_a_statistic_has_no_field_of_a_training(field: str) -> None:
+    assert registry.check(STATISTIC).type == "query"
+    with pytest.raises(Mistake) as refused:
+        registry.check({**STATISTIC, field: "last" if field == "average" else 0.5})
+    assert refused.value.argument == field

@@ -21,10 +21,10 @@ from tests.support.coordinator import Front, HandClock
 from tests.support.site_home import site_home
 from thebes.cli.homes import copy as copying
 from thebes.cli.homes.examination import Surroundings, examined
-from thebes.cli.homes.findings import Finding, How
-from thebes.coordinator.auth.authority import Authority, Certificate
+from thebes.cli.homes.findings import HomeFinding, How
+from thebes.coordinator.auth.authority import CertificateAuthority, SiteCertificate
 from thebes.coordinator.clock import SystemClock
-from thebes.coordinator.home import Home
+from thebes.coordinator.home import CoordinatorHome
 from thebes.privacy.faults import Mistake, Refusal
 from thebes.testing.command import typed
 
@@ -39,22 +39,22 @@ def clock() -> HandClock:
 
 
 @pytest.fixture
-def authority(tmp_path: Path, clock: HandClock) -> Authority:
+def authority(tmp_path: Path, clock: HandClock) -> CertificateAuthority:
     """With a site `north` that came with its certificate."""
-    made = Authority(tmp_path, clock)
+    made = CertificateAuthority(tmp_path, clock)
     made.came(made.issue("north", tmp_path / "north").serial)
     return made
 
 
-def link(authority: Authority, site: str, name: str) -> bytes:
+def link(authority: CertificateAuthority, site: str, name: str) -> bytes:
     return (authority.folder.parent / site / "link" / name).read_bytes()
 
 
-def shown(authority: Authority, site: str) -> Certificate | tuple[str, str]:
+def shown(authority: CertificateAuthority, site: str) -> SiteCertificate | tuple[str, str]:
     return authority.examine(link(authority, site, "site.pem"))
 
 
-def believes(authority: Authority, site: str) -> bool:
+def believes(authority: CertificateAuthority, site: str) -> bool:
     """Whether the site, with what lies in its `link/`, takes the port for the coordinator's."""
     port = x509.load_pem_x509_certificate(authority.hub([]).certificate)
     for by in x509.load_pem_x509_certificates(link(authority, site, "ca.pem")):
@@ -66,19 +66,19 @@ def believes(authority: Authority, site: str) -> bool:
     return False
 
 
-def files(authority: Authority) -> set[str]:
+def files(authority: CertificateAuthority) -> set[str]:
     return {each.name for each in authority.folder.iterdir() if each.name.startswith("authority")}
 
 
 def test_while_both_count_sites_of_either_are_let_in_and_take_the_port_for_the_coordinator_s(
-    authority: Authority, tmp_path: Path
+    authority: CertificateAuthority, tmp_path: Path
 ) -> None:
     first = authority.fingerprint
     assert authority.rotate()
     assert authority.fingerprint != first
     authority.issue("south", tmp_path / "south")
     for site in ("north", "south"):
-        assert isinstance(shown(authority, site), Certificate)
+        assert isinstance(shown(authority, site), SiteCertificate)
         assert believes(authority, site)
     believed = x509.load_pem_x509_certificates(authority.hub([]).authority)
     assert believed == x509.load_pem_x509_certificates(link(authority, "south", "ca.pem"))
@@ -90,13 +90,13 @@ def test_while_both_count_sites_of_either_are_let_in_and_take_the_port_for_the_c
 
 
 def test_begun_twice_there_are_two_and_without_one_there_is_nothing_to_begin(
-    authority: Authority, tmp_path: Path, clock: HandClock
+    authority: CertificateAuthority, tmp_path: Path, clock: HandClock
 ) -> None:
     assert authority.rotate()
     before = authority.fingerprint
     assert not authority.rotate()
     assert (authority.fingerprint, len(authority.signers())) == (before, 2)
-    none = Authority(tmp_path / "none", clock)
+    none = CertificateAuthority(tmp_path / "none", clock)
     (tmp_path / "none").mkdir()
     for work in (none.rotate, none.end_old):
         with pytest.raises(Mistake, match="thebes ca init"):
@@ -104,7 +104,7 @@ def test_begun_twice_there_are_two_and_without_one_there_is_nothing_to_begin(
 
 
 def test_the_old_one_ends_once_every_site_has_come_with_a_certificate_of_the_new(
-    authority: Authority, tmp_path: Path, clock: HandClock
+    authority: CertificateAuthority, tmp_path: Path, clock: HandClock
 ) -> None:
     authority.issue("south", tmp_path / "south")
     authority.issue("gone", tmp_path / "gone", days=1)
@@ -124,7 +124,7 @@ def test_the_old_one_ends_once_every_site_has_come_with_a_certificate_of_the_new
     assert authority.end_old()
     assert files(authority) == {"authority-2.pem", "authority-2.key"}
     for site in ("north", "south", "west"):
-        assert isinstance(shown(authority, site), Certificate)
+        assert isinstance(shown(authority, site), SiteCertificate)
         assert believes(authority, site)
     authority.issue("new", tmp_path / "new")
     assert len(x509.load_pem_x509_certificates(link(authority, "new", "ca.pem"))) == 1
@@ -135,7 +135,7 @@ def test_the_old_one_ends_once_every_site_has_come_with_a_certificate_of_the_new
 
 
 def test_ended_anyway_a_site_left_behind_is_shut_out_until_it_has_a_new_link(
-    authority: Authority, tmp_path: Path
+    authority: CertificateAuthority, tmp_path: Path
 ) -> None:
     authority.rotate()
     assert authority.end_old(anyway=True)
@@ -148,11 +148,11 @@ def test_ended_anyway_a_site_left_behind_is_shut_out_until_it_has_a_new_link(
     assert ends is not None
     assert ends <= datetime.now(UTC)
     authority.issue("north", tmp_path / "north")
-    assert isinstance(shown(authority, "north"), Certificate)
+    assert isinstance(shown(authority, "north"), SiteCertificate)
     assert believes(authority, "north")
 
 
-def test_revoking_takes_the_certificates_of_both(authority: Authority, tmp_path: Path) -> None:
+def test_revoking_takes_the_certificates_of_both(authority: CertificateAuthority, tmp_path: Path) -> None:
     (tmp_path / "old").mkdir()
     (tmp_path / "old" / "link").mkdir()
     (tmp_path / "old" / "link" / "site.pem").write_bytes(link(authority, "north", "site.pem"))
@@ -168,7 +168,7 @@ def test_revoking_takes_the_certificates_of_both(authority: Authority, tmp_path:
 
 @pytest.mark.parametrize("by", [1, 2])
 def test_a_serial_number_counts_under_the_authority_that_issued_it_only(
-    authority: Authority, tmp_path: Path, by: int
+    authority: CertificateAuthority, tmp_path: Path, by: int
 ) -> None:
     """Whoever has one authority's key signs a certificate that says what one of the other's says."""
     authority.rotate()
@@ -197,7 +197,7 @@ def test_a_serial_number_counts_under_the_authority_that_issued_it_only(
         found = authority.examine(forged(issuer, copied.serial_number))
         assert isinstance(found, tuple)
         assert found[0] == "unknown"
-    assert isinstance(shown(authority, site), Certificate)
+    assert isinstance(shown(authority, site), SiteCertificate)
 
 
 def _dying(monkeypatch: pytest.MonkeyPatch, at: int) -> None:
@@ -219,7 +219,7 @@ def _dying(monkeypatch: pytest.MonkeyPatch, at: int) -> None:
 
 @pytest.mark.parametrize("at", range(3))
 def test_killed_while_it_begins_the_same_again_does_the_rest(
-    authority: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: int
+    authority: CertificateAuthority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: int
 ) -> None:
     with monkeypatch.context() as dying:
         _dying(dying, at)
@@ -230,7 +230,7 @@ def test_killed_while_it_begins_the_same_again_does_the_rest(
             assert died
         else:
             assert not died
-    assert isinstance(shown(authority, "north"), Certificate)
+    assert isinstance(shown(authority, "north"), SiteCertificate)
     assert believes(authority, "north")
     authority.issue("south", tmp_path / "south")
     assert believes(authority, "south")
@@ -242,7 +242,7 @@ def test_killed_while_it_begins_the_same_again_does_the_rest(
 
 @pytest.mark.parametrize("at", range(4))
 def test_killed_while_the_old_one_ends_the_same_again_does_the_rest(
-    authority: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: int
+    authority: CertificateAuthority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: int
 ) -> None:
     authority.issue("south", tmp_path / "south")
     authority.rotate()
@@ -255,44 +255,44 @@ def test_killed_while_the_old_one_ends_the_same_again_does_the_rest(
             assert at < 3
         else:
             assert at == 3
-    assert isinstance(shown(authority, "north"), Certificate)
+    assert isinstance(shown(authority, "north"), SiteCertificate)
     assert believes(authority, "north")
-    assert isinstance(shown(authority, "south"), Certificate) is (at == 0)
+    assert isinstance(shown(authority, "south"), SiteCertificate) is (at == 0)
     authority.end_old(anyway=at == 0)
     assert files(authority) == {"authority-2.pem", "authority-2.key"}
-    assert isinstance(shown(authority, "north"), Certificate)
+    assert isinstance(shown(authority, "north"), SiteCertificate)
     assert believes(authority, "north")
     assert isinstance(shown(authority, "south"), tuple)
 
 
 def test_a_register_of_an_earlier_version_goes_on_and_its_sites_are_of_the_old_authority(
-    authority: Authority, tmp_path: Path, clock: HandClock
+    authority: CertificateAuthority, tmp_path: Path, clock: HandClock
 ) -> None:
     register = authority.folder / "register.json"
     told = json.loads(register.read_text())
     for each in told.values():
         del each["signer"], each["came"]
     register.write_text(json.dumps(told))
-    again = Authority(tmp_path, clock)
-    assert isinstance(shown(again, "north"), Certificate)
+    again = CertificateAuthority(tmp_path, clock)
+    assert isinstance(shown(again, "north"), SiteCertificate)
     again.rotate()
-    assert isinstance(shown(again, "north"), Certificate)
+    assert isinstance(shown(again, "north"), SiteCertificate)
     assert again.behind() == ["north"]
 
 
 def test_a_copy_has_both(tmp_path: Path) -> None:
     home = tmp_path / "home"
-    Home(home)
-    authority = Authority(home, SystemClock())
+    CoordinatorHome(home)
+    authority = CertificateAuthority(home, SystemClock())
     authority.issue("north", tmp_path / "north")
     authority.rotate()
     authority.issue("south", tmp_path / "south")
     copying.backup(home, tmp_path / "copy", passphrase=None)
     copying.restore(tmp_path / "copy", tmp_path / "back", passphrase=None)
-    back = Authority(tmp_path / "back", SystemClock())
+    back = CertificateAuthority(tmp_path / "back", SystemClock())
     assert back.behind() == ["north"]
     for site in ("north", "south"):
-        assert isinstance(back.examine((tmp_path / site / "link" / "site.pem").read_bytes()), Certificate)
+        assert isinstance(back.examine((tmp_path / site / "link" / "site.pem").read_bytes()), SiteCertificate)
     assert back.end_old(anyway=True)
 
 
@@ -304,13 +304,13 @@ def ca(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_the_commands_begin_tell_and_end(tmp_path: Path) -> None:
-    Home(tmp_path / "home")
+    CoordinatorHome(tmp_path / "home")
     home = ("--home", str(tmp_path / "home"))
     assert "thebes ca init" in typed("rotate", "ca", *home).stderr
     ca("issue", "north", *home, "--out", str(tmp_path / "north"))
     assert "authority" not in ca("list", *home).stdout
     begun, again = typed("rotate", "ca", *home), typed("rotate", "ca", *home)
-    authority = Authority(tmp_path / "home", SystemClock())
+    authority = CertificateAuthority(tmp_path / "home", SystemClock())
     assert (begun.returncode, again.returncode) == (0, 0)
     assert begun.stdout.startswith(f"Another authority for sites has begun: SHA-256 {authority.fingerprint}\n")
     assert again.stdout.startswith(f"Another authority for sites had begun already: SHA-256 {authority.fingerprint}\n")
@@ -339,7 +339,7 @@ def test_the_commands_begin_tell_and_end(tmp_path: Path) -> None:
     assert ca("end-old", *home, "--anyway").returncode == 0
 
 
-def _looked(home: Path, what: str, clock: HandClock) -> Finding | None:
+def _looked(home: Path, what: str, clock: HandClock) -> HomeFinding | None:
     said = list(examined(home, Surroundings(clock=lambda: clock.now().timestamp())))
     return next((each for each in said if what in each.what and each.how is not How.OK), None)
 
@@ -347,7 +347,7 @@ def _looked(home: Path, what: str, clock: HandClock) -> Finding | None:
 def test_doctor_tells_a_coordinator_which_sites_the_old_one_waits_for(tmp_path: Path, clock: HandClock) -> None:
     what, home = "one authority certifies the sites", tmp_path / "home"
     with Front(home, clock=clock):
-        authority = Authority(home, clock)
+        authority = CertificateAuthority(home, clock)
         authority.issue("north", tmp_path / "north")
         assert _looked(home, what, clock) is None
         authority.rotate()
@@ -369,8 +369,8 @@ def test_doctor_tells_a_coordinator_which_sites_the_old_one_waits_for(tmp_path: 
 
 def test_doctor_tells_of_an_authority_s_end_in_time_to_begin_another(tmp_path: Path, clock: HandClock) -> None:
     home = tmp_path / "home"
-    Home(home)
-    Authority(home, clock).init()
+    CoordinatorHome(home)
+    CertificateAuthority(home, clock).init()
     ahead = HandClock(clock.now() + timedelta(days=3650 - 80))
     said = _looked(home, "authority.pem counts until", ahead)
     assert said is not None
@@ -379,7 +379,7 @@ def test_doctor_tells_of_an_authority_s_end_in_time_to_begin_another(tmp_path: P
 
 def test_doctor_tells_a_site_that_it_believes_two_authorities(tmp_path: Path, clock: HandClock) -> None:
     home = site_home(tmp_path / "site").folder
-    authority = Authority(tmp_path / "home", clock)
+    authority = CertificateAuthority(tmp_path / "home", clock)
     what = "the site believes one authority"
     authority.issue("north", home)
     assert _looked(home, what, clock) is None

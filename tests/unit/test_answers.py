@@ -30,7 +30,7 @@ from thebes.privacy.faults import Refusal
 from thebes.privacy.reading import MOST_VALUES
 from thebes.wire import frames
 from thebes.wire.client import CoordinatorClient
-from thebes.wire.connection import LIST, LONG, SHORT, Kind
+from thebes.wire.connection import LIST, LONG, SHORT, AnswerLimits
 from thebes.wire.link import read_envelope
 from thebes.wire.local_server import Local
 from thebes.wire.refusals import Malformed, TooLarge, Unreachable
@@ -260,7 +260,7 @@ def test_an_answer_without_end_is_cut_off_at_the_most_of_its_kind(
     asker: Asker, hostile: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("wire.client.LIST", "wire.client.LONG"):  # else it takes a quarter of a gigabyte to see it
-        monkeypatch.setattr(f"thebes.{name}", Kind(2**20, 2**10))
+        monkeypatch.setattr(f"thebes.{name}", AnswerLimits(2**20, 2**10))
     monkeypatch.setattr("thebes.wire.local_server._MOST_BYTES", 2**20)
     for say in (endless, boasting):
         server = hostile(say)

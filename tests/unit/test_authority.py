@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from tests.support.coordinator import HandClock
-from thebes.coordinator.auth.authority import Authority, Certificate
+from thebes.coordinator.auth.authority import CertificateAuthority, SiteCertificate
 from thebes.coordinator.clock import SystemClock
 from thebes.privacy.faults import Mistake
 from thebes.testing.command import typed
@@ -31,8 +31,8 @@ def clock() -> HandClock:
 
 
 @pytest.fixture
-def authority(tmp_path: Path, clock: HandClock) -> Authority:
-    return Authority(tmp_path, clock)
+def authority(tmp_path: Path, clock: HandClock) -> CertificateAuthority:
+    return CertificateAuthority(tmp_path, clock)
 
 
 def shown(folder: Path) -> bytes:
@@ -40,7 +40,7 @@ def shown(folder: Path) -> bytes:
 
 
 def test_what_is_issued_names_the_site_is_for_clients_and_matches_its_key(
-    authority: Authority, tmp_path: Path, clock: HandClock
+    authority: CertificateAuthority, tmp_path: Path, clock: HandClock
 ) -> None:
     issued = authority.issue("north.west-1", tmp_path / "site")
     certificate = x509.load_pem_x509_certificate(shown(tmp_path / "site"))
@@ -59,7 +59,7 @@ def test_what_is_issued_names_the_site_is_for_clients_and_matches_its_key(
     assert authority.examine(shown(tmp_path / "site")) == issued
 
 
-def test_secrets_are_their_owner_s_alone(authority: Authority, tmp_path: Path) -> None:
+def test_secrets_are_their_owner_s_alone(authority: CertificateAuthority, tmp_path: Path) -> None:
     authority.issue("north", tmp_path / "site")
     authority.hub([])
     for secret in ("ca/authority.key", "ca/hub.pem", "site/link/site.key"):
@@ -69,7 +69,9 @@ def test_secrets_are_their_owner_s_alone(authority: Authority, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("name", ["local", "", "North", "a b", "a/b", "..", "-a", "a" * 64, "ä", "a\n"])
-def test_a_name_that_is_none_is_refused_and_leaves_nothing(authority: Authority, tmp_path: Path, name: str) -> None:
+def test_a_name_that_is_none_is_refused_and_leaves_nothing(
+    authority: CertificateAuthority, tmp_path: Path, name: str
+) -> None:
     with pytest.raises(Mistake) as refused:
         authority.issue(name, tmp_path / "site")
     assert refused.value.argument == "NAME"
@@ -78,18 +80,18 @@ def test_a_name_that_is_none_is_refused_and_leaves_nothing(authority: Authority,
 
 
 @pytest.mark.parametrize("days", [0, -1, 367])
-def test_a_certificate_lives_for_a_year_at_most(authority: Authority, tmp_path: Path, days: int) -> None:
+def test_a_certificate_lives_for_a_year_at_most(authority: CertificateAuthority, tmp_path: Path, days: int) -> None:
     with pytest.raises(Mistake, match="--days"):
         authority.issue("north", tmp_path / "site", days=days)
 
 
 def test_renewing_lets_the_old_one_count_until_it_ends_and_revoking_ends_all(
-    authority: Authority, tmp_path: Path, clock: HandClock
+    authority: CertificateAuthority, tmp_path: Path, clock: HandClock
 ) -> None:
     authority.issue("north", tmp_path / "old", days=2)
     authority.issue("north", tmp_path / "new")
     authority.issue("south", tmp_path / "south")
-    assert all(isinstance(authority.examine(shown(tmp_path / each)), Certificate) for each in ("old", "new"))
+    assert all(isinstance(authority.examine(shown(tmp_path / each)), SiteCertificate) for each in ("old", "new"))
     clock.move(days=2)
     assert authority.examine(shown(tmp_path / "old"))[0] == "expired"  # type: ignore[index]
     assert not authority.revoked("north")
@@ -98,7 +100,7 @@ def test_renewing_lets_the_old_one_count_until_it_ends_and_revoking_ends_all(
         found = authority.examine(shown(tmp_path / each))
         assert isinstance(found, tuple)
     assert authority.examine(shown(tmp_path / "new"))[0] == "revoked"  # type: ignore[index]
-    assert isinstance(authority.examine(shown(tmp_path / "south")), Certificate)
+    assert isinstance(authority.examine(shown(tmp_path / "south")), SiteCertificate)
     assert authority.revoked("north")
     assert authority.sites() == {"north": False, "south": True}
     assert authority.revoke("north") == 0
@@ -110,15 +112,15 @@ def test_renewing_lets_the_old_one_count_until_it_ends_and_revoking_ends_all(
 
 
 def test_what_another_process_changed_counts_at_once(tmp_path: Path, clock: HandClock) -> None:
-    one, other = Authority(tmp_path, clock), Authority(tmp_path, clock)
+    one, other = CertificateAuthority(tmp_path, clock), CertificateAuthority(tmp_path, clock)
     one.issue("north", tmp_path / "north")
-    assert isinstance(other.examine(shown(tmp_path / "north")), Certificate)
+    assert isinstance(other.examine(shown(tmp_path / "north")), SiteCertificate)
     one.revoke("north")
     assert other.examine(shown(tmp_path / "north"))[0] == "revoked"  # type: ignore[index]
 
 
 def test_a_certificate_of_somebody_else_s_register_is_unknown(tmp_path: Path, clock: HandClock) -> None:
-    one, other = Authority(tmp_path / "one", clock), Authority(tmp_path / "other", clock)
+    one, other = CertificateAuthority(tmp_path / "one", clock), CertificateAuthority(tmp_path / "other", clock)
     for each in (one, other):
         each.folder.parent.mkdir()
     one.issue("north", tmp_path / "north")
@@ -129,7 +131,7 @@ def test_a_certificate_of_somebody_else_s_register_is_unknown(tmp_path: Path, cl
 
 
 def test_a_certificate_that_names_another_site_than_the_register_counts_for_neither(
-    authority: Authority, tmp_path: Path
+    authority: CertificateAuthority, tmp_path: Path
 ) -> None:
     authority.issue("north", tmp_path / "north")
     register = authority.folder / "register.json"
@@ -140,7 +142,7 @@ def test_a_certificate_that_names_another_site_than_the_register_counts_for_neit
 
 
 def test_the_port_s_certificate_has_every_name_and_is_renewed_when_it_must(tmp_path: Path, clock: HandClock) -> None:
-    authority = Authority(tmp_path, clock)
+    authority = CertificateAuthority(tmp_path, clock)
     first = authority.hub(["0.0.0.0", "thebes.example.org"])
     certificate = x509.load_pem_x509_certificate(first.certificate)
     names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
@@ -159,7 +161,7 @@ def test_the_port_s_certificate_has_every_name_and_is_renewed_when_it_must(tmp_p
 
 
 def test_a_crash_while_writing_leaves_the_old_file(
-    authority: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    authority: CertificateAuthority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     authority.issue("north", tmp_path / "north")
     before = (authority.folder / "register.json").read_bytes()
@@ -181,16 +183,16 @@ def test_a_crash_while_writing_leaves_the_old_file(
 
 def test_several_processes_issue_at_once_and_none_is_lost(tmp_path: Path) -> None:
     issue = (
-        "import sys; from pathlib import Path; from thebes.coordinator.auth.authority import Authority; "
+        "import sys; from pathlib import Path; from thebes.coordinator.auth.authority import CertificateAuthority; "
         "from thebes.coordinator.clock import SystemClock; home, name = Path(sys.argv[1]), sys.argv[2]; "
-        "[Authority(home, SystemClock()).issue(f'{name}-{n}', home / f'{name}-{n}') for n in range(5)]"
+        "[CertificateAuthority(home, SystemClock()).issue(f'{name}-{n}', home / f'{name}-{n}') for n in range(5)]"
     )
     running = [subprocess.Popen([sys.executable, "-c", issue, str(tmp_path), name]) for name in ("a", "b", "c")]
     assert [each.wait(timeout=60) for each in running] == [0, 0, 0]
-    authority = Authority(tmp_path, SystemClock())
+    authority = CertificateAuthority(tmp_path, SystemClock())
     assert len(authority.certificates()) == 15
     sites = [f"{name}-{n}" for name in ("a", "b", "c") for n in range(5)]
-    assert all(isinstance(authority.examine(shown(tmp_path / site)), Certificate) for site in sites)
+    assert all(isinstance(authority.examine(shown(tmp_path / site)), SiteCertificate) for site in sites)
 
 
 def ca(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -201,7 +203,9 @@ def test_the_command_makes_issues_lists_and_revokes(tmp_path: Path) -> None:
     home = ("--home", str(tmp_path))
     made, again = ca("init", *home), ca("init", *home)
     assert (made.returncode, again.returncode) == (0, 0)
-    assert made.stdout.split()[-1] == again.stdout.split()[-1] == Authority(tmp_path, SystemClock()).fingerprint
+    assert (
+        made.stdout.split()[-1] == again.stdout.split()[-1] == CertificateAuthority(tmp_path, SystemClock()).fingerprint
+    )
     assert ca("list", *home).stdout.startswith("No site has a certificate yet")
     issued = ca("issue", "north", *home, "--out", str(tmp_path / "north"), "--days", "3")
     assert issued.returncode == 0

@@ -14,7 +14,7 @@ from tests.support.postgres import new_database
 from thebes.cli import main
 from thebes.cli.homes.examination import Surroundings, examined
 from thebes.cli.homes.findings import How
-from thebes.coordinator.home import DATABASE, Home
+from thebes.coordinator.home import DATABASE, CoordinatorHome
 from thebes.coordinator.storage import restored_home
 from thebes.coordinator.storage.database_owner import database_of
 from thebes.coordinator.storage.schema import CALLED
@@ -34,48 +34,48 @@ def stores(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, str]:
     return f"sqlite:///{tmp_path / 'one.db'}", f"sqlite:///{tmp_path / 'two.db'}"
 
 
-def used(home: Home, store: str | None) -> None:
+def used(home: CoordinatorHome, store: str | None) -> None:
     database_of(home, store).close()
 
 
 def test_a_home_goes_on_with_its_own_and_refuses_every_other(stores: tuple[str, str], tmp_path: Path) -> None:
     own, other = stores
-    home = Home(tmp_path / "home")
+    home = CoordinatorHome(tmp_path / "home")
     used(home, own)
-    used(Home(tmp_path / "another"), other)
+    used(CoordinatorHome(tmp_path / "another"), other)
     home.keys.make(TASK)
     for wrong in (other, f"sqlite:///{tmp_path / 'new.db'}", f"sqlite:///{tmp_path / 'home' / 'coordinator.db'}", None):
         with pytest.raises(Mistake, match="that this home works on"):
-            used(Home(tmp_path / "home"), wrong)
+            used(CoordinatorHome(tmp_path / "home"), wrong)
     assert list(home.keys.older_than(math.inf)) == [TASK]
-    used(Home(tmp_path / "home"), own)
+    used(CoordinatorHome(tmp_path / "home"), own)
 
 
 def test_a_home_knows_its_own_database_by_whichever_way_it_is_reached(tmp_path: Path) -> None:
-    used(Home(tmp_path / "home"), None)
+    used(CoordinatorHome(tmp_path / "home"), None)
     (tmp_path / "way").symlink_to(tmp_path / "home")
     for way in ("way", "home/../way", "home/keys/.."):
-        used(Home(tmp_path / "home"), f"sqlite:///{tmp_path / way / 'coordinator.db'}")
-        used(Home(tmp_path / way), f"sqlite:///{tmp_path / 'home' / 'coordinator.db'}")
-    assert Home(tmp_path / "home").works_on is None
+        used(CoordinatorHome(tmp_path / "home"), f"sqlite:///{tmp_path / way / 'coordinator.db'}")
+        used(CoordinatorHome(tmp_path / way), f"sqlite:///{tmp_path / 'home' / 'coordinator.db'}")
+    assert CoordinatorHome(tmp_path / "home").works_on is None
 
 
 def test_a_home_that_came_first_upon_a_database_of_others_takes_its_name(
     stores: tuple[str, str], tmp_path: Path
 ) -> None:
     """As when several machines begin at once, or one dies between the two halves."""
-    used(Home(tmp_path / "one"), stores[0])
-    used(Home(tmp_path / "two"), stores[0])
+    used(CoordinatorHome(tmp_path / "one"), stores[0])
+    used(CoordinatorHome(tmp_path / "two"), stores[0])
     assert (tmp_path / "one" / DATABASE).read_bytes() == (tmp_path / "two" / DATABASE).read_bytes()
     os.unlink(tmp_path / "one" / DATABASE)
-    used(Home(tmp_path / "one"), stores[0])
+    used(CoordinatorHome(tmp_path / "one"), stores[0])
     assert (tmp_path / "one" / DATABASE).read_bytes() == (tmp_path / "two" / DATABASE).read_bytes()
 
 
 def test_a_home_of_before_that_has_tasks_begins_with_a_database_that_has_one_of_them(
     stores: tuple[str, str], tmp_path: Path
 ) -> None:
-    home = Home(tmp_path / "home")
+    home = CoordinatorHome(tmp_path / "home")
     home.keys.make(TASK)
     with pytest.raises(Mistake, match="has no task of this home"):
         used(home, stores[0])
@@ -86,7 +86,7 @@ def test_a_home_of_before_that_has_tasks_begins_with_a_database_that_has_one_of_
 
 
 def test_a_home_with_its_database_in_it_begins_no_other_beside_that(stores: tuple[str, str], tmp_path: Path) -> None:
-    home = Home(tmp_path / "home")
+    home = CoordinatorHome(tmp_path / "home")
     used(home, None)
     with pytest.raises(Mistake, match="must be left out"):
         used(home, stores[0])
@@ -98,8 +98,8 @@ def test_a_command_refuses_it_and_creates_nobody(
     stores: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     home = tmp_path / "home"
-    used(Home(home), stores[0])
-    used(Home(tmp_path / "another"), stores[1])
+    used(CoordinatorHome(home), stores[0])
+    used(CoordinatorHome(tmp_path / "another"), stores[1])
     for arguments in (
         ["user", "list"],
         ["rotate", "log.key"],
@@ -118,7 +118,7 @@ def test_a_command_refuses_it_and_creates_nobody(
 def test_one_that_was_brought_back_without_its_name_has_it_again_once_it_is_settled(
     stores: tuple[str, str], tmp_path: Path
 ) -> None:
-    home = Home(tmp_path / "home")
+    home = CoordinatorHome(tmp_path / "home")
     used(home, stores[0])
     database = database_of(home, stores[0])
     database.write(lambda connection: connection.execute(sa.delete(CALLED)))
@@ -131,7 +131,7 @@ def test_one_that_was_brought_back_without_its_name_has_it_again_once_it_is_sett
 
 @pytest.mark.postgres
 def test_the_doctor_says_whether_it_is_the_right_one(tmp_path: Path) -> None:
-    home, own, other = Home(tmp_path / "home"), new_database(), new_database()
+    home, own, other = CoordinatorHome(tmp_path / "home"), new_database(), new_database()
     used(home, own)
     found = [{f.what: f.how for f in examined(home.folder, Surroundings(store=each))} for each in (own, other)]
     assert [each[WHAT] for each in found] == [How.OK, How.BROKEN]

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from thebes.curator.cache import store
-from thebes.curator.cache.answer import Answered, Source
+from thebes.curator.cache.answer import Answered, AnswerSource
 from thebes.curator.cache.forecast import forecast
 from thebes.curator.cache.look_alike_rows import Likeness
 from thebes.curator.cache.planner import FRESH_SECONDS, Planner
@@ -22,8 +22,8 @@ from thebes.curator.cache.purchase import Purchase, loss_of
 from thebes.curator.cache.released_answers import key_of
 from thebes.curator.cache.requirement import Wanted
 from thebes.curator.cache.smart import synopsis
-from thebes.curator.cache.store import PAID_SECONDS, Store
-from thebes.curator.cache.synopsis import Pay, Piece, Rows, View
+from thebes.curator.cache.store import PAID_SECONDS, CacheStore
+from thebes.curator.cache.synopsis import Pay, SynopsisPart, View, ViewRows
 from thebes.curator.questions.noise import noise_made
 from thebes.curator.questions.plans import Integers, Plan
 from thebes.curator.questions.question import Question, question_of
@@ -120,7 +120,7 @@ class Desk:
     seed: int = 1
 
     def __post_init__(self) -> None:
-        self.store = Store(self.folder / "cache" / "people.db", clock=self.clock)
+        self.store = CacheStore(self.folder / "cache" / "people.db", clock=self.clock)
         self.planner = Planner(SCHEMA, self.store, **self.more)
 
     def ask(self, plan: Plan, wanted: Wanted, **more: Any) -> Answered:
@@ -142,8 +142,8 @@ def desk(tmp_path: Path) -> Desk:
 def test_the_same_question_again_is_answered_alike_and_for_nothing(desk: Desk) -> None:
     first = desk.ask(COUNT, Wanted(1))
     again = desk.ask(COUNT, Wanted(1))
-    assert (first.source, first.cost, first.made) == (Source.MECHANISM, amounts(1), amounts(1))
-    assert (again.source, again.cost, again.made) == (Source.CACHE, amounts(0), amounts(1))
+    assert (first.source, first.cost, first.made) == (AnswerSource.MECHANISM, amounts(1), amounts(1))
+    assert (again.source, again.cost, again.made) == (AnswerSource.CACHE, amounts(0), amounts(1))
     assert np.array_equal(first.totals, again.totals)
     assert desk.purses.said == [("reserve", 1.0), ("pay", 1.0), ("settle", 1.0)]
     assert desk.rows.looked == 1
@@ -153,7 +153,7 @@ def test_an_honest_zero_is_a_value(desk: Desk) -> None:
     none = counted("age > 99")
     wanted = Wanted(50)  # noise of scale 1/50: 0 but for odds of e^-50
     assert desk.ask(none, wanted).totals.tolist() == [0.0]
-    assert desk.ask(none, wanted).source is Source.CACHE
+    assert desk.ask(none, wanted).source is AnswerSource.CACHE
     assert desk.purses.paid == 50
 
 
@@ -161,7 +161,7 @@ def test_less_noise_serves_who_wants_more_and_not_the_other_way_round(desk: Desk
     desk.ask(COUNT, Wanted("0.5"))
     assert desk.ask(COUNT, Wanted("0.25")).made == amounts("0.5")
     better = desk.ask(COUNT, Wanted(2))
-    assert (better.source, better.made) == (Source.MECHANISM, amounts(2))
+    assert (better.source, better.made) == (AnswerSource.MECHANISM, amounts(2))
     assert desk.ask(COUNT, Wanted("0.5")).made == amounts(2)  # of several the best
 
 
@@ -172,18 +172,18 @@ def test_gaussian_noise_and_laplace_noise_are_compared_by_deviation(desk: Desk) 
     assert made is not None
     again = desk.ask(bins, Wanted(1))
     own = noise_made(bins, SCHEMA, epsilon=made[0], delta=made[1])
-    assert (again.source is Source.CACHE) == (own.deviation <= noise.deviation)
+    assert (again.source is AnswerSource.CACHE) == (own.deviation <= noise.deviation)
 
 
 def test_by_accuracy_what_was_released_serves_where_it_is_narrow_enough(desk: Desk) -> None:
     first = desk.ask(COUNT, Wanted(10, width=20.0, beta=0.01))
-    assert first.source is Source.MECHANISM
+    assert first.source is AnswerSource.MECHANISM
     assert first.made is not None
     assert first.made[0] < 1  # the least that gives it, not all that is allowed
     assert noise_made(COUNT, SCHEMA, epsilon=first.made[0], delta=0).width(0.99) <= 20
-    assert desk.ask(COUNT, Wanted(10, width=25.0, beta=0.01)).source is Source.CACHE
-    assert desk.ask(COUNT, Wanted(10, width=20.0, beta=0.1)).source is Source.CACHE
-    assert desk.ask(COUNT, Wanted(10, width=20.0, beta=0.001)).source is Source.MECHANISM
+    assert desk.ask(COUNT, Wanted(10, width=25.0, beta=0.01)).source is AnswerSource.CACHE
+    assert desk.ask(COUNT, Wanted(10, width=20.0, beta=0.1)).source is AnswerSource.CACHE
+    assert desk.ask(COUNT, Wanted(10, width=20.0, beta=0.001)).source is AnswerSource.MECHANISM
 
 
 def test_accuracy_that_costs_more_than_is_allowed_is_refused_and_charges_nothing(desk: Desk) -> None:
@@ -195,7 +195,7 @@ def test_accuracy_that_costs_more_than_is_allowed_is_refused_and_charges_nothing
 def test_what_was_released_serves_also_who_could_not_pay_for_it(desk: Desk) -> None:
     desk.ask(COUNT, Wanted(10, width=20.0, beta=0.01))
     again = desk.ask(COUNT, Wanted("0.01", width=20.0, beta=0.01))
-    assert (again.source, again.cost) == (Source.CACHE, amounts(0))
+    assert (again.source, again.cost) == (AnswerSource.CACHE, amounts(0))
     assert desk.store.days()[0].worth == 0.01
 
 
@@ -244,30 +244,30 @@ def test_a_data_set_that_is_declared_otherwise_is_asked_anew() -> None:
 def test_an_answer_about_a_set_that_does_not_grow_is_given_for_a_time(desk: Desk) -> None:
     desk.ask(COUNT, Wanted(1))
     desk.clock.now += FRESH_SECONDS - 1
-    assert desk.ask(COUNT, Wanted(1)).source is Source.CACHE
+    assert desk.ask(COUNT, Wanted(1)).source is AnswerSource.CACHE
     desk.clock.now += 2
-    assert desk.ask(COUNT, Wanted(1)).source is Source.MECHANISM
+    assert desk.ask(COUNT, Wanted(1)).source is AnswerSource.MECHANISM
 
 
 def test_an_answer_about_blocks_never_ages_and_serves_these_blocks_only(desk: Desk) -> None:
     desk.rows.view = ("taxi/1", "taxi/2")
     desk.ask(COUNT, Wanted(1))
     desk.clock.now += 100 * FRESH_SECONDS
-    assert desk.ask(COUNT, Wanted(1)).source is Source.CACHE
+    assert desk.ask(COUNT, Wanted(1)).source is AnswerSource.CACHE
     desk.rows.view = ("taxi/1", "taxi/2", "taxi/3")
-    assert desk.ask(COUNT, Wanted(1)).source is Source.MECHANISM
+    assert desk.ask(COUNT, Wanted(1)).source is AnswerSource.MECHANISM
 
 
 def test_rows_that_lie_elsewhere_are_asked_anew(desk: Desk) -> None:
     desk.ask(COUNT, Wanted(1))
     moved = Desk(desk.folder, clock=desk.clock, more={"rows": "another file"})
-    assert moved.ask(COUNT, Wanted(1)).source is Source.MECHANISM
+    assert moved.ask(COUNT, Wanted(1)).source is AnswerSource.MECHANISM
 
 
 def test_budgets_that_are_separate_share_no_answers(desk: Desk) -> None:
     desk.ask(COUNT, Wanted(1), context="ana")
-    assert desk.ask(COUNT, Wanted(1), context="ben").source is Source.MECHANISM
-    assert desk.ask(COUNT, Wanted(1), context="ana").source is Source.CACHE
+    assert desk.ask(COUNT, Wanted(1), context="ben").source is AnswerSource.MECHANISM
+    assert desk.ask(COUNT, Wanted(1), context="ana").source is AnswerSource.CACHE
 
 
 # --- crashes and others -----------------------------------------------------------------------------------
@@ -277,7 +277,7 @@ def test_who_was_answered_gets_the_same_answer_however_late_they_ask_again(desk:
     first = desk.ask(COUNT, Wanted(1), payer="task 1")
     desk.clock.now += 10 * FRESH_SECONDS
     again = Desk(desk.folder, clock=desk.clock).ask(COUNT, Wanted(1), payer="task 1")
-    assert (again.source, again.cost) == (Source.MECHANISM, amounts(1))  # as it was told before
+    assert (again.source, again.cost) == (AnswerSource.MECHANISM, amounts(1))  # as it was told before
     assert np.array_equal(first.totals, again.totals)
 
 
@@ -287,7 +287,7 @@ def test_a_crash_between_charge_and_answer_releases_nothing(desk: Desk) -> None:
         desk.ask(COUNT, Wanted(1), payer="task 1")
     assert desk.rows.looked == 0  # the charge comes before the rows
     desk.purses.dies = False
-    assert desk.ask(COUNT, Wanted(1), payer="task 1").source is Source.MECHANISM
+    assert desk.ask(COUNT, Wanted(1), payer="task 1").source is AnswerSource.MECHANISM
 
 
 def test_two_who_ask_at_once_pay_once(desk: Desk) -> None:
@@ -331,8 +331,8 @@ def test_who_is_given_what_was_released_waits_for_nobody(desk: Desk) -> None:
             assert not same.done(), "what is about to be paid for is waited for, not paid again"
         finally:
             rows.read.set()
-        assert (again.source, quote.source) == (Source.CACHE, Source.CACHE)
-        assert (reading.result(60).source, same.result(60).source) == (Source.MECHANISM, Source.CACHE)
+        assert (again.source, quote.source) == (AnswerSource.CACHE, AnswerSource.CACHE)
+        assert (reading.result(60).source, same.result(60).source) == (AnswerSource.MECHANISM, AnswerSource.CACHE)
     assert desk.purses.paid == 2
 
 
@@ -377,7 +377,7 @@ def test_what_a_task_paid_for_is_kept_for_long_and_never_drawn_again_after(
     with pytest.raises(Refusal, match="not kept any more"):
         desk.ask(COUNT, Wanted(1), payer="task 1")
     assert desk.purses.paid == paid
-    assert desk.ask(COUNT, Wanted(1), payer="task 2").source is Source.MECHANISM, "the newest there is"
+    assert desk.ask(COUNT, Wanted(1), payer="task 2").source is AnswerSource.MECHANISM, "the newest there is"
 
 
 def test_answers_about_blocks_are_forgotten_when_these_can_be_asked_no_more(desk: Desk) -> None:
@@ -395,7 +395,7 @@ def test_answers_about_blocks_are_forgotten_when_these_can_be_asked_no_more(desk
     desk.planner.ended(frozenset({"taxi/1"}), over)
     assert sorted(looked) == [("taxi/1",), ("taxi/1", "taxi/2"), ("taxi/2",)]
     assert answers(desk) == 2
-    assert desk.ask(COUNT, Wanted(1)).source is Source.CACHE
+    assert desk.ask(COUNT, Wanted(1)).source is AnswerSource.CACHE
     desk.rows.view = ("taxi/1",)
     with pytest.raises(Refusal, match="not kept any more"):
         desk.ask(COUNT, Wanted(1), payer="for 1taxi/1")
@@ -474,7 +474,7 @@ class Toy:
     def preparation(self, view: View) -> Sequence[Purchase]:
         return () if self.known is not None else (Purchase.pure("0.2"),)
 
-    def prepare(self, rows: Rows, pay: Pay, randomness: Randomness) -> None:
+    def prepare(self, rows: ViewRows, pay: Pay, randomness: Randomness) -> None:
         pay(Purchase.pure("0.2"))
         noise = noise_made(COUNT, SCHEMA, epsilon="0.2", delta=0)
         self.known = float(noise.add(rows.totals(COUNT), randomness)[0])
@@ -483,19 +483,21 @@ class Toy:
     def most(self, plan: Plan, wanted: Wanted, view: View) -> Sequence[Purchase] | None:
         return None if wanted.width is None else (Purchase.pure("0.3"), Purchase.pure("0.1"))
 
-    def answer(self, plan: Plan, wanted: Wanted, rows: Rows, pay: Pay, randomness: Randomness) -> Answered:
+    def answer(self, plan: Plan, wanted: Wanted, rows: ViewRows, pay: Pay, randomness: Randomness) -> Answered:
         assert self.known is not None
         pay(Purchase.pure("0.1"))
         if self.greedy:
             pay(Purchase.pure("0.1"))
-        return Answered(np.array([self.known]), None, (wanted.width or 0.0, wanted.beta or 0.0), Source.SYNOPSIS)
+        return Answered(np.array([self.known]), None, (wanted.width or 0.0, wanted.beta or 0.0), AnswerSource.SYNOPSIS)
 
     def heard(self, plan: Plan, answered: Answered, view: View) -> None:
         self.known, self.dirty = float(answered.totals[0]), True
 
-    def changed(self) -> dict[str, Piece]:
+    def changed(self) -> dict[str, SynopsisPart]:
         dirty, self.dirty = self.dirty, False
-        return {"all": Piece({"known": self.known}, {"one": np.ones(3)}, {"secret": self.secret})} if dirty else {}
+        return (
+            {"all": SynopsisPart({"known": self.known}, {"one": np.ones(3)}, {"secret": self.secret})} if dirty else {}
+        )
 
     def restore(self, pieces: Any) -> None:
         held = pieces.get("all")
@@ -515,7 +517,7 @@ def toy(tmp_path: Path) -> tuple[Desk, Toy]:
 def test_a_synopsis_is_prepared_once_and_gives_back_what_it_did_not_need(toy: tuple[Desk, Toy]) -> None:
     desk, _ = toy
     made = desk.ask(COUNT, BY_ACCURACY)
-    assert (made.source, made.cost, made.made) == (Source.SYNOPSIS, amounts("0.1"), None)
+    assert (made.source, made.cost, made.made) == (AnswerSource.SYNOPSIS, amounts("0.1"), None)
     assert desk.purses.said == [
         ("reserve", 0.2), ("pay", 0.2), ("settle", 0.2), ("reserve", 0.4), ("pay", 0.1), ("settle", 0.1)
     ]  # fmt: skip
@@ -552,9 +554,9 @@ def test_a_synopsis_hears_what_the_mechanism_released_and_what_others_learnt(toy
 
 def test_a_synopsis_that_costs_too_much_leaves_the_answer_to_the_mechanism(toy: tuple[Desk, Toy]) -> None:
     desk, _ = toy
-    assert desk.ask(COUNT, Wanted("0.39", width=50.0, beta=0.01)).source is Source.MECHANISM
+    assert desk.ask(COUNT, Wanted("0.39", width=50.0, beta=0.01)).source is AnswerSource.MECHANISM
     desk.purses.most = 0.39
-    assert desk.ask(counted("age > 5"), BY_ACCURACY).source is Source.MECHANISM
+    assert desk.ask(counted("age > 5"), BY_ACCURACY).source is AnswerSource.MECHANISM
 
 
 def test_a_synopsis_cannot_pay_for_what_it_did_not_say(toy: tuple[Desk, Toy]) -> None:
@@ -587,7 +589,7 @@ def test_an_answer_that_failed_after_it_was_paid_ends_every_opening_and_serves_n
     synopsis.greedy = False
     with pytest.raises(Refusal, match="used up"):
         desk.ask(counted("age > 5"), BY_ACCURACY, payer="task 1")
-    assert desk.ask(counted("age > 5"), BY_ACCURACY, payer="task 2").source is Source.SYNOPSIS
+    assert desk.ask(counted("age > 5"), BY_ACCURACY, payer="task 2").source is AnswerSource.SYNOPSIS
     assert synopsis.secret == 0
 
 
@@ -596,13 +598,13 @@ class Looking(Toy):
 
     dies = True
 
-    def answer(self, plan: Plan, wanted: Wanted, rows: Rows, pay: Pay, randomness: Randomness) -> Answered:
+    def answer(self, plan: Plan, wanted: Wanted, rows: ViewRows, pay: Pay, randomness: Randomness) -> Answered:
         pay(Purchase.pure("0.1"))
         rows.totals(plan)
         pay(Purchase.pure("0.3"))
         if self.dies:
             raise KeyboardInterrupt
-        return Answered(np.array([self.known]), None, (wanted.width or 0.0, wanted.beta or 0.0), Source.SYNOPSIS)
+        return Answered(np.array([self.known]), None, (wanted.width or 0.0, wanted.beta or 0.0), AnswerSource.SYNOPSIS)
 
 
 def test_who_is_killed_over_what_a_look_led_to_does_not_look_again_for_the_same_charge(tmp_path: Path) -> None:
@@ -616,7 +618,7 @@ def test_who_is_killed_over_what_a_look_led_to_does_not_look_again_for_the_same_
     assert desk.rows.looked == before
     answered = desk.ask(COUNT, BY_ACCURACY, payer="task 2")
     again = desk.ask(COUNT, BY_ACCURACY, payer="task 2")
-    assert (again.source, again.totals, again.cost) == (Source.SYNOPSIS, answered.totals, answered.cost)
+    assert (again.source, again.totals, again.cost) == (AnswerSource.SYNOPSIS, answered.totals, answered.cost)
 
 
 def test_what_a_task_paid_for_is_not_drawn_again_under_another_declaration(desk: Desk) -> None:
@@ -638,10 +640,10 @@ class Free(Toy):
     def most(self, plan: Plan, wanted: Wanted, view: View) -> Sequence[Purchase] | None:
         return None if wanted.width is None else (Purchase.pure("0.01"),)
 
-    def answer(self, plan: Plan, wanted: Wanted, rows: Rows, pay: Pay, randomness: Randomness) -> Answered:
+    def answer(self, plan: Plan, wanted: Wanted, rows: ViewRows, pay: Pay, randomness: Randomness) -> Answered:
         pay(Purchase.pure("0.01"))
         rows.totals(plan)
-        return Answered(np.array([self.known]), None, (wanted.width or 0.0, wanted.beta or 0.0), Source.SYNOPSIS)
+        return Answered(np.array([self.known]), None, (wanted.width or 0.0, wanted.beta or 0.0), AnswerSource.SYNOPSIS)
 
 
 def asked_by_accuracy(desk: Desk, count: int) -> None:

@@ -17,7 +17,7 @@ import pytest
 from tests.support.coordinator import Front, HandClock
 from tests.support.federation import Gathering
 from tests.support.site_home import site_home
-from thebes.coordinator.people.groups import Groups
+from thebes.coordinator.people.groups import ContributorGroups
 from thebes.person.home import Person
 from thebes.simulation import example
 from thebes.site.algorithm_process import Office
@@ -54,10 +54,10 @@ def ask_people(folder: Path) -> dict[str, Any]:
     with Front(folder / "coordinator", clock=HandClock(datetime.now(UTC))) as front:
         people = []
         for number, name in enumerate(PEOPLE):
-            client = CoordinatorClient("http://127.0.0.1:1", transport=front.client._transport)
+            client = CoordinatorClient("http://127.0.0.1:1", transport=front.transport)
             people.append(Person(folder / name, coordinator="http://127.0.0.1:1", client=client, delay=False))
             example.fill(people[-1], seed=number)
-        groups = Groups(front.database, front.home, front.clock)
+        groups = ContributorGroups(front.database, front.home, front.clock)
         groups.create("friends", minimum=2, epoch="first")
         codes = groups.admit("friends", PEOPLE, epoch="first")
         for person in people:
@@ -67,7 +67,7 @@ def ask_people(folder: Path) -> dict[str, Any]:
         for person in people:
             for task in tasks:
                 person.accept(task)
-            person._work.turn()
+            person.turn()
         while front.closing.step():
             pass
         for person in people:

@@ -27,8 +27,8 @@ from thebes.ledger import Ledger, NoKeeper
 from thebes.privacy.faults import Mistake
 from thebes.privacy.randomness import seeded_for_simulation
 from thebes.site.algorithm_process import Office
-from thebes.site.home import Home, written
-from thebes.site.steward.questions import Question
+from thebes.site.home import SiteHome, written
+from thebes.site.steward.questions import StewardQuestion
 from thebes.site.steward.synthesis import Wish, synthesized
 from thebes.tasks import registry
 from thebes.tasks.aggregation.packets import part_of
@@ -209,7 +209,7 @@ def frame(rows: int = 60) -> pd.DataFrame:
 
 
 def test_no_site_sets_anything_aside_for_what_a_document_and_the_schema_decide(tmp_path: Path) -> None:
-    home = Home(tmp_path)
+    home = SiteHome(tmp_path)
     declare(home, frame(), name="rides", schema={"unit": "event", "columns": COLUMNS}, epsilon=1000, delta=1e-3)
     written(home.policy, EVERYBODY.replace("epsilon = 1000", "epsilon = 1000\ndelta = 1e-3"))
     office = Office(home, "north")
@@ -232,7 +232,7 @@ def test_no_site_sets_anything_aside_for_what_a_document_and_the_schema_decide(t
 
 
 def test_a_stewards_own_questions_and_rows_made_up_set_nothing_aside_before_they_are_checked(tmp_path: Path) -> None:
-    home = Home(tmp_path)
+    home = SiteHome(tmp_path)
     schema = {"unit": "event", "columns": COLUMNS}
     dataset = declare(home, frame(), name="rides", schema=schema, epsilon=1000, delta=1e-3)
     with Ledger(home.ledger, keeper=NoKeeper()) as ledger:
@@ -241,7 +241,7 @@ def test_a_stewards_own_questions_and_rows_made_up_set_nothing_aside_before_they
         def opened(*blocks: Any) -> Any:
             return table
 
-        question = Question(dataset, ledger, None, None, opened, seeded_for_simulation(1))
+        question = StewardQuestion(dataset, ledger, None, None, opened, seeded_for_simulation(1))
         refused = 0
         for document in site_documents():
             if document["type"] != "query":

@@ -11,7 +11,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from thebes.collectors.inference import Reading, Types
+from thebes.collectors.inference import ColumnReading, Types
 from thebes.collectors.options import read_options
 from thebes.collectors.session import Outcome
 from thebes.collectors.shipped.table import TableFile
@@ -134,8 +134,8 @@ def test_titles_become_names_for_sql(home: HomeOnDisk, tmp_path: Path) -> None:
 
 
 def test_a_name_without_its_umlauts_that_was_declared_before_stays() -> None:
-    assert Types.of({"Größe": Reading()}, {}).names == {"Größe": "groesse"}
-    assert Types.of({"Größe": Reading()}, {"gre": "string"}).names == {"Größe": "gre"}
+    assert Types.of({"Größe": ColumnReading()}, {}).names == {"Größe": "groesse"}
+    assert Types.of({"Größe": ColumnReading()}, {"gre": "string"}).names == {"Größe": "gre"}
 
 
 @pytest.mark.parametrize(
@@ -307,7 +307,7 @@ def test_many_parts_go_in_as_one(home: HomeOnDisk, tmp_path: Path) -> None:
 
 
 def test_types_that_were_declared_before_win_where_they_can() -> None:
-    reading = Reading()
+    reading = ColumnReading()
     for value in ("1", "2"):
         reading.see(value)
     assert Types.of({"A": reading}, {}).kinds["A"] == "integer"

@@ -45,7 +45,7 @@ FORM = {
     "made": SQL,
     "output": "votes",
     "family": "logistic",
-    "hiding": "privunit",
+    "mechanism": "privunit",
     "epsilon": "8",
     "min_count": "20",
     "bound-0-column": "age",
@@ -71,7 +71,7 @@ def test_a_published_table_becomes_a_model_that_keeps_learning(front: Front) -> 
     other = {"kind": "bounded", "mechanism": "split", "table": "town.hall", "column": list(COLUMNS)}
     ticked = {**other, "mode": "form", "was": "form", "kind": "draw-discard"}  # perturbed rows were chosen before
     body = filled(write(front, "/ask/fields", ticked))
-    assert (body["family"], body["hiding"], body["output"]) == ("logistic", "privunit", "")
+    assert (body["family"], body["mechanism"], body["output"]) == ("logistic", "privunit", "")
     assert 'href="#output">Predicted column</a> is missing' in write(front, "/ask/check", body)
     typed = {"bound-0-low": "18", "bound-0-high": "90", "bound-1-values": "Thebes, Delphi, Argos"}
     body |= {**typed, "bound-2-values": "no, yes", "output": "votes", "epsilon": "8"}
@@ -85,17 +85,20 @@ def test_a_published_table_becomes_a_model_that_keeps_learning(front: Front) -> 
 @pytest.mark.parametrize(
     ("typed", "means"),
     [
-        ({"rates": "0.05"}, {"learning_rate": 0.05}),
-        ({"rates": "0.05, 0.5", "keep": "0.5"}, {"learning_rate": [0.05, 0.5], "keep": 0.5}),
-        ({"rates": "0.05", "keep": "0.5"}, {"learning_rate": 0.05, "keep": None}),  # of one rate none is chosen
-        ({"crosses": "pairwise", "pairs": "age, town"}, {"crosses": "pairwise"}),
-        ({"crosses": "given", "pairs": "age, town\n"}, {"crosses": [["age", "town"]]}),
-        ({"crosses": "", "pairs": "age, town"}, {"crosses": None}),
+        ({"learning_rate": "0.05"}, {"learning_rate": 0.05}),
+        ({"learning_rate": "0.05, 0.5", "keep": "0.5"}, {"learning_rate": [0.05, 0.5], "keep": 0.5}),
+        ({"learning_rate": "0.05", "keep": "0.5"}, {"learning_rate": 0.05, "keep": None}),  # of one rate none is chosen
+        ({"crosses": "pairwise"}, {"crosses": "pairwise"}),
+        ({"crosses": "age, town\n"}, {"crosses": [["age", "town"]]}),
+        ({"crosses": ""}, {"crosses": None}),
         ({"instances": "7", "decay": "1e4", "reduce": "sum"}, {"instances": 7, "decay": 10000.0, "reduce": "sum"}),
         ({"max_participations": "3"}, {"max_participations": 3}),
-        ({"hiding": "gaussian", "delta": "1e-6"}, {"mechanism": "gaussian", "delta": 1e-6}),
-        ({"hiding": "laplace-l1", "epsilon_per_weight": "3"}, {"mechanism": "laplace-l1", "epsilon_per_weight": None}),
-        ({"hiding": "laplace", "epsilon_per_weight": "2.5"}, {"epsilon_per_weight": 2.5, "epsilon": 10.0}),
+        ({"mechanism": "gaussian", "delta": "1e-6"}, {"mechanism": "gaussian", "delta": 1e-6}),
+        (
+            {"mechanism": "laplace-l1", "epsilon_per_weight": "3"},
+            {"mechanism": "laplace-l1", "epsilon_per_weight": None},
+        ),
+        ({"mechanism": "laplace", "epsilon_per_weight": "2.5"}, {"epsilon_per_weight": 2.5, "epsilon": 10.0}),
         ({"family": "multinomial", "output": "town"}, {"family": "multinomial", "inputs": ["age", "votes"]}),
         ({"family": "linear", "output": "age"}, {"family": "linear", "inputs": ["town", "votes"]}),
     ],
@@ -108,16 +111,16 @@ def test_what_is_typed_is_put_up(front: Front, typed: dict[str, str], means: dic
 @pytest.mark.parametrize(
     ("typed", "words", "anchor"),
     [
-        ({"rates": "fast"}, "Learning rate</a> must be a number, or several", "rates"),
-        ({"rates": "0.1, 0.1"}, "Learning rate</a>", "rates"),
-        ({"rates": "0.1, 0.2", "keep": "0.3"}, "must be one of the learning rates", "keep"),
-        ({"rates": "0.1, 0.2", "keep": "x"}, "Learning rate to show</a> must be a number", "keep"),
-        ({"crosses": "given", "pairs": "age"}, "list of pairs of different inputs", "crosses"),
-        ({"crosses": "given", "pairs": "age, votes"}, "list of pairs of different inputs", "crosses"),
-        ({"hiding": "laplace"}, "Epsilon of each weight</a> is needed", "epsilon_per_weight"),
-        ({"hiding": "laplace", "epsilon_per_weight": "x"}, "must be a number", "epsilon_per_weight"),
-        ({"hiding": "gaussian"}, "Delta</a> must be given", "delta"),
-        ({"hiding": "magic"}, "Mechanism</a>", "hiding"),
+        ({"learning_rate": "fast"}, "Learning rate</a> must be a number, or numbers with commas", "learning_rate"),
+        ({"learning_rate": "0.1, 0.1"}, "Learning rate</a>", "learning_rate"),
+        ({"learning_rate": "0.1, 0.2", "keep": "0.3"}, "must be one of the learning rates", "keep"),
+        ({"learning_rate": "0.1, 0.2", "keep": "x"}, "Learning rate to show</a> must be a number", "keep"),
+        ({"crosses": "age"}, "list of pairs of different inputs", "crosses"),
+        ({"crosses": "age, votes"}, "list of pairs of different inputs", "crosses"),
+        ({"mechanism": "laplace"}, "Epsilon of each weight</a> is needed", "epsilon_per_weight"),
+        ({"mechanism": "laplace", "epsilon_per_weight": "x"}, "must be a number", "epsilon_per_weight"),
+        ({"mechanism": "gaussian"}, "Delta</a> must be given", "delta"),
+        ({"mechanism": "magic"}, "Hidden by</a>", "mechanism"),
         ({"family": "logistic", "output": "town"}, "must be a set of 2 values", "output"),
         ({"instances": "many"}, "Instances</a> must be a number", "instances"),
         ({"instances": "0"}, "Instances</a>", "instances"),
@@ -140,8 +143,8 @@ def test_a_problem_leads_to_where_it_is_mended(front: Front, typed: dict[str, st
         ({"crosses": [["town", "age"]]}, set()),
         ({"mechanism": "gaussian", "delta": 1e-6}, set()),
         ({"mechanism": "laplace", "epsilon_per_weight": 1.5, "epsilon": 6.0}, set()),
-        ({"outliers": "quarantine", "stale_after": 50, "clip": 2.0}, {"outliers", "stale_after", "clip"}),
-        ({"start": [0.0, 0.1, 0.2, 0.3], "target": {"moved": 0.1, "over": 10}}, {"start", "target"}),
+        ({"outliers": "quarantine", "stale_after": 50, "clip": 2.0}, set()),
+        ({"start": [0.0, 0.1, 0.2, 0.3], "target": {"moved": 0.1, "over": 10}}, set()),
     ],
 )
 def test_a_form_like_such_a_task_means_that_task(front: Front, more: dict[str, Any], kept: set[str]) -> None:
@@ -151,7 +154,7 @@ def test_a_form_like_such_a_task_means_that_task(front: Front, more: dict[str, A
     assert put_up(front, body) == front.task(task_id)["document"]
 
 
-def test_a_network_comes_from_json_and_the_form_keeps_it(front: Front) -> None:
+def test_a_network_stands_in_the_form_beside_no_family(front: Front) -> None:
     from thebes.tasks.gradient.scene import LOSS, MODEL
 
     numbers = {"type": "range", "low": 0, "high": 1}
@@ -167,20 +170,25 @@ def test_a_network_comes_from_json_and_the_form_keeps_it(front: Front) -> None:
     task_id = front.post(network)
     body = filled(front.client.get(f"/ask?like={task_id}").text)
     assert body["family"] == ""
-    assert set(json.loads(body["rest"])) == {"model", "loss"}
+    assert (body["model"], body["loss"]) == (MODEL, LOSS)
+    assert "rest" not in body
     assert put_up(front, body) == front.task(task_id)["document"]
 
 
 def test_what_only_another_choice_needs_outlasts_a_change_of_mind(front: Front) -> None:
-    chosen = {**FORM, "hiding": "laplace", "epsilon_per_weight": "2", "crosses": "given", "pairs": "age, town"}
-    chosen |= {"rates": "1, 2", "keep": "2"}
-    body = filled(write(front, "/ask/fields", {**chosen, "hiding": "privunit", "crosses": "", "rates": "1"}))
-    body = filled(write(front, "/ask/fields", {**body, "hiding": "laplace", "crosses": "given", "rates": "1, 2"}))
-    assert (body["epsilon_per_weight"], body["pairs"], body["keep"]) == ("2", "age, town", "2")
+    chosen = {**FORM, "mechanism": "laplace", "epsilon_per_weight": "2", "learning_rate": "1, 2", "keep": "2"}
+    body = filled(write(front, "/ask/fields", {**chosen, "mechanism": "privunit", "learning_rate": "1"}))
+    body = filled(write(front, "/ask/fields", {**body, "mechanism": "laplace", "learning_rate": "1, 2"}))
+    assert (body["epsilon_per_weight"], body["epsilon"], body["keep"]) == ("2", "8", "2")
 
 
 def test_what_cannot_be_read_is_left_out_of_the_json_and_nothing_else(front: Front) -> None:
-    for wrong in ({"rates": "x"}, {"rates": "1, 2", "keep": "x"}, {"instances": "x"}, {"max_participations": "x"}):
+    for wrong in (
+        {"learning_rate": "x"},
+        {"learning_rate": "1, 2", "keep": "x"},
+        {"instances": "x"},
+        {"max_participations": "x"},
+    ):
         document = json.loads(filled(write(front, "/ask/fields", {**FORM, **wrong, "mode": "json"}))["raw"])
         assert not {"keep", "instances", "max_participations"} & set(document)
         assert document["family"] == "logistic"

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from tests.support.memory_and_time import made_up, measured
 from tests.support.postgres import new_database
-from thebes.data.connectors.connector import LeftOut, SourceUnavailable, Written, open_connector, secret_of
+from thebes.data.connectors.connector import HandWrittenConnector, LeftOut, SourceUnavailable, open_connector, secret_of
 from thebes.data.connectors.scanned_source import ScannedSource, connection
 from thebes.data.engines.source import frame_table, table_of
 from thebes.data.engines.table import EngineTable
@@ -140,7 +140,7 @@ def test_what_is_wrong_with_one_line_costs_that_line_only(tmp_path: Path) -> Non
 
 def records(source: dict[str, Any], folder: Path, *more: str) -> tuple[int, Sequence[LeftOut]]:
     found = open_connector(source, folder=folder)
-    assert isinstance(found, Written)
+    assert isinstance(found, HandWrittenConnector)
     return found.records(["age", "sex", *more])
 
 

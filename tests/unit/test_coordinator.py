@@ -17,7 +17,7 @@ import pytest
 
 from tests.support.coordinator import AGES, PETS, Front, HandClock
 from thebes.coordinator.auth.accounts import Role
-from thebes.coordinator.settings import Settings
+from thebes.coordinator.settings import CoordinatorSettings
 from thebes.coordinator.storage.database import StoreUnavailable
 from thebes.coordinator.tasks.phase_end import setting
 from thebes.tasks import registry
@@ -585,4 +585,4 @@ def test_every_address_and_every_setting_is_documented(front: Front) -> None:
     described = front.client.get("/openapi.json").json()["paths"]
     addresses = {f"`{method.upper()} {path}`" for path, methods in described.items() for method in methods}
     assert not [address for address in addresses if address not in page]
-    assert not [setting for setting in Settings.model_fields if f"`{setting}`" not in page]
+    assert not [setting for setting in CoordinatorSettings.model_fields if f"`{setting}`" not in page]

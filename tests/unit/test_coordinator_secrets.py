@@ -21,7 +21,7 @@ from tests.support.coordinator import HandClock
 from thebes.cli import user as users
 from thebes.coordinator import settings as settings_file
 from thebes.coordinator.auth.accounts import ADMIN, LIFE, Accounts, Role
-from thebes.coordinator.home import Home
+from thebes.coordinator.home import CoordinatorHome
 from thebes.coordinator.people.contribution_record import pack, unpack
 from thebes.coordinator.process.server import serve
 from thebes.coordinator.storage.database import Database
@@ -138,18 +138,18 @@ def test_a_record_of_another_form_is_a_fault() -> None:
 
 def test_a_home_is_for_its_owner_only(tmp_path: Path) -> None:
     (tmp_path / "home").mkdir(mode=0o755)
-    home = Home(tmp_path / "home")
+    home = CoordinatorHome(tmp_path / "home")
     assert stat.S_IMODE(home.folder.stat().st_mode) == 0o700
     for name in ("admin.token", "log.key", "session.key"):
         assert stat.S_IMODE((home.folder / name).stat().st_mode) == 0o600
-    again = Home(tmp_path / "home")
+    again = CoordinatorHome(tmp_path / "home")
     assert (again.admin_token, again.log_key) == (home.admin_token, home.log_key)
     assert len(home.admin_token) >= 43
 
 
 def test_many_processes_that_start_at_once_agree_on_every_secret(tmp_path: Path) -> None:
-    homes: list[Home] = []
-    threads = [threading.Thread(target=lambda: homes.append(Home(tmp_path / "home"))) for _ in range(12)]
+    homes: list[CoordinatorHome] = []
+    threads = [threading.Thread(target=lambda: homes.append(CoordinatorHome(tmp_path / "home"))) for _ in range(12)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -160,18 +160,18 @@ def test_many_processes_that_start_at_once_agree_on_every_secret(tmp_path: Path)
 
 
 def test_a_token_that_others_could_read_is_not_used(tmp_path: Path) -> None:
-    home = Home(tmp_path / "home")
+    home = CoordinatorHome(tmp_path / "home")
     (home.folder / "admin.token").chmod(0o644)
     with pytest.raises(Mistake):
-        Home(tmp_path / "home")
+        CoordinatorHome(tmp_path / "home")
 
 
 def test_a_home_belongs_to_one_role(tmp_path: Path) -> None:
     from thebes.person.home import Person
-    from thebes.site.home import Home as SiteHome
+    from thebes.site.home import SiteHome
     from thebes.wire.access import make_token
 
-    Home(tmp_path / "server")
+    CoordinatorHome(tmp_path / "server")
     before = sorted(f.name for f in (tmp_path / "server").iterdir())
     with pytest.raises(Mistake, match="coordinator's home"):
         Person(tmp_path / "server")
@@ -182,21 +182,21 @@ def test_a_home_belongs_to_one_role(tmp_path: Path) -> None:
     make_token(north)  # as `thebes site` does when it begins
     for home in (tmp_path / "ana", north):
         with pytest.raises(Mistake, match="home of a person or a site"):
-            Home(home)
+            CoordinatorHome(home)
         assert not (home / "admin.token").exists()
     with pytest.raises(Mistake, match="person's home"):
         SiteHome(tmp_path / "ana")
 
 
 def test_a_home_that_cannot_be_changed_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    Home(tmp_path / "home")
+    CoordinatorHome(tmp_path / "home")
 
     def refuse(*_: object) -> None:
         raise OSError(30, "Read-only file system")
 
     monkeypatch.setattr(Path, "chmod", refuse)
     with pytest.raises(Mistake, match=r"^--home: .*Read-only file system"):
-        Home(tmp_path / "home")
+        CoordinatorHome(tmp_path / "home")
 
 
 @pytest.mark.parametrize("text", ["min_count_floor = 0", "min_count_floor = '3'", "unknown = 1", "= 1"])
@@ -358,7 +358,7 @@ def test_a_folder_becomes_no_coordinators_home_by_being_asked_for_users(tmp_path
 
 @pytest.mark.parametrize("command", [("list",), ("add", "ana", "--password-stdin"), ("disable", "ana")])
 def test_where_the_database_is_elsewhere_none_is_made_in_the_home(tmp_path: Path, command: list[str]) -> None:
-    Home(tmp_path)
+    CoordinatorHome(tmp_path)
     done = CliRunner().invoke(users.app, [*command, "--home", str(tmp_path)], input=PASSWORD + "\n")
     assert isinstance(done.exception, Mistake)
     assert done.exception.argument == "--store"
@@ -366,7 +366,7 @@ def test_where_the_database_is_elsewhere_none_is_made_in_the_home(tmp_path: Path
 
 
 def test_a_coordinator_whose_database_is_elsewhere_does_not_begin_with_an_empty_one(tmp_path: Path) -> None:
-    home = Home(tmp_path)
+    home = CoordinatorHome(tmp_path)
     assert home.store.endswith("coordinator.db")  # the first start
     home.keys.make("a" * 32)
     with pytest.raises(Mistake, match="--store"):

@@ -60,7 +60,7 @@ def test_who_shows_a_token_may_send_as_much_as_the_settings_say(front: Front) ->
 
 
 def test_a_body_without_a_length_is_read_no_further_than_its_limit(front: Front) -> None:
-    asked: Any = front.client._transport
+    asked: Any = front.client
     received: list[int] = []
     said: list[int] = []
 

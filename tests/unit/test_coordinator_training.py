@@ -23,9 +23,8 @@ from thebes.coordinator.auth.accounts import Role
 from thebes.coordinator.people.bloom_filter import Sieve
 from thebes.coordinator.people.contribution_check import Submission
 from thebes.coordinator.storage.database import StoreUnavailable
-from thebes.coordinator.training import endless_task as training
 from thebes.coordinator.training import multiple_processes, single_process
-from thebes.coordinator.training.model_store import Shelf
+from thebes.coordinator.training.model_store import TrainingStore
 from thebes.privacy.faults import Fault
 from thebes.tasks.draw_discard.aggregator import DrawDiscardAggregator
 from thebes.tasks.release_reader import release_from_json
@@ -58,7 +57,7 @@ def settled(front: Front) -> None:
 
 
 def models(front: Front, task_id: str) -> np.ndarray[Any, Any]:
-    kept = Shelf(front.database).read(task_id)
+    kept = TrainingStore(front.database).read(task_id)
     return np.array([np.frombuffer(model, dtype="<f8") for model in kept.models])
 
 
@@ -74,7 +73,7 @@ def test_an_ask_draws_a_model_and_a_contribution_replaces_one(front: Front) -> N
     after = models(front, task_id)
     assert (before != after).any(axis=1).sum() == 1
     assert body["payload"]["weights"] in after.tolist()
-    assert sum(Shelf(front.database).read(task_id).times) == 1
+    assert sum(TrainingStore(front.database).read(task_id).times) == 1
 
 
 def test_there_is_an_answer_from_min_count_on_while_the_task_stays_open(front: Front) -> None:
@@ -381,7 +380,7 @@ def test_what_takes_long_is_computed_once_and_beside_everything_else(
     task_id = single.post(EVENTS)
     single.train(task_id, 12)
     threads: list[str] = []
-    make, describe = DrawDiscardAggregator.release, training._described
+    make, describe = DrawDiscardAggregator.release, DrawDiscardAggregator.pictured
 
     def slowly(what: str, work: Any) -> Any:
         def done(*arguments: Any) -> Any:
@@ -392,14 +391,14 @@ def test_what_takes_long_is_computed_once_and_beside_everything_else(
         return done
 
     monkeypatch.setattr(DrawDiscardAggregator, "release", slowly("release", make))
-    monkeypatch.setattr(training, "_described", slowly("models", describe))
+    monkeypatch.setattr(DrawDiscardAggregator, "pictured", slowly("models", describe))
     here = loop(single).call(threading.get_ident)
 
     async def everybody() -> tuple[list[Any], list[Any], int]:
         known = single.reception.hearing.trainings.of(task_id)
         assert known is not None
         looks = asyncio.gather(*(known.release() for _ in range(20)))
-        views = asyncio.gather(*(known.progress(models=True) for _ in range(20)))
+        views = asyncio.gather(*(known.progress(pieces=True) for _ in range(20)))
         steps = 0
         while not (looks.done() and views.done()):
             await asyncio.sleep(0.01)
@@ -458,7 +457,7 @@ def test_what_was_not_written_yet_is_written_when_the_process_ends(
     with Front(tmp_path / "home") as front:
         task_id = front.post(EVENTS)
         front.train(task_id, 3)
-        assert not Shelf(front.database).known(task_id, [("phase-0", "x")])
+        assert not TrainingStore(front.database).known(task_id, [("phase-0", "x")])
         assert rows(tmp_path) == 0
     assert rows(tmp_path) == 3
 
@@ -489,14 +488,14 @@ def test_no_more_are_acknowledged_than_may_be_at_risk(tmp_path: Path, monkeypatc
     with Front(tmp_path / "home") as front:
         task_id = front.post(EVENTS)
         broken = True
-        write = Shelf.write
+        write = TrainingStore.write
 
-        def failing(shelf: Shelf, new: Any) -> Any:
+        def failing(shelf: TrainingStore, new: Any) -> Any:
             if broken:
                 raise StoreUnavailable("the disk is full")
             return write(shelf, new)
 
-        monkeypatch.setattr(Shelf, "write", failing)
+        monkeypatch.setattr(TrainingStore, "write", failing)
         statuses = [front.submit(task_id, front.update(task_id)).status_code for _ in range(14)]
         assert statuses == [202] * 10 + [503] * 4
         broken = False
@@ -515,14 +514,14 @@ def test_what_was_mixed_in_is_written_however_writing_failed_before(
     with Front(tmp_path / "home") as front:
         task_id = front.post(EVENTS)
         broken = True
-        write = Shelf.write
+        write = TrainingStore.write
 
-        def failing(shelf: Shelf, new: Any) -> Any:
+        def failing(shelf: TrainingStore, new: Any) -> Any:
             if broken:
                 raise ZeroDivisionError("secret words")
             return write(shelf, new)
 
-        monkeypatch.setattr(Shelf, "write", failing)
+        monkeypatch.setattr(TrainingStore, "write", failing)
         front.train(task_id, 3)
         with pytest.raises(Fault, match="could not be written"):
             settled(front)
@@ -604,9 +603,9 @@ def test_the_same_contributor_in_two_processes_in_the_same_moment_counts_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     where = new_database()
-    look = Shelf.known
+    look = TrainingStore.known
 
-    def late(shelf: Shelf, task_id: str, identities: Any) -> Any:
+    def late(shelf: TrainingStore, task_id: str, identities: Any) -> Any:
         found = look(shelf, task_id, identities)
         time.sleep(0.2)  # long enough for the other process to look, too
         return found
@@ -616,7 +615,7 @@ def test_the_same_contributor_in_two_processes_in_the_same_moment_counts_once(
         body = one.update(task_id)
         two.update(task_id)
         others = [front.update(task_id) for front in (one, two)]
-        monkeypatch.setattr(Shelf, "known", late)
+        monkeypatch.setattr(TrainingStore, "known", late)
 
         def send(front: Front, own: dict[str, Any]) -> Any:
             async def both() -> list[str]:
@@ -636,7 +635,7 @@ def test_the_same_contributor_in_two_processes_in_the_same_moment_counts_once(
             settled(front)
         time.sleep(multiple_processes.COPY_SECONDS * 2)
         assert one.progress(task_id)["contributions"] == two.progress(task_id)["contributions"] == 3
-        assert sum(Shelf(one.database).read(task_id).times) == 3
+        assert sum(TrainingStore(one.database).read(task_id).times) == 3
 
 
 # --- the sieve ------------------------------------------------------------------------------------------

@@ -27,10 +27,10 @@ from thebes.cli import main
 from thebes.cli.homes import archive, sealed_file
 from thebes.cli.homes import copy as copying
 from thebes.cli.homes import snapshot as module
-from thebes.cli.homes.roles import Role, role_of
+from thebes.cli.homes.roles import role_of
 from thebes.cli.homes.snapshot import STAGE, snapshot
 from thebes.coordinator.auth.accounts import Role as AccountRole
-from thebes.curator.cache.store import Store as Cache
+from thebes.curator.cache.store import CacheStore as Cache
 from thebes.data import keys
 from thebes.data.growing.block_rule import block_by
 from thebes.data.growing.manifest import Manifest
@@ -39,12 +39,12 @@ from thebes.data.schema import schema_of
 from thebes.data.store import Store
 from thebes.ledger import Frozen, Head, Ledger, NoKeeper
 from thebes.person.home import Person
-from thebes.person.participation.participation import State
 from thebes.privacy.faults import Fault, Mistake
 from thebes.site.algorithm_process import Office
-from thebes.site.requests.response_store import LARGE, Answer, Outbox, Request
+from thebes.site.requests.response_store import LARGE, KeptAnswer, ResponseStore, SiteRequest
 from thebes.tasks import registry
 from thebes.wire.access import make_token
+from thebes.wire.homes import HomeRole
 from thebes.wire.link import write_envelope
 from thebes.wire.refusals import NotSignedIn
 
@@ -71,11 +71,11 @@ def _quick_passphrases(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sealed_file, "_MEMORY_KIB", 64)
 
 
-def copied(home: Path, to: Path, passphrase: str | None = None) -> copying.Made:
+def copied(home: Path, to: Path, passphrase: str | None = None) -> copying.CopyAccount:
     return copying.backup(home, to, passphrase=passphrase)
 
 
-def brought_back(file: Path, home: Path, passphrase: str | None = None) -> copying.Made:
+def brought_back(file: Path, home: Path, passphrase: str | None = None) -> copying.CopyAccount:
     return copying.restore(file, home, passphrase=passphrase)
 
 
@@ -106,7 +106,7 @@ def ledger_home(tmp_path: Path) -> Path:
 def test_a_restored_ledger_is_frozen_until_its_owner_thaws_it(ledger_home: Path, tmp_path: Path) -> None:
     copied(ledger_home, tmp_path / "copy")
     made = brought_back(tmp_path / "copy", tmp_path / "back")
-    assert made.role is Role.LEDGER
+    assert made.role is HomeRole.LEDGER
     with Ledger(f"sqlite:///{tmp_path}/back/ledger.db", keeper=NoKeeper()) as ledger:
         assert ledger.frozen
         with pytest.raises(Frozen):
@@ -169,15 +169,15 @@ def test_a_copy_of_a_running_home_shows_one_moment(
 
     def work() -> None:
         try:
-            outbox = Outbox(home.folder / "outbox.db")
-            outbox.begin(Request("t1", "d", "ana", "patients", "relay", "site", {}))
+            outbox = ResponseStore(home.folder / "outbox.db")
+            outbox.begin(SiteRequest("t1", "d", "ana", "patients", "relay", "site", {}))
             with Ledger(home.ledger, keeper=NoKeeper()) as ledger:
                 claim = ledger.reserve(["patients"], epsilon=5, purpose="parts", spender="ana", key="task t1")
                 begun.set()
                 number = 0
                 while not stop.is_set():
                     number += 1
-                    answer = Answer(f"p{number}", "a", "q", b"x", 0.0, 0.0)
+                    answer = KeptAnswer(f"p{number}", "a", "q", b"x", 0.0, 0.0)
                     steps: list[Callable[[], Any]] = [
                         partial(claim.consume, epsilon=1e-6, part=f"p{number}"),
                         partial(outbox.keep, "t1", answer, rule=1),
@@ -194,7 +194,7 @@ def test_a_copy_of_a_running_home_shows_one_moment(
     seen = list[tuple[int, int]]()
     try:
         while (len(seen) < 5 or seen[-1] == seen[0]) and not failed:
-            with snapshot(home.folder, Role.SITE) as stage:
+            with snapshot(home.folder, HomeRole.SITE) as stage:
                 with closing(sqlite3.connect(stage / "outbox.db")) as outbox:
                     answers = outbox.execute("SELECT count(*) FROM answer").fetchone()[0]
                 with Ledger(f"sqlite:///{stage}/ledger.db", keeper=NoKeeper()) as ledger:
@@ -214,14 +214,14 @@ def test_what_comes_before_every_database_is_held_is_whole_in_the_copy(
     """A large answer, which lies in a file of its own, and a cache that was not there: both are written after the copy
     began and before it holds what names them."""
     home = site_home(tmp_path / "site").folder
-    outbox = Outbox(home / "outbox.db")
-    outbox.begin(Request("t1", "d", "ana", "patients", "relay", "site", {}))
+    outbox = ResponseStore(home / "outbox.db")
+    outbox.begin(SiteRequest("t1", "d", "ana", "patients", "relay", "site", {}))
     unchanged, tokens = module._unchanged, list[str]()
 
     @contextmanager
     def late(path: Path) -> Iterator[None]:
         if path.name == "outbox.db" and not tokens:
-            outbox.keep("t1", Answer("p", "a", "q", b"x" * LARGE, 1.0, 0.0), rule=1)
+            outbox.keep("t1", KeptAnswer("p", "a", "q", b"x" * LARGE, 1.0, 0.0), rule=1)
             cache = Cache(home / "cache" / "patients.db")
             tokens.append(cache.buying("a synopsis"))
             opened.append(cache)
@@ -230,8 +230,8 @@ def test_what_comes_before_every_database_is_held_is_whole_in_the_copy(
 
     opened = list[Cache]()
     monkeypatch.setattr(module, "_unchanged", late)
-    with snapshot(home, Role.SITE) as stage:
-        copy = Outbox(stage / "outbox.db")
+    with snapshot(home, HomeRole.SITE) as stage:
+        copy = ResponseStore(stage / "outbox.db")
         answer = copy.answer("t1", "p")
         assert answer is not None
         assert answer.body == b"x" * LARGE
@@ -281,10 +281,10 @@ def test_a_restored_outbox_says_the_same_bytes_again_and_nothing_new_of_what_was
     later = office.answer(ask(_relay(long=500), phase=1))
     assert later["kind"] == "contribution"
     brought_back(tmp_path / "copy", tmp_path / "back")
-    from thebes.site.home import Home
+    from thebes.site.home import SiteHome
 
     for thawed in (False, True):
-        back = Office(Home(tmp_path / "back"), "north")
+        back = Office(SiteHome(tmp_path / "back"), "north")
         if thawed:
             back.ledger.thaw()
         again = back.answer(ask(_relay(long=500)))
@@ -311,9 +311,9 @@ def test_a_part_that_was_charged_and_not_yet_written_down_is_not_computed_a_seco
     monkeypatch.setattr(office.outbox, "keep", copy_then_keep)
     assert office.answer(ask(_relay()))["kind"] == "contribution"
     brought_back(tmp_path / "copy", tmp_path / "back")
-    from thebes.site.home import Home
+    from thebes.site.home import SiteHome
 
-    back = Office(Home(tmp_path / "back"), "north")
+    back = Office(SiteHome(tmp_path / "back"), "north")
     back.ledger.thaw()
     assert "restored from a copy" in back.answer(ask(_relay()))["reason"]
     _shut(back)
@@ -465,7 +465,7 @@ def test_a_token_in_a_copy_of_an_earlier_version_is_not_brought_back(tmp_path: P
     (stage / "growing" / "rides").mkdir(parents=True)
     for name in ("token", "policy.toml", "growing/rides/token"):  # the last is no token: a file may be called so
         (stage / name).write_text("from before")
-    archive.write(stage, tmp_path / "copy", archive.Copied(Role.SITE, 1.0), None)
+    archive.write(stage, tmp_path / "copy", archive.Copied(HomeRole.SITE, 1.0), None)
     assert brought_back(tmp_path / "copy", tmp_path / "back").files == 2
     assert (tmp_path / "back" / "token").read_text() != "from before"
     assert (tmp_path / "back" / "growing" / "rides" / "token").read_text() == "from before"
@@ -491,12 +491,12 @@ def test_bytes_that_had_begun_to_leave_are_sent_again_as_they_were(tmp_path: Pat
                 copied(tmp_path / "me", tmp_path / "copy")
 
         server.before = copy_and_go_on
-        me._work.turn()
+        me.turn()
         assert me.participations()[0]["state"] == "sent"
     brought_back(tmp_path / "copy", tmp_path / "back")
     with Person(tmp_path / "back", client=server, delay=False) as back:  # type: ignore[arg-type]
-        assert back._ledger.frozen  # and this part was charged before the copy was made
-        back._work.turn()
+        assert back.balance()["frozen"]  # and this part was charged before the copy was made
+        back.turn()
         assert back.participations()[0]["state"] == "sent"
     assert len(server.bodies) == 2
     assert server.bodies[0] == server.bodies[1]
@@ -515,16 +515,16 @@ def test_what_a_copy_has_not_computed_yet_is_never_sent_by_it(tmp_path: Path, qu
 
         copy("reserved")
         server.before = copy
-        me._work.turn()
+        me.turn()
     assert len(server.bodies) == 1
     brought_back(tmp_path / "copy", tmp_path / "back")
-    with Person(tmp_path / "back", client=server, delay=False) as back:  # type: ignore[arg-type]
-        for thaw in (False, True):
-            if thaw:
-                back._ledger.thaw()
-            back._work._not_before.clear()
-            back._work.turn()
-        assert back._book.participations()[0].state is State.FAILED
+    for thaw in (False, True):
+        if thaw:
+            with Ledger(f"sqlite:///{tmp_path / 'back' / 'ledger.db'}") as ledger:
+                ledger.thaw()
+        with Person(tmp_path / "back", client=server, delay=False) as back:  # type: ignore[arg-type]
+            back.turn()
+            assert back.participations()[0]["state"] == ("failed" if thaw else "sending")
     assert len(server.bodies) == 1
 
 
@@ -537,18 +537,18 @@ def test_a_persons_rows_come_back_and_so_does_a_key_from_the_keyring(
     monkeypatch.setattr("thebes.ledger.ledger.system_keeper", NoKeeper)
     home = tmp_path / "me"
     with Person(home, delay=False) as me:
-        me._store.register("notes", {"tables": {"line": {"columns": {"said": {"type": "string"}}}}})
-        me._store.insert("notes", "line", [{"said": "telltale"}])
+        me.register("notes", {"tables": {"line": {"columns": {"said": {"type": "string"}}}}})
+        me.insert("notes", "line", [{"said": "telltale"}])
         open_ = copied(home, tmp_path / "open")
         sealed = copied(home, tmp_path / "sealed", SECRET)
-        me._store.insert("notes", "line", [{"said": "later"}])
+        me.insert("notes", "line", [{"said": "later"}])
     assert keys.kept(home) == "keyring"
     assert any("keyring" in notice for notice in open_.notices)
     assert not sealed.notices
     held.clear()  # another machine
     brought_back(tmp_path / "sealed", tmp_path / "back", SECRET)
     with Person(tmp_path / "back", delay=False) as back:
-        assert back._store.newest("notes", "line", 5) == [{"said": "telltale"}]
+        assert back.newest("notes", "line", 5) == [{"said": "telltale"}]
     brought_back(tmp_path / "open", tmp_path / "locked")
     with pytest.raises(Mistake, match="keyring"):
         Person(tmp_path / "locked", delay=False)
@@ -594,7 +594,7 @@ def test_a_copy_is_its_owners_alone_and_encrypted_where_a_passphrase_is_given(
     assert b"people" not in (tmp_path / "sealed").read_bytes()
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
     brought_back(tmp_path / "sealed", tmp_path / "back", SECRET)
-    assert role_of(tmp_path / "back") is Role.LEDGER
+    assert role_of(tmp_path / "back") is HomeRole.LEDGER
 
 
 @pytest.mark.parametrize("sealed", [True, False])
@@ -627,7 +627,7 @@ def test_another_passphrase_opens_nothing(ledger_home: Path, tmp_path: Path) -> 
 def test_what_must_not_lie_open_on_a_disk_goes_into_a_sealed_copy_only(tmp_path: Path) -> None:
     (tmp_path / "stage").mkdir()
     (tmp_path / "stage" / "key").write_bytes(b"where it is")
-    about, to, instead = archive.Copied(Role.PERSON, 0.0), tmp_path / "copy", {"key": b"telltale"}
+    about, to, instead = archive.Copied(HomeRole.PERSON, 0.0), tmp_path / "copy", {"key": b"telltale"}
     with pytest.raises(Fault):
         archive.write(tmp_path / "stage", to, about, None, instead=instead)
     assert not to.exists()
@@ -692,7 +692,7 @@ def test_what_is_no_copy_is_said_to_be_none(
 
 def test_a_copy_of_a_newer_version_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "stage").mkdir()
-    about = archive.Copied(Role.LEDGER, 0.0, "99.0", archive.FORMAT + 1)
+    about = archive.Copied(HomeRole.LEDGER, 0.0, "99.0", archive.FORMAT + 1)
     archive.write(tmp_path / "stage", tmp_path / "copy", about, None)
     with pytest.raises(Mistake, match=r"newer version of Thebes \(99\.0\)"):
         brought_back(tmp_path / "copy", tmp_path / "back")

@@ -20,17 +20,17 @@ from thebes.cli import main
 from thebes.cli.homes import copy as copying
 from thebes.cli.homes.examination import Surroundings, examined
 from thebes.cli.homes.findings import How
-from thebes.coordinator.home import Home as CoordinatorHome
+from thebes.coordinator.home import CoordinatorHome
 from thebes.coordinator.storage.database import Database
 from thebes.coordinator.storage.database_owner import database_of
 from thebes.coordinator.storage.schema import METADATA
-from thebes.curator.cache.store import Store as Cache
+from thebes.curator.cache.store import CacheStore as Cache
 from thebes.data.growing.block_rule import block_by
 from thebes.data.growing.manifest import Manifest
 from thebes.data.schema import schema_of
 from thebes.ledger import Ledger, NoKeeper
 from thebes.site.algorithm_process import Office
-from thebes.site.home import Home
+from thebes.site.home import SiteHome
 from thebes.tasks import registry
 from thebes.wire.local_server import Hold
 
@@ -77,7 +77,7 @@ def half(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def _asked(folder: Path, task: str = "t1") -> dict[str, Any]:
-    office = Office(Home(folder), "north")
+    office = Office(SiteHome(folder), "north")
     try:
         return office.answer(ask(RELAY, task=task))
     finally:
@@ -93,7 +93,7 @@ def test_a_charge_that_a_copied_folder_has_pays_for_no_second_answer(half: Path,
 
 
 def test_nor_where_the_ledger_alone_noticed_that_it_is_older(half: Path, says: Said) -> None:
-    office = Office(Home(half), "north")
+    office = Office(SiteHome(half), "north")
     office.ledger.freeze("this copy is older than the head remembered outside it")
     _shut(office)
     assert _asked(half)["code"] == "budget"
@@ -103,7 +103,7 @@ def test_nor_where_the_ledger_alone_noticed_that_it_is_older(half: Path, says: S
 
 def test_a_site_that_came_back_starts_says_again_and_hears_that_tasks_are_over(half: Path, says: Said) -> None:
     late = {**RELAY, "expires_at": (datetime.now(UTC) + timedelta(minutes=1)).isoformat()}
-    office = Office(Home(half), "north")
+    office = Office(SiteHome(half), "north")
     said = office.answer(ask(late, task="t3"))
     for task in ("t4", "t5"):
         office.answer(ask(RELAY, task=task))
@@ -114,13 +114,13 @@ def test_a_site_that_came_back_starts_says_again_and_hears_that_tasks_are_over(h
         outbox.execute("UPDATE request SET document = json_set(document, '$.expires_at', ?) WHERE task = 't3'", (past,))
     says("freeze", half)
     for _ in range(2):
-        office = Office(Home(half), "north")
+        office = Office(SiteHome(half), "north")
         assert office.outbox.answer("t3", said["part"]).body is not None, "it may still be asked for"
         assert office.answer({"kind": "closed", "task": "t4"}) == {"kind": "noted"}
         assert office.outbox.request("t4").state == "closed"
         _shut(office)
     says("thaw", half)
-    office = Office(Home(half), "north")
+    office = Office(SiteHome(half), "north")
     assert not [claim for claim in office.ledger.claims() if claim.state.open]
     office.ledger.verify()
     _shut(office)

@@ -7,14 +7,18 @@ import sqlite3
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 
 from thebes.cli import main
+from thebes.cli.output import json_target
 from thebes.ledger import Ledger, NoKeeper
-from thebes.site.budget.policy import Asked, PolicyFile
+from thebes.privacy.faults import Mistake
+from thebes.site.budget.policy import PolicyFile, TaskFacts
 from thebes.site.dataset import DataSets, read
-from thebes.site.home import Home
+from thebes.site.home import SiteHome
 
 Run = Callable[..., tuple[int, str, str]]
 SCHEMA = """
@@ -119,9 +123,9 @@ def test_a_data_set_is_declared_shown_granted_and_removed(run: Run, tmp_path: Pa
     assert run(*grant, "--epsilon", "1", "--delta", "1e-6", "--noise", "site,coordinator")[0] == 0
     rules = PolicyFile(tmp_path / "site" / "policy.toml")().rules
     assert [float(rule.epsilon) for rule in rules] == [0.5, 1.0]
-    assert rules[0].covers(Asked("bob", "patients", "train", "site"))
-    assert not rules[0].covers(Asked("bob", "patients", "train", "coordinator"))
-    assert rules[1].covers(Asked("bob", "patients", "train", "coordinator"))
+    assert rules[0].covers(TaskFacts("bob", "patients", "train", "site"))
+    assert not rules[0].covers(TaskFacts("bob", "patients", "train", "coordinator"))
+    assert rules[1].covers(TaskFacts("bob", "patients", "train", "coordinator"))
     with Ledger("sqlite:///site/ledger.db") as ledger:
         ledger.reserve(["patients"], epsilon=1.5, purpose="test", spender="ana").consume()
     assert run("dataset", "remove", "patients", "--home", "site")[0] == 0
@@ -195,7 +199,7 @@ def test_what_cannot_work_is_refused_and_nothing_is_declared(
     assert status in (1, 2)
     assert told in err
     assert "secret" not in err
-    assert DataSets(Home(tmp_path / "site")).names() == []
+    assert DataSets(SiteHome(tmp_path / "site")).names() == []
 
 
 def test_a_source_without_a_declared_column_is_refused_by_its_name(run: Run, tmp_path: Path) -> None:
@@ -344,3 +348,64 @@ def test_a_coordinators_home_stands_for_its_own_site(run: Run, tmp_path: Path) -
     (tmp_path / "site").mkdir(mode=0o700)
     (tmp_path / "site" / "admin.token").write_text("x")
     assert created(run)[0] == 0
+
+
+@pytest.mark.parametrize("target", ["nowhere/answer.json", "."])
+def test_what_could_not_be_written_is_refused_before_anything_is_paid(run: Run, target: str) -> None:
+    assert created(run)[0] == 0
+    with Ledger(f"sqlite:///{Path('site/ledger.db').resolve()}", keeper=NoKeeper()) as ledger:
+        before = ledger.head()
+        status, out, err = run(*MEAN, "--json", target)
+        assert (status, out) == (2, "")
+        assert "--json: cannot write" in err
+        made = ("dataset", "synthesize", "patients", "--home", "site", "--rows", "5", "--epsilon", "1")
+        status, _, err = run(*made, "--out", "made.csv", "--json", target)
+        assert (status, Path("made.csv").exists()) == (2, False)
+        Path("made.csv.certificate.json").symlink_to("nowhere/made.json")
+        status, _, err = run(*made, "--out", "made.csv")
+        assert status == 2
+        assert "--out: cannot write" in err
+        assert ledger.head() == before
+    assert not Path("made.csv").exists()
+    assert not Path("nowhere").exists()
+
+
+def test_every_command_looks_first_whether_its_json_can_be_written(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run("--version")[0] == 0  # by now every command is there
+    found = []
+
+    def look(command: Any, name: str) -> None:
+        for each, sub in getattr(command, "commands", {}).items():
+            look(sub, f"{name} {each}")
+        for option in command.params:
+            if "--json" in option.opts:
+                found.append(name)
+                if not name.startswith(" ledger "):  # where what follows may be the ledger
+                    with pytest.raises(Mistake, match="cannot write"):
+                        option.callback(None, option, "nowhere/x.json")
+
+    look(typer.main.get_command(main.app), "")
+    assert len(found) > 30
+    for command in ("show", "verify", "freeze", "thaw"):
+        status, _, err = run("ledger", command, "--home", ".", "--json", "nowhere/x.json")
+        assert (status, "--json: cannot write" in err) == (2, True)
+    assert not Path("ledger.db").exists()
+
+
+def test_looking_whether_a_file_can_be_written_leaves_it_as_it_is(run: Run) -> None:
+    for name, before in (("there.json", "kept"), ("new.json", None)):
+        if before is not None:
+            Path(name).write_text(before)
+        assert json_target(name) == name
+        assert (Path(name).read_text() if Path(name).exists() else None) == before
+    assert (json_target("-"), json_target(None), json_target("/dev/null")) == ("-", None, "/dev/null")
+
+
+def test_an_answer_that_is_paid_for_is_printed_where_its_file_is_lost_meanwhile(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    created(run)
+    monkeypatch.setattr("thebes.cli.output.check_writable", lambda *_: None)
+    status, out, err = run(*MEAN, "--json", "nowhere/answer.json")
+    assert (status, "cannot write" in err) == (2, True)
+    assert json.loads(out)["certificate"]["epsilon"]

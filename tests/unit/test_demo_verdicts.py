@@ -1,4 +1,4 @@
-"""`thebes demo`: "ok" of a model means better than guessing, and no luck fails the demo."""
+"""`thebes demo`: "ok" of a model means better than guessing about others, and no luck fails the demo."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rich.console import Console
 from thebes.cli.demo import command
 from thebes.cli.demo.scenes import scenes
 from thebes.data.rows import Rows
-from thebes.tasks.scene import Verdict, beside, better, told_right
+from thebes.tasks.scene import SceneVerdict, beside, far, told_right
 
 DRAW = np.random.default_rng(1)
 X0, X1 = DRAW.normal(0, 1, 300), DRAW.normal(0, 1, 300)
@@ -30,7 +30,7 @@ COLUMNS: dict[str, dict[str, Any]] = {
 }
 
 
-def verdict(name: str, said: Any) -> Verdict:
+def verdict(name: str, said: Any) -> SceneVerdict:
     rows = Rows.one_each(COLUMNS[name])
     scene = next(scene for scene in scenes(300) if scene.name == name)
     return scene.judge(SimpleNamespace(model=SimpleNamespace(predict=lambda table: said)), rows, rows)  # type: ignore[arg-type]
@@ -61,9 +61,15 @@ def test_a_model_that_guesses_is_not_ok_and_no_failure(name: str) -> None:
 
 def test_where_no_model_could_beat_a_guess_a_guess_is_not_ok_either() -> None:
     told = np.array([0] * 60 + [1] * 40)
-    assert told_right(0.5, 0.55, told).word == "guess"
-    assert told_right(0.5, 0.61, told).word == "ok"
-    assert not better(0.6, 0.6, 0.6)
+    assert told_right(0.5, np.zeros(100), told).word == "guess"
+    assert told_right(0.5, told, told).word == "ok"
+    assert not far(0.6, 0.6, 0.6)
+
+
+def test_a_model_whose_lead_luck_explains_is_not_ok() -> None:
+    told = np.array([0] * 60 + [1] * 40)
+    barely = np.concatenate([np.repeat([1, 0], [10, 50]), np.repeat([1, 0], [14, 26])])
+    assert (told_right(0.5, barely, told).value, told_right(0.5, barely, told).word) == (0.64, "guess")
 
 
 def test_a_statistic_out_of_reach_of_its_bar_still_fails() -> None:

@@ -158,6 +158,6 @@ def test_the_container_is_built_from_hashes_and_runs_as_nobody_special() -> None
 
 def test_the_example_of_settings_says_every_setting_with_its_default(tmp_path: Path) -> None:
     text = (DEPLOY / "coordinator.toml").read_text(encoding="utf-8")
-    assert set(tomllib.loads(text)) == set(settings.Settings.model_fields)
+    assert set(tomllib.loads(text)) == set(settings.CoordinatorSettings.model_fields)
     (tmp_path / settings.FILE).write_text(text, encoding="utf-8")
-    assert settings.read(tmp_path) == settings.Settings()
+    assert settings.read(tmp_path) == settings.CoordinatorSettings()

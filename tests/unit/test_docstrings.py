@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.source import statements
+
 ROOT = Path(__file__).parents[2]
 QUESTION = re.compile(r"(What|Who|Whom|Whose|Which|Where|When|Whether|How|Why)\b")
 INSTEAD = """begin with a question word. Write instead, for a function, a verb and its object ("Return whether ...", \
@@ -16,16 +18,25 @@ INSTEAD = """begin with a question word. Write instead, for a function, a verb a
 "Rules that say who ..."):"""
 
 
+FOLDERS = [
+    "src",
+    "papers",
+    "evidence",
+    "tools",
+    *(f"tests/{name}" for name in ("support", "contract", "laws", "vectors", "browser")),
+]
+
+
 def questions(source: str) -> Iterator[tuple[int, str]]:
     """Yield line and first line of every docstring in a module that begins with a question word."""
-    for node in ast.walk(ast.parse(source)):
+    for node in statements(ast.parse(source)):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             told = ast.get_docstring(node)
             if told is not None and QUESTION.match(told):
                 yield node.body[0].lineno, told.splitlines()[0]
 
 
-@pytest.mark.parametrize("folder", ["src", "papers", "evidence", "tests/support"])
+@pytest.mark.parametrize("folder", FOLDERS)
 def test_no_docstring_begins_with_a_question_word(folder: str) -> None:
     files = sorted((ROOT / folder).rglob("*.py"))
     assert files

@@ -24,13 +24,13 @@ from tests.support.site_home import site_home
 from thebes.cli import doctor, main
 from thebes.cli.homes import examination
 from thebes.cli.homes.examination import Surroundings, examined
-from thebes.cli.homes.findings import Finding, How
+from thebes.cli.homes.findings import HomeFinding, How
 from thebes.cli.homes.reachability import over_tls
-from thebes.coordinator.auth.authority import Authority
+from thebes.coordinator.auth.authority import CertificateAuthority
 from thebes.ledger import Ledger, NoKeeper
 from thebes.person.home import Person
 from thebes.privacy.faults import Mistake
-from thebes.site.requests.response_store import Outbox
+from thebes.site.requests.response_store import ResponseStore
 from thebes.site.steward.audit_log import Audit
 
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
@@ -39,7 +39,7 @@ UNNOTICED = "an older copy put in the ledger's place would be noticed"  #: not w
 NOBODY = "127.0.0.1:1"  #: nobody listens there
 
 
-def look(home: Path, *, days: float = 0.0, **around: str) -> list[Finding]:
+def look(home: Path, *, days: float = 0.0, **around: str) -> list[HomeFinding]:
     return list(examined(home, Surroundings(clock=lambda: NOW.timestamp() + days * DAY, **around)))
 
 
@@ -63,9 +63,9 @@ def everything(home: Path) -> dict[str, tuple[int, str]]:
 @pytest.fixture
 def site(tmp_path: Path) -> Path:
     home = site_home(tmp_path / "site").folder
-    Outbox(home / "outbox.db").close()
+    ResponseStore(home / "outbox.db").close()
     Audit(home / "audit.db").close()
-    Authority(tmp_path / "coordinator", HandClock(NOW)).issue("north", home, days=30)
+    CertificateAuthority(tmp_path / "coordinator", HandClock(NOW)).issue("north", home, days=30)
     return home
 
 
@@ -75,7 +75,7 @@ def coordinator(tmp_path: Path) -> Path:
     with Front(home, clock=HandClock(NOW)) as front:
         task = front.post(AGES)
         front.fill(task, 1, {"age": 41})
-        Authority(home, front.clock).init()
+        CertificateAuthority(home, front.clock).init()
     (home / "coordinator.db").chmod(0o600)  # as a coordinator makes it
     return home
 
@@ -83,8 +83,8 @@ def coordinator(tmp_path: Path) -> Path:
 @pytest.fixture
 def person(tmp_path: Path) -> Path:
     with Person(tmp_path / "me", delay=False) as me:
-        me._store.register("notes", {"tables": {"line": {"columns": {"said": {"type": "string"}}}}})
-        me._store.insert("notes", "line", [{"said": "telltale"}])
+        me.register("notes", {"tables": {"line": {"columns": {"said": {"type": "string"}}}}})
+        me.insert("notes", "line", [{"said": "telltale"}])
     return tmp_path / "me"
 
 
@@ -144,13 +144,13 @@ def _overwritten(home: Path) -> None:
 
 def _other_certificate(home: Path) -> None:
     other = home.parent / "other"
-    Authority(home.parent / "coordinator", HandClock(NOW)).issue("north", other)
+    CertificateAuthority(home.parent / "coordinator", HandClock(NOW)).issue("north", other)
     shutil.copy(other / "link" / "site.pem", home / "link" / "site.pem")
 
 
 def _other_authority(home: Path) -> None:
     other = home.parent / "other"
-    Authority(other, HandClock(NOW)).issue("north", other)
+    CertificateAuthority(other, HandClock(NOW)).issue("north", other)
     shutil.copy(other / "link" / "ca.pem", home / "link" / "ca.pem")
 
 
@@ -312,7 +312,7 @@ def test_an_address_that_holds_a_password_is_refused_and_not_shown(
 
 
 @contextmanager
-def port_for_sites(authority: Authority, *, believes: Path) -> Iterator[str]:
+def port_for_sites(authority: CertificateAuthority, *, believes: Path) -> Iterator[str]:
     """A port that shows the coordinator's certificate and believes one authority."""
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(believes))
     context.verify_mode = ssl.CERT_REQUIRED
@@ -343,7 +343,7 @@ def port_for_sites(authority: Authority, *, believes: Path) -> Iterator[str]:
 def test_a_site_shows_its_certificate_and_looks_at_the_other(tmp_path: Path, whose: str) -> None:
     clock = HandClock(datetime.now(UTC))  # TLS looks at the machine's own clock
     home = site_home(tmp_path / "site").folder
-    ours, other = Authority(tmp_path / "coordinator", clock), Authority(tmp_path / "other", clock)
+    ours, other = CertificateAuthority(tmp_path / "coordinator", clock), CertificateAuthority(tmp_path / "other", clock)
     ours.issue("north", home)
     other.init()
     shown = other if whose == "another coordinator" else ours
@@ -367,7 +367,7 @@ def test_a_coordinator_that_a_site_reaches_by_a_proxy_is_not_looked_for_without(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home = site_home(tmp_path / "site").folder
-    Authority(tmp_path / "coordinator", HandClock(datetime.now(UTC))).issue("north", home)
+    CertificateAuthority(tmp_path / "coordinator", HandClock(datetime.now(UTC))).issue("north", home)
     monkeypatch.setenv("https_proxy", f"http://{NOBODY}")
     monkeypatch.delenv("no_proxy", raising=False)
     monkeypatch.delenv("NO_PROXY", raising=False)

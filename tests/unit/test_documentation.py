@@ -41,10 +41,10 @@ def commands(page: Path) -> Iterator[str]:
 
 def test_every_command_of_a_page_is_there_with_its_options() -> None:
     main._wire()
-    missing, seen = [], 0
+    thebes, missing, seen = typer.main.get_command(main.app), [], 0
     for page in PAGES:
         for said in commands(page):
-            words, here = said.split(), typer.main.get_command(main.app)
+            words, here = said.split(), thebes
             while isinstance(here, TyperGroup) and words and re.fullmatch(r"[a-z][a-z|-]*", words[0]):
                 first, *others = words.pop(0).split("|")  # `check|explain` are two
                 missing += [f"{page.name}: thebes {said}" for name in (first, *others) if name not in here.commands]

@@ -17,20 +17,20 @@ from thebes.data.rows import Rows
 from thebes.privacy import randomness
 from thebes.privacy.faults import Fault, Mistake, Refusal
 from thebes.privacy.promise import Unit
-from thebes.simulation import endless_task
 from thebes.simulation.featurizer import featurize
 from thebes.simulation.tables import people_of
 from thebes.tasks import registry
+from thebes.tasks.audit.purse import Purse
 from thebes.tasks.contributions import Contributions, read_payloads
 from thebes.tasks.document import InvalidDocument
 from thebes.tasks.draw_discard import certificate, families, owner
-from thebes.tasks.draw_discard.features import Batch
+from thebes.tasks.draw_discard.crowd import TrainingCrew
+from thebes.tasks.draw_discard.features import PeopleBatch
 from thebes.tasks.draw_discard.instances import MOST_POINTS, Instances
 from thebes.tasks.draw_discard.outliers import Outliers
 from thebes.tasks.draw_discard.plan import weights_of
 from thebes.tasks.protocols import Ask, Closed, OutlyingContribution, Setting, StaleContribution, State, TaskClosed
 from thebes.tasks.release_reader import release_from_json
-from thebes.testing.kinds import Purse
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 DOCUMENT = {
@@ -166,7 +166,7 @@ def test_gradients_are_those_of_the_likelihood(family) -> None:
         rows = range(4)
         return sum(share[person, r] * _loss(family, linear[r], y[person, r]) for r in rows)
 
-    found = families.gradients(family, weights, Batch(x, y, share))
+    found = families.gradients(family, weights, PeopleBatch(x, y, share))
     step = 1e-6
     for person in range(2):
         for j in range(predictors * 5):
@@ -582,7 +582,7 @@ def test_a_crowd_computed_together_gives_what_one_after_another_gives(in_flight,
     order = np.random.default_rng(9).permutation(400)
 
     together = begun(document, simulated=True)
-    crew = endless_task._Crew(document, together, 0, prepared, together.setting.randomness, in_flight)
+    crew = TrainingCrew(document, together, 0, prepared, together.setting.randomness, in_flight)
     crew._draws._ready, crew._discards._ready = places[0].tolist(), places[1].tolist()
     taken = crew.work(order)
 

@@ -10,7 +10,7 @@ import pytest
 from thebes.data.rows import Rows
 from thebes.tasks import registry
 from thebes.tasks.document import InvalidDocument
-from thebes.tasks.draw_discard.features import Encoded, Features
+from thebes.tasks.draw_discard.features import DesignColumns, Encoded
 from thebes.tasks.draw_discard.plan import plan
 
 SET, RANGE = {"type": "set", "values": [1, 0]}, {"type": "range", "low": 0.0, "high": 4.0}
@@ -139,7 +139,7 @@ def rows(**columns: list[object]) -> Rows:
 
 
 def test_a_design_has_intercept_references_scaled_ranges_and_products() -> None:
-    made = Features(document(inputs=["b", "e1", "d"], crosses=[["e1", "d"], ["b", "e1"]]))
+    made = DesignColumns(document(inputs=["b", "e1", "d"], crosses=[["e1", "d"], ["b", "e1"]]))
     read = Encoded(made, rows(b=[1, 0], e1=["B", "C"], d=[3.0, 9.0], o=[1, 0])).batch(np.array([1, 0]))
     lines = [dict(zip(made.names, line, strict=True)) for line in read.x[:, 0, :]]
     assert lines[1] == {
@@ -159,7 +159,7 @@ def test_a_design_has_intercept_references_scaled_ranges_and_products() -> None:
 
 def test_missing_inputs_take_the_default_the_middle_or_the_reference_and_missing_outputs_do_not_count() -> None:
     bounds = {**DOCUMENT["bounds"], "i": {**RANGE, "default": 1.0}}
-    made = Features(document(bounds=bounds, crosses=None))
+    made = DesignColumns(document(bounds=bounds, crosses=None))
     values = {"b": [None], "e1": ["no such"], "e2": [float("nan")], "d": [None], "i": ["text"], "o": [1]}
     line = dict(zip(made.names, Encoded(made, rows(**values)).batch(np.array([0])).x[0, 0], strict=True))
     assert line == {name: {"intercept": 1.0, "d": 0.5, "i": 0.25}.get(name, 0.0) for name in made.names}
@@ -174,7 +174,7 @@ def test_the_rows_of_one_person_are_averaged_or_summed_over_those_with_an_output
         np.zeros(3, dtype=np.uint8),
     )
     for reduce, share in (("mean", 0.5), ("sum", 1.0)):
-        made = Features(document(inputs=["d"], crosses=None, reduce=reduce))
+        made = DesignColumns(document(inputs=["d"], crosses=None, reduce=reduce))
         batch = Encoded(made, table).batch(np.arange(3))
         assert batch.share.tolist() == [[share, 0.0, share], [0.0, 0.0, 0.0], [1.0, 0.0, 0.0]]
 

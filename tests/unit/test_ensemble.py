@@ -21,8 +21,8 @@ from thebes.tasks.contributions import Contributions
 from thebes.tasks.document import InvalidDocument, Range, Values
 from thebes.tasks.ensemble import plan, scouts
 from thebes.tasks.ensemble.bin_search import Search, margin
-from thebes.tasks.ensemble.cells import Cut, cells_of, given
-from thebes.tasks.ensemble.histogram import FOLDS, Histogram
+from thebes.tasks.ensemble.cells import FeatureCut, cells_of, given
+from thebes.tasks.ensemble.histogram import FOLDS, SupportHistogram
 from thebes.tasks.protocols import Ask, Setting, Wait
 
 RANGES = {f"x{i}": {"type": "range", "low": -4.0, "high": 4.0, "default": 0.0} for i in range(4)}
@@ -307,18 +307,18 @@ def test_private_thresholds_come_near_the_true_medians(people: dict[str, Any]) -
 
 def test_values_fall_into_bins_with_missing_and_default_where_they_belong() -> None:
     bound = Range(low=0.0, high=10.0)
-    cut = Cut("x", bound, (2.0, 5.0))
+    cut = FeatureCut("x", bound, (2.0, 5.0))
     rows = Rows.one_each({"x": [1.9, 2.0, 5.0, None, -50.0, 99.0]})
     assert cut.bins(rows).tolist() == [0, 1, 2, 3, 0, 2]
     assert cut.size == 4
     assert cut.names() == ["0 to 2", "2 to 5", "5 to 10", "missing"]
-    defaulted = Cut("x", Range(low=0.0, high=10.0, default=3.0), (2.0, 5.0))
+    defaulted = FeatureCut("x", Range(low=0.0, high=10.0, default=3.0), (2.0, 5.0))
     assert defaulted.bins(rows).tolist() == [0, 1, 2, 1, 0, 2]
     document = checked(groups={"town": [["c"], ["a", "b"]]})
     towns = given(document, "town")
     assert towns.bins(Rows.one_each({"town": ["a", "b", "c", "z"]})).tolist() == [1, 1, 0, 1]
     assert towns.names() == ["c", "a or b"]
-    assert Cut("wet", Values(values=(True, False)), groups=((0,), (1,))).names() == ["yes", "no", "missing"]
+    assert FeatureCut("wet", Values(values=(True, False)), groups=((0,), (1,))).names() == ["yes", "no", "missing"]
 
 
 def test_cells_are_every_combination_with_the_label_running_fastest() -> None:
@@ -334,7 +334,7 @@ def test_reports_add_up_alike_however_they_come(people: dict[str, Any]) -> None:
     cells = cells_of(document, [given(document, "town")])
     reporter = plan.mechanism(document, cells.size, 0)
     reports = np.asarray(reporter.perturb(cells.of(Rows.one_each(people)), randomness.seeded_for_simulation(2)))
-    whole, pieces = (Histogram.empty(cells, reporter) for _ in range(2))
+    whole, pieces = (SupportHistogram.empty(cells, reporter) for _ in range(2))
     whole.hear(reports)
     for start, end in ((0, 1), (1, 7), (7, 1000), (1000, N)):
         pieces.hear(reports[start:end])
@@ -351,7 +351,7 @@ def test_bins_that_tell_the_same_are_put_together_and_telling_features_come_firs
     heard = []
     for feature in document.features:
         cells = cells_of(document, [given(document, feature)])
-        histogram = Histogram.empty(cells, plan.mechanism(document, cells.size, 0))
+        histogram = SupportHistogram.empty(cells, plan.mechanism(document, cells.size, 0))
         histogram.hear(cells.of(rows))
         heard.append(histogram)
     heard[4].support = np.array([[40, 10, 40, 10, 20, 30]] * FOLDS) * 8

@@ -19,7 +19,7 @@ from thebes.tasks.document import InvalidDocument
 from thebes.tasks.ensemble import odds, plan
 from thebes.tasks.ensemble.cells import cells_of, given
 from thebes.tasks.ensemble.feature_pairs import joints
-from thebes.tasks.ensemble.histogram import Histogram
+from thebes.tasks.ensemble.histogram import SupportHistogram
 from thebes.tasks.protocols import Ask
 
 SIZES = {"a": 2, "b": 2, "c": 3, "d": 3, "e": 6}
@@ -87,7 +87,7 @@ def test_the_error_by_which_joints_are_chosen_is_the_error_there_is() -> None:
     draw, source = np.random.default_rng(0), randomness.seeded_for_simulation(3)
     off = []
     for _ in range(repeats):
-        histogram = Histogram.empty(cells, reporter)
+        histogram = SupportHistogram.empty(cells, reporter)
         histogram.hear(reporter.perturb(draw.integers(0, cells.size, peers), source).astype(np.int64))
         off.append(((odds.of_feature(histogram, 1).shares - 1 / 6) ** 2).sum())
     assert np.mean(off) == pytest.approx(error([(1, 0)], [2, 3], noise_at(epsilon)) / 2 / peers, rel=0.2)
@@ -137,11 +137,11 @@ def test_a_machine_answers_about_no_other_features_together_than_the_rule_joins(
 # --- how far it is believed ------------------------------------------------------------------------------------
 
 
-def heard(features: list[str], table: dict[str, Any], epsilon: float, seed: int = 1) -> Histogram:
+def heard(features: list[str], table: dict[str, Any], epsilon: float, seed: int = 1) -> SupportHistogram:
     document = checked(epsilon=epsilon, feature_subsets=[features])
     cells = cells_of(document, [given(document, feature) for feature in features])
     reporter: Any = plan.mechanism(document, cells.size, document.learning)
-    histogram = Histogram.empty(cells, reporter)
+    histogram = SupportHistogram.empty(cells, reporter)
     reports = reporter.perturb(cells.of(Rows.one_each(table)), randomness.seeded_for_simulation(seed))
     histogram.hear(np.asarray(reports).astype(np.int64))
     return histogram

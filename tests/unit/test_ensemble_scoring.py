@@ -22,7 +22,7 @@ from thebes.tasks.document import InvalidDocument
 from thebes.tasks.ensemble import plan, voters
 from thebes.tasks.ensemble.ballot import Ballot, outcomes
 from thebes.tasks.ensemble.cells import cells_of, given
-from thebes.tasks.ensemble.model import Member
+from thebes.tasks.ensemble.model import EnsembleMember
 from thebes.tasks.protocols import Ask, Closed, Setting
 
 BOUNDS = {
@@ -203,10 +203,10 @@ def test_members_that_vote_alike_are_scored_as_one() -> None:
     towns, x0 = (cells_of(document, [given(document, column)]) for column in ("town", "x0"))
     base = np.array([0.7, 0.3])
     members = [
-        Member(towns, 0.5, np.array([[0.8, 0.2], [0.9, 0.1], [0.5, 0.5]])),
-        Member(x0, 0.5, np.array([[0.8, 0.2], [0.6, 0.4]])),
-        Member(towns, 0.1, np.array([[0.71, 0.29], [1.0, 0.0], [0.0, 1.0]])),
-        Member(towns, 0.1, np.array([[0.71, 0.29], [0.0, 1.0], [0.0, 1.0]])),
+        EnsembleMember(towns, 0.5, np.array([[0.8, 0.2], [0.9, 0.1], [0.5, 0.5]])),
+        EnsembleMember(x0, 0.5, np.array([[0.8, 0.2], [0.6, 0.4]])),
+        EnsembleMember(towns, 0.1, np.array([[0.71, 0.29], [1.0, 0.0], [0.0, 1.0]])),
+        EnsembleMember(towns, 0.1, np.array([[0.71, 0.29], [0.0, 1.0], [0.0, 1.0]])),
     ]
     found, cast = voters.ballots(members, base)
     assert [ballot.votes for ballot in found] == [(0, 0, 1), (0, 1), (0, 1, 1)]  # cut at the base rate, as in the vote

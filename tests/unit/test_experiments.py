@@ -121,6 +121,7 @@ def test_without_the_data_made_up_people_stand_in_and_say_so(
         assert asking.aucs(asks(people, 8.0), people, [0])[0] > 0.55
 
 
+@pytest.mark.slow
 def test_a_run_on_made_up_people_says_so_on_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from papers.page import page
 

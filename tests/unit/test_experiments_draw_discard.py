@@ -75,6 +75,7 @@ def test_a_yes_is_judged_by_counting() -> None:
     assert judged(~said & said, true)["precision"] == 0.0
 
 
+@pytest.mark.slow
 def test_without_the_data_made_up_digits_and_calls_stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("THEBES_DATA", str(tmp_path))
     held = calls.calls()
@@ -112,6 +113,7 @@ def test_a_watched_crowd_releases_what_a_simulation_does() -> None:
     assert run.models[0].weights != run.models[1].weights
 
 
+@pytest.mark.slow
 def test_the_architecture_called_draw_and_discard_learns_as_the_kind_does() -> None:
     """The same law, drawn with other coins: averages over many runs agree."""
     some, document = crowd(300), checked()
@@ -175,11 +177,13 @@ def test_noise_of_updates_adds_up_at_a_server_and_averages_out_in_a_batch() -> N
 # --- outcomes ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_spread_between_instances_is_half_of_k_updates_noise() -> None:
     found = [table_theorem_1.apart(table_theorem_1.nobody(20_000), 5, 1, seed) for seed in range(3)]
     assert np.mean(found) == pytest.approx(2.5, rel=0.2)
 
 
+@pytest.mark.slow
 def test_known_weights_are_drawn_as_points_and_read_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     from papers.page import page, pictures
 

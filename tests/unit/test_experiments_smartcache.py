@@ -52,6 +52,7 @@ def test_some_questions_of_a_pool_are_asked_much_more_often() -> None:
     assert often > 300 > alike
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["avocado", "bank"])
 def test_reusing_answers_saves_what_it_is_said_to(name: str) -> None:
     assert saved(name, "uniform", EXACT) >= 0.70

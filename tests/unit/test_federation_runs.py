@@ -17,7 +17,7 @@ from tests.support.federation import CENSUS, PATIENTS, Gathering, Near, Steward,
 from thebes.coordinator.auth.accounts import Role, Somebody
 from thebes.coordinator.sites.federation import Federation
 from thebes.coordinator.sites.links import Links
-from thebes.coordinator.sites.session import Lost
+from thebes.coordinator.sites.session import LinkLost
 from thebes.coordinator.sites.site_store import FederationStore, NoLongerOurs
 from thebes.coordinator.sites.task_run import longest
 from thebes.coordinator.storage.database import StoreUnavailable
@@ -467,8 +467,16 @@ def test_a_document_that_no_site_can_answer_is_refused_naming_the_field(tmp_path
             await world.near(north=counting(1), south=Steward(never, datasets=other))
             world.reception.inquiries._authority.issue("late", tmp_path / "late")
             for document, field, said in (
-                ({**CENSUS, "dataset": "else"}, "dataset", "is not a data set of any site here"),
-                ({**CENSUS, "sites": ["south"]}, "dataset", "is not a data set of the site south"),
+                (
+                    {**CENSUS, "dataset": "else"},
+                    "dataset",
+                    "names 'else', which no site here has; there are genomes, patients",
+                ),
+                (
+                    {**CENSUS, "sites": ["south"]},
+                    "dataset",
+                    "names 'patients', which the site south does not have; there is genomes",
+                ),
                 ({**CENSUS, "sites": ["nobody"]}, "sites", "'nobody', which is not a site of this coordinator"),
                 ({**CENSUS, "sites": ["late"]}, "sites", "has never been linked"),
                 ({**CENSUS, "sites": ["local"]}, "sites", "has never been linked"),
@@ -686,7 +694,7 @@ def test_the_newest_conversation_of_a_site_counts_and_an_older_one_s_end_changes
         asking = asyncio.create_task(old.conversation.ask(Word.PING, {}))
         await asyncio.sleep(0)
         new = Near(links, "north", never)
-        with pytest.raises(Lost):
+        with pytest.raises(LinkLost):
             await asking
         old.leave()
         assert links.of("north") is new.conversation

@@ -13,7 +13,7 @@ import pytest
 
 from thebes.curator.cache.cost_account import loss_in
 from thebes.curator.cache.purchase import Purchase, loss_of
-from thebes.curator.cache.synthesis.allowance import Allowance
+from thebes.curator.cache.synthesis.allowance import SynthesisAllowance
 from thebes.curator.pipelines import prices
 from thebes.curator.streams.terms import Terms
 from thebes.ledger import Ledger, NoKeeper
@@ -25,7 +25,7 @@ from thebes.privacy.faults import Mistake
 from thebes.privacy.losses import Approximate, Concentrated, Loss, Pure
 from thebes.privacy.promise import Adjacency
 from thebes.site.budget.prices import cost
-from thebes.site.dataset import Budget
+from thebes.site.dataset import BudgetDeclaration
 
 ROOT = Path(__file__).parents[2]
 HERE = Path("src/thebes/ledger/filters.py")
@@ -137,7 +137,7 @@ def test_a_filter_that_is_added_prices_everything_that_a_data_set_sells(twice: s
     purchase = Purchase(EVENT, Decimal(2), Decimal("1e-6"))
     assert loss_of([purchase, purchase], twice) == rho(4)
     assert loss_in(twice, [purchase]) == float(rho(1).rho)
-    assert Allowance(2, "1e-6").loss(EVENT, twice) == rho(2)
+    assert SynthesisAllowance(2, "1e-6").loss(EVENT, twice) == rho(2)
     assert prices.price(pipeline(), Decimal(2), Decimal("1e-6"), twice).loss == rho(2)
     document: Any = SimpleNamespace(epsilon=2, delta=1e-6, phases=3)
     assert cost(document, EVENT, twice).whole == rho(6)
@@ -145,7 +145,7 @@ def test_a_filter_that_is_added_prices_everything_that_a_data_set_sells(twice: s
 
 
 def test_a_filter_that_is_added_is_declared_counted_and_told(twice: str) -> None:
-    assert Budget.of(2, 1e-6, twice).filter == twice
+    assert BudgetDeclaration.of(2, 1e-6, twice).filter == twice
     assert Terms(Decimal(2), Decimal("1e-6"), twice).of_ledger("event")["filter"] == twice
     assert Terms(Decimal(2), Decimal("1e-6"), twice).of_ledger("event", share="sizes")["delta"] == 0
     ledger = Ledger(MemoryStore(), keeper=NoKeeper())
@@ -172,7 +172,7 @@ def test_a_filter_that_nobody_knows_is_refused_and_never_priced_as_another() -> 
         loss_of([Purchase.pure(1)], "twice")
     assert refused.value.argument == "filter"
     with pytest.raises(Mistake):
-        Budget.of(1, 0, "twice")
+        BudgetDeclaration.of(1, 0, "twice")
 
 
 def test_a_budget_that_names_no_filter_has_the_one_for_its_delta() -> None:

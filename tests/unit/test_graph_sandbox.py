@@ -95,6 +95,7 @@ def test_rows_that_do_not_fit_are_a_mistake(worker):
         GradientWorker("x", "y", wall_seconds=0)
 
 
+@pytest.mark.slow
 def test_endless_work_ends_in_zeros(heavy):
     with GradientWorker(*heavy, wall_seconds=0.5) as limited:
         found = limited.gradients(limited.model.initial, np.ones((500, 3 * 64 * 64)), np.zeros(500))
@@ -103,6 +104,7 @@ def test_endless_work_ends_in_zeros(heavy):
         assert limited._child is None
 
 
+@pytest.mark.slow
 def test_several_requests_share_one_moment_at_which_they_end(heavy):
     inputs, targets = np.ones((500, 3 * 64 * 64)), np.zeros(500)
     with GradientWorker(*heavy) as limited:
@@ -117,6 +119,7 @@ def test_several_requests_share_one_moment_at_which_they_end(heavy):
         ]
 
 
+@pytest.mark.slow
 def test_memory_beyond_the_cap_ends_in_zeros_and_the_next_child_works(heavy):
     inputs, targets = np.ones((200, 3 * 64 * 64)), np.zeros(200)
     with GradientWorker(*heavy, memory_bytes=2**25) as limited:
@@ -128,6 +131,7 @@ def test_memory_beyond_the_cap_ends_in_zeros_and_the_next_child_works(heavy):
         assert limited.gradients(limited.model.initial, inputs[:2], targets[:2]).any()
 
 
+@pytest.mark.slow
 def test_killed_child_ends_in_zeros_and_is_started_again(pair):
     inputs, targets = rows(5)
     with GradientWorker(*pair) as worker:
@@ -142,12 +146,13 @@ def test_child_that_says_too_much_is_not_believed():
     for answer, words in ((b"\x01" + b"x" * 9, "more"), (b"\x07" + b"x" * 8, "turn"), (b"\x00x", "more")):
         question, source = os.pipe(), os.pipe()
         os.write(source[1], answer)
-        with pytest.raises(parent.Lost, match=words):
+        with pytest.raises(parent.ChildLost, match=words):
             parent.converse(question[1], source[0], b"", time.monotonic() + 5, sandbox._with_status(8))
         for end in (*question, *source):
             os.close(end)
 
 
+@pytest.mark.slow
 def test_without_a_cut_network_nothing_starts(pair, monkeypatch):
     monkeypatch.setattr(sandbox, "MEASURES", ("none", *MEASURES[1:]))
     with pytest.raises(Refusal, match="network"), GradientWorker(*pair):

@@ -18,7 +18,7 @@ from tests.support.coordinator import Front
 from tests.support.socks import SocksServer
 from thebes.cli import main
 from thebes.person.home import Person
-from thebes.person.settings import Settings
+from thebes.person.settings import PersonSettings
 
 URL = "http://coordinator.example"
 Run = Callable[..., tuple[int, str, str]]
@@ -110,7 +110,7 @@ def test_a_homes_proxy_that_is_down_is_not_gone_around(
     assert "proxy" in trouble
     status, said, _ = thebes("group", "show", "city", "--home", home, "--coordinator", directly, "--proxy", "none")
     assert "Group city" in said
-    assert Settings.read(home).proxy == remembered  # for this once only
+    assert PersonSettings.read(home).proxy == remembered  # for this once only
 
 
 def test_a_home_that_knows_no_coordinator_says_so(thebes: Run, tmp_path: Path) -> None:

@@ -115,7 +115,7 @@ def test_a_person_joins_in_a_browser_and_reads_what_it_offers(front: Front, tmp_
     register = front.reception.register
     digest = register.create("city", minimum=2, epoch="one", names="public").parameters.digest
     codes = register.admit("city", ["me", "ana", "bob"])
-    client = CoordinatorClient("http://127.0.0.1:1", transport=front.client._transport, retries=0)
+    client = CoordinatorClient("http://127.0.0.1:1", transport=front.transport, retries=0)
     with Person(tmp_path / "home", client=client, delay=False) as me:
         make_token(me.home)
         token = read_secret(me.home / "token")

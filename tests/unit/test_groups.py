@@ -21,11 +21,11 @@ import sqlalchemy as sa
 from tests.support.coordinator import AGES, PETS, Front
 from tests.support.peers import Peer, enrolment, frozen, group_of, members
 from thebes.coordinator.people.contribution_check import Sent
-from thebes.coordinator.people.contributor_identity import Admission, Shown
-from thebes.coordinator.people.groups import Groups
+from thebes.coordinator.people.contributor_identity import Admission, TokenContribution
+from thebes.coordinator.people.groups import ContributorGroups
 from thebes.privacy.faults import Mistake
 from thebes.tasks import registry
-from thebes.tokens import Enrolment, EnrolmentRefused, Parameters
+from thebes.tokens import Enrolment, EnrolmentRefused, GroupParameters
 from thebes.wire import frames, task_log
 from thebes.wire.groups import GroupRecord, listed_key, listed_record, member_of, report_of
 from thebes.wire.problems import MEDIA_TYPE
@@ -42,12 +42,12 @@ def front(tmp_path: Path) -> Iterator[Front]:
 
 
 @pytest.fixture
-def register(front: Front) -> Groups:
+def register(front: Front) -> ContributorGroups:
     return front.reception.register
 
 
 @pytest.fixture
-def peers(front: Front, register: Groups) -> list[Peer]:
+def peers(front: Front, register: ContributorGroups) -> list[Peer]:
     return group_of(register, front.client, 14)
 
 
@@ -64,7 +64,7 @@ def refused(answer: httpx.Response, status: int, field: str | None = None) -> No
 # --- an authority's work --------------------------------------------------------------------------------
 
 
-def test_a_group_is_made_filled_and_published(front: Front, register: Groups) -> None:
+def test_a_group_is_made_filled_and_published(front: Front, register: ContributorGroups) -> None:
     made = register.create("city", minimum=2, epoch="one")
     assert (made.name, made.epoch, made.size, made.frozen, made.members) == ("city", "one", 0, False, ())
     codes = register.admit("city", ["ana", "bob", "carla"])
@@ -84,7 +84,7 @@ def test_a_group_is_made_filled_and_published(front: Front, register: Groups) ->
     assert front.client.get("/api/group").json() == [shown]
 
 
-def test_names_are_public_only_where_the_group_says_so(front: Front, register: Groups) -> None:
+def test_names_are_public_only_where_the_group_says_so(front: Front, register: ContributorGroups) -> None:
     made = register.create("city", minimum=2, epoch="one", names="public")
     shown = front.client.get("/api/group/city").json()
     assert shown["parameters"]["names"] == "public"  # before anybody enrols
@@ -102,7 +102,9 @@ def test_names_are_public_only_where_the_group_says_so(front: Front, register: G
 
 
 @pytest.mark.parametrize("names", ["public", "private"])
-def test_a_record_that_breaks_what_was_said_of_names_is_not_read(front: Front, register: Groups, names: str) -> None:
+def test_a_record_that_breaks_what_was_said_of_names_is_not_read(
+    front: Front, register: ContributorGroups, names: str
+) -> None:
     register.create("city", minimum=2, epoch="one", names=names)
     early = front.client.get("/api/group/city").json()
     assert GroupRecord.from_json(early).names is None
@@ -117,7 +119,7 @@ def test_a_record_that_breaks_what_was_said_of_names_is_not_read(front: Front, r
 
 
 def test_the_command_says_of_names_when_a_group_is_made_and_when_codes_are_handed_out(
-    front: Front, register: Groups
+    front: Front, register: ContributorGroups
 ) -> None:
     from typer.testing import CliRunner
 
@@ -135,14 +137,14 @@ def test_the_command_says_of_names_when_a_group_is_made_and_when_codes_are_hande
     assert register.record("city").parameters.names == "public"
 
 
-def test_a_group_below_its_minimum_is_not_published(front: Front, register: Groups) -> None:
+def test_a_group_below_its_minimum_is_not_published(front: Front, register: ContributorGroups) -> None:
     register.create("city", minimum=3, epoch="one")
     members(front.client, "city", list(register.admit("city", ["ana", "bob"]).values()), "one")
     with pytest.raises(Conflict, match="2 people have enrolled"):
         register.publish("city")
 
 
-def test_a_group_has_epochs_and_each_its_own_key(register: Groups, front: Front) -> None:
+def test_a_group_has_epochs_and_each_its_own_key(register: ContributorGroups, front: Front) -> None:
     first = register.create("city", minimum=2)
     assert first.epoch == "2030-01-01"  # after the clock's day
     with pytest.raises(Conflict, match="another epoch"):
@@ -156,7 +158,7 @@ def test_a_group_has_epochs_and_each_its_own_key(register: Groups, front: Front)
 
 
 def test_every_secret_key_is_a_file_that_only_its_owner_reads_and_stands_nowhere_else(
-    front: Front, register: Groups
+    front: Front, register: ContributorGroups
 ) -> None:
     register.create("city", minimum=2, epoch="one")
     file = front.home.folder / "groups" / "city~one.json"
@@ -169,7 +171,9 @@ def test_every_secret_key_is_a_file_that_only_its_owner_reads_and_stands_nowhere
     assert key not in front.client.get("/api/group/city").text
 
 
-def test_a_process_that_died_between_key_and_group_leaves_nothing_in_the_way(front: Front, register: Groups) -> None:
+def test_a_process_that_died_between_key_and_group_leaves_nothing_in_the_way(
+    front: Front, register: ContributorGroups
+) -> None:
     register.create("city", minimum=2, epoch="one")
     file = front.home.folder / "groups" / "city~one.json"
     left = file.read_bytes()
@@ -180,7 +184,7 @@ def test_a_process_that_died_between_key_and_group_leaves_nothing_in_the_way(fro
 
 
 @pytest.mark.parametrize("name", ["City", "a/b", "a~b", "", "x" * 65, "-a"])
-def test_names_that_could_not_stand_in_an_address_are_refused(register: Groups, name: str) -> None:
+def test_names_that_could_not_stand_in_an_address_are_refused(register: ContributorGroups, name: str) -> None:
     with pytest.raises(Mistake):
         register.create(name, minimum=2)
     with pytest.raises(Mistake):
@@ -227,7 +231,7 @@ def test_a_changed_record_is_refused_by_whoever_reads_it(
 
 
 def test_the_same_request_has_one_answer_and_another_one_under_the_same_code_none(
-    front: Front, register: Groups
+    front: Front, register: ContributorGroups
 ) -> None:
     register.create("city", minimum=2, epoch="one")
     code = register.admit("city", ["ana", "bob"])["ana"]
@@ -241,7 +245,7 @@ def test_the_same_request_has_one_answer_and_another_one_under_the_same_code_non
 
 
 def test_a_frozen_group_still_repeats_an_answer_that_was_lost_and_takes_nobody_new(
-    front: Front, register: Groups
+    front: Front, register: ContributorGroups
 ) -> None:
     register.create("city", minimum=2, epoch="one")
     codes = register.admit("city", ["ana", "bob", "late"])
@@ -259,7 +263,7 @@ def test_a_frozen_group_still_repeats_an_answer_that_was_lost_and_takes_nobody_n
 
 
 def test_an_identity_that_enrolled_is_not_admitted_again_and_one_that_did_not_gets_a_new_code(
-    front: Front, register: Groups
+    front: Front, register: ContributorGroups
 ) -> None:
     register.create("city", minimum=2, epoch="one")
     lost = register.admit("city", ["ana"])["ana"]
@@ -270,7 +274,7 @@ def test_an_identity_that_enrolled_is_not_admitted_again_and_one_that_did_not_ge
         register.admit("city", ["ana"])
 
 
-def test_a_code_of_another_group_or_epoch_or_of_nobody_admits_nobody(front: Front, register: Groups) -> None:
+def test_a_code_of_another_group_or_epoch_or_of_nobody_admits_nobody(front: Front, register: ContributorGroups) -> None:
     register.create("city", minimum=2, epoch="one")
     register.create("town", minimum=2, epoch="one")
     code = register.admit("town", ["ana"])["ana"]
@@ -285,7 +289,7 @@ def test_a_code_of_another_group_or_epoch_or_of_nobody_admits_nobody(front: Fron
         register.admit("village", ["ana"])
 
 
-def test_one_request_under_two_codes_is_one_credential_and_refused(front: Front, register: Groups) -> None:
+def test_one_request_under_two_codes_is_one_credential_and_refused(front: Front, register: ContributorGroups) -> None:
     register.create("city", minimum=2, epoch="one")
     codes = register.admit("city", ["ana", "bob"])
     begun, _ = enrolment(front.client, "city", codes["ana"])
@@ -294,7 +298,7 @@ def test_one_request_under_two_codes_is_one_credential_and_refused(front: Front,
 
 
 @pytest.mark.parametrize("request_", ["AA", "A" * 194, "", "ä", "A" * 5000])
-def test_a_request_that_proves_nothing_uses_no_code(front: Front, register: Groups, request_: str) -> None:
+def test_a_request_that_proves_nothing_uses_no_code(front: Front, register: ContributorGroups, request_: str) -> None:
     register.create("city", minimum=2, epoch="one")
     code = register.admit("city", ["ana"])["ana"]
     answer = front.client.post("/api/group/city/enrol", json={"code": code, "request": request_})
@@ -302,10 +306,10 @@ def test_a_request_that_proves_nothing_uses_no_code(front: Front, register: Grou
     assert enrolment(front.client, "city", code)[1].status_code == 200
 
 
-def test_who_enrols_twice_at_once_gets_one_credential(front: Front, register: Groups) -> None:
+def test_who_enrols_twice_at_once_gets_one_credential(front: Front, register: ContributorGroups) -> None:
     register.create("city", minimum=2, epoch="one")
     code = register.admit("city", ["ana"])["ana"]
-    parameters = Parameters.from_json(front.client.get("/api/group/city").json()["parameters"])
+    parameters = GroupParameters.from_json(front.client.get("/api/group/city").json()["parameters"])
     begun = [Enrolment.begin(parameters, pin=parameters.digest) for _ in range(6)]
 
     def ask(one: Enrolment) -> bool:
@@ -318,7 +322,7 @@ def test_who_enrols_twice_at_once_gets_one_credential(front: Front, register: Gr
         assert sum(pool.map(ask, begun)) == 1
 
 
-def test_a_credential_is_not_finished_under_another_groups_key(front: Front, register: Groups) -> None:
+def test_a_credential_is_not_finished_under_another_groups_key(front: Front, register: ContributorGroups) -> None:
     register.create("city", minimum=2, epoch="one")
     other = register.create("town", minimum=2, epoch="one").parameters
     begun = Enrolment.begin(other, pin=other.digest)
@@ -346,7 +350,7 @@ def test_a_credential_is_not_finished_under_another_groups_key(front: Front, reg
     ids=str,
 )
 def test_a_task_that_its_group_cannot_answer_is_refused_naming_the_field(
-    front: Front, register: Groups, peers: list[Peer], change: dict[str, Any], field: str
+    front: Front, register: ContributorGroups, peers: list[Peer], change: dict[str, Any], field: str
 ) -> None:
     register.create("town", minimum=2, epoch="one")
     document = {k: v for k, v in ({**MEDIAN, "epoch": "one"} | change).items() if v is not None}
@@ -358,7 +362,7 @@ def test_a_task_that_its_group_cannot_answer_is_refused_naming_the_field(
 
 
 def test_a_task_whose_phases_together_need_more_than_the_group_is_refused_before_anybody_pays(
-    front: Front, register: Groups
+    front: Front, register: ContributorGroups
 ) -> None:
     group_of(register, front.client, 13)
     bounds = {"x": {"type": "range", "low": 0, "high": 1}, "y": {"type": "set", "values": [0, 1]}}
@@ -378,7 +382,7 @@ def test_a_task_whose_phases_together_need_more_than_the_group_is_refused_before
     assert front.client.post("/api/task", json=given, headers=front.admin).status_code == 201
 
 
-def test_a_task_names_exactly_one_epoch_the_newest_that_is_published(front: Front, register: Groups) -> None:
+def test_a_task_names_exactly_one_epoch_the_newest_that_is_published(front: Front, register: ContributorGroups) -> None:
     group_of(register, front.client, 12)
     front.clock.move(days=1)
     group_of(register, front.client, 13, epoch="two")
@@ -470,7 +474,7 @@ def moved(token: str, place: int) -> str:
 
 
 def test_whatever_is_wrong_with_a_token_the_refusal_is_the_same(
-    front: Front, register: Groups, peers: list[Peer]
+    front: Front, register: ContributorGroups, peers: list[Peer]
 ) -> None:
     task_id, elsewhere = front.post(ROWS), front.post(ROWS)
     asked, task = front.ask(task_id), front.task(task_id)
@@ -545,7 +549,9 @@ def test_a_full_queue_is_said_and_nothing_of_it_is_lost(front: Front, peers: lis
     task_id = front.post(ROWS)
     task, bodies = front.task(task_id), [sent(front, task_id, peer, {"species": 1}) for peer in peers]
     shown = [
-        Shown(peers[0].published, task_id, task["digest"], Sent(b["ask_id"], b["part"], b["payload"], None, b["token"]))
+        TokenContribution(
+            peers[0].published, task_id, task["digest"], Sent(b["ask_id"], b["part"], b["payload"], None, b["token"])
+        )
         for b in bodies
     ]
 
@@ -575,7 +581,7 @@ def test_a_trusted_task_that_has_ended_says_so_whatever_the_token(front: Front, 
 
 
 def test_nothing_that_is_kept_or_logged_links_a_pseudonym_to_a_member(
-    front: Front, register: Groups, peers: list[Peer], caplog: pytest.LogCaptureFixture
+    front: Front, register: ContributorGroups, peers: list[Peer], caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
     task_id = front.post(ROWS)
@@ -611,7 +617,7 @@ def test_a_report_without_a_canonical_form_is_refused_by_its_field(front: Front,
     refused(front.submit(task_id, {**body, "payload": {"species": 2**60}}), 422, "payload")
 
 
-def test_a_member_finds_itself_in_the_list(front: Front, register: Groups) -> None:
+def test_a_member_finds_itself_in_the_list(front: Front, register: ContributorGroups) -> None:
     register.create("city", minimum=2, epoch="one")
     codes = register.admit("city", ["ana", "bob"])
     begun, _ = enrolment(front.client, "city", codes["ana"])

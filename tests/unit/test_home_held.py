@@ -10,16 +10,16 @@ from pathlib import Path
 import pytest
 
 from thebes.collectors.installation import Installed
-from thebes.coordinator.auth.authority import Authority
+from thebes.coordinator.auth.authority import CertificateAuthority
 from thebes.coordinator.clock import SystemClock
-from thebes.coordinator.home import Home as CoordinatorHome
+from thebes.coordinator.home import CoordinatorHome
 from thebes.coordinator.storage.database_owner import hold_of
 from thebes.curator.pipelines.workspace import Workshop
 from thebes.person.folder import prepared
 from thebes.person.home import Person
 from thebes.privacy.faults import Mistake, Refusal
 from thebes.site import client
-from thebes.site.home import Home
+from thebes.site.home import SiteHome
 from thebes.site.supervisor import Supervisor
 from thebes.testing.command import typed
 from thebes.wire.access import make_token
@@ -27,10 +27,10 @@ from thebes.wire.local_server import DAEMON, TOKEN, Hold, HomeInUse
 
 
 @pytest.fixture
-def site(tmp_path: Path) -> Home:
+def site(tmp_path: Path) -> SiteHome:
     """A site's home with a certificate."""
-    home = Home(tmp_path / "site")
-    Authority(tmp_path / "authority", SystemClock()).issue("north", home.folder)
+    home = SiteHome(tmp_path / "site")
+    CertificateAuthority(tmp_path / "authority", SystemClock()).issue("north", home.folder)
     return home
 
 
@@ -42,7 +42,7 @@ def state(folder: Path) -> dict[str, tuple[int, bytes]]:
     }
 
 
-def test_a_second_supervisor_of_a_site_is_refused_before_it_touches_anything(site: Home) -> None:
+def test_a_second_supervisor_of_a_site_is_refused_before_it_touches_anything(site: SiteHome) -> None:
     first = Supervisor(site, coordinator="127.0.0.1:9", port=0)
     (site.folder / DAEMON).write_text(json.dumps({"url": first.address}))
     (site.folder / TOKEN).unlink()  # a second one would make it again
@@ -61,19 +61,19 @@ def test_a_second_supervisor_of_a_site_is_refused_before_it_touches_anything(sit
     Supervisor(site, coordinator="127.0.0.1:9", port=0).close()
 
 
-def test_a_supervisor_that_cannot_begin_holds_nothing(site: Home) -> None:
+def test_a_supervisor_that_cannot_begin_holds_nothing(site: SiteHome) -> None:
     with pytest.raises(Mistake, match="--port"):
         Supervisor(site, coordinator="127.0.0.1:9", port=70_000)
     Supervisor(site, coordinator="127.0.0.1:9", port=0).close()
 
 
-def test_the_process_with_the_rows_waits_for_one_before_it_and_not_for_its_supervisor(site: Home) -> None:
+def test_the_process_with_the_rows_waits_for_one_before_it_and_not_for_its_supervisor(site: SiteHome) -> None:
     with closing(site.hold()), closing(site.hold_rows()), pytest.raises(HomeInUse):
         site.hold_rows()
 
 
 def test_two_who_look_for_the_site_that_runs_do_not_take_each_other_for_it(
-    site: Home, monkeypatch: pytest.MonkeyPatch
+    site: SiteHome, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_token(site.folder)
     (site.folder / DAEMON).write_text(json.dumps({"url": "http://127.0.0.1:9"}))  # left by one that was killed
@@ -103,7 +103,7 @@ def test_a_second_person_is_refused_before_the_token_and_the_pin_change(tmp_path
         assert state(home) == before
 
 
-def test_nobody_is_a_person_at_the_home_of_a_site(site: Home) -> None:
+def test_nobody_is_a_person_at_the_home_of_a_site(site: SiteHome) -> None:
     (site.folder / "ledger.db").write_bytes(b"")  # what both roles have
     with pytest.raises(Mistake, match="is a site's home"):
         prepared(site.folder)

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
+import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 import thebes
+from thebes.cli.demo.scenes import site_scenes
+from thebes.simulation import visits
 from thebes.simulation.patients import NAMES, SCHEMA, hospital
 from thebes.tasks import registry
+from thebes.tasks.answer_view import one_number
+from thebes.tasks.scene import MadeUpHospitals
 from thebes.web.coordinator import result, words
 from thebes.web.coordinator.sites import bounds, course, history
 
@@ -107,6 +115,40 @@ def test_an_answer_of_sites_is_drawn_with_who_is_in_it(asked: dict[str, Any], ti
     lines = result.table_of(document, json.dumps(body)).splitlines()  # type: ignore[arg-type]
     assert len(lines) > 1
     assert np.all([line.count(",") >= 1 for line in lines])
+
+
+def test_a_pipeline_without_a_model_downloads_its_verdicts() -> None:
+    seen = visits.visits(7, days=6)
+    others: Any = ({}, {})
+    asked = next(
+        scene.document
+        for scene in site_scenes(MadeUpHospitals("patients", visits.DATASET, ("north",), None, seen, *others))
+        if scene.document["type"] == "pipeline"
+    )
+    out_of_reach = {**asked, "target": {"mse": 1.0}, "largest": {"mse": 5000.0}}
+    release = thebes.simulate(out_of_reach, {"north": visits.frame(seen)}, schema=visits.SCHEMA, seed=1)
+    assert release.value is None
+    document: Any = registry.check(out_of_reach)
+    body = json.dumps(release.as_json())
+    assert result.shown(document, body).nothing == ""
+    head, *lines = csv.reader(io.StringIO(result.table_of(document, body)))
+    assert (head[0], head[-1], len(lines)) == ("attempt", "verdict", len(release.extra["attempts"]))
+    assert {line[-1] for line in lines} <= {"REJECT", "RETRY", ""}
+    never = {**json.loads(body), "attempts": [{**release.extra["attempts"][0], "rows": None, "verdict": None}]}
+    assert next(csv.reader(io.StringIO(result.table_of(document, json.dumps(never)).splitlines()[1])))[2] == ""
+
+
+@pytest.mark.parametrize(
+    ("value", "low", "high", "read"),
+    [(1.0, 0.0, 2.0, (1.0, True)), (1.0, -math.inf, 2.0, (1.0, False)), (math.inf, 0.0, 2.0, None)],
+)
+def test_a_number_and_its_bar_are_read_alike_on_every_page(value: float, low: float, high: float, read: Any) -> None:
+    question = {"type": "query", "dataset": "patients", "epsilon": 2.0, "statistic": "count"}
+    release = thebes.simulate(question, {"north": hospital(0, 7)}, schema=SCHEMA, seed=1)
+    bar = next(iter(release.intervals.values()))
+    changed = replace(release, value=value, intervals={0.95: replace(bar, low=low, high=high)})
+    found = one_number(changed)
+    assert (None if found is None else (found[0], found[1] is not None)) == read
 
 
 def test_noise_at_the_coordinator_asks_for_trust_in_it() -> None:

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import thebes.learning as learning
-from thebes.learning.budget import Budget
+from thebes.learning.budget import FitBudget
 from thebes.learning.labels import declared_classes
 from thebes.privacy.events import ApproximateEvent
 from thebes.privacy.faults import Mistake
@@ -318,7 +318,7 @@ def test_a_budget_never_pays_for_more_than_it_has():
     from thebes.learning.budget import Reach
     from thebes.privacy.faults import Fault
 
-    budget = Budget(epsilon=1, delta=0, adjacency="replace-one", randomness=seeded_for_simulation(1))
+    budget = FitBudget(epsilon=1, delta=0, adjacency="replace-one", randomness=seeded_for_simulation(1))
     counts, reach = np.zeros(2, dtype=np.int64), Reach(1, 2)
     budget.laplace_counts(counts, reach=reach, share=Fraction(2, 3))
     with pytest.raises(Fault):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from thebes.learning import moments
-from thebes.learning.budget import Budget
+from thebes.learning.budget import FitBudget
 from thebes.learning.features import Bins, Categories, Features, Range
 from thebes.learning.moments import LinearModel, _longest, _whole_rows, fitted
 from thebes.privacy.faults import Mistake
@@ -28,7 +28,7 @@ def rows(count: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     return numbers, np.clip(2 * (truth + draw.normal(0, 0.02, count)) - 1, -1, 1)
 
 
-class Spy(Budget):
+class Spy(FitBudget):
     """Releases exact sums and keeps what was to be noised."""
 
     def gaussian_counts(self, counts, *, reach, share):  # type: ignore[no-untyped-def]
@@ -41,7 +41,7 @@ def cut(inputs: Any, target: Any, size: int = 10**6) -> list[tuple[Any, Any]]:
     return [(inputs[i : i + size], target[i : i + size]) for i in range(0, len(inputs), size)]
 
 
-def budget(epsilon: float = 1.0, kind: type[Budget] = Budget) -> Any:
+def budget(epsilon: float = 1.0, kind: type[FitBudget] = FitBudget) -> Any:
     randomness = seeded_for_simulation(3)
     return kind(epsilon=epsilon, delta=1e-6, adjacency="add-remove-one", randomness=randomness)
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from thebes.learning import odds
-from thebes.learning.budget import Budget
+from thebes.learning.budget import FitBudget
 from thebes.learning.features import Categories, Features, Range
 from thebes.learning.odds import OddsModel, fitted
 from thebes.privacy.faults import Mistake
@@ -26,7 +26,7 @@ def rows(count: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
 
 
 def budget(epsilon: float, adjacency: str = "add-remove-one") -> Any:
-    return Budget(epsilon=epsilon, delta=1e-6, adjacency=adjacency, randomness=seeded_for_simulation(5))
+    return FitBudget(epsilon=epsilon, delta=1e-6, adjacency=adjacency, randomness=seeded_for_simulation(5))
 
 
 @pytest.mark.parametrize(("epsilon", "least"), [(20.0, 0.74), (1.0, 0.73), (0.05, 0.45)])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from thebes.learning import DecisionTreeClassifier, KMeans, LinearRegression, RandomForestClassifier
-from thebes.learning.budget import Budget, Reach, _summed
+from thebes.learning.budget import FitBudget, Reach, _summed
 from thebes.learning.linear import Ridge
 from thebes.learning.logistic import LogisticRegression
 from thebes.learning.naive_bayes import GaussianNB
@@ -50,7 +50,7 @@ def test_a_diverging_descent_does_not_tell_whether_the_number_of_rows_is_odd(wil
 
 def test_the_noise_of_a_sum_is_the_same_with_and_without_lost_rows() -> None:
     budget = [
-        Budget(epsilon=1, delta=1e-6, adjacency="replace-one", randomness=seeded_for_simulation(5)) for _ in range(2)
+        FitBudget(epsilon=1, delta=1e-6, adjacency="replace-one", randomness=seeded_for_simulation(5)) for _ in range(2)
     ]
     reach = Reach(1.0, 2.0)
     clean, lost = (
@@ -99,7 +99,7 @@ def test_how_many_rows_there_are_is_no_refusal_where_sums_outgrow_their_numbers(
     large = np.full((4, 2), [2.0**60, -1.0])
     assert _summed([large, large], 2, 1.0).tolist() == [LARGEST_TOTAL, -8]
     assert _summed([large, -large], 2, 1.0).tolist() == [0, 0]
-    budget = Budget(epsilon=1, delta=1e-17, adjacency="add-remove-one", randomness=seeded_for_simulation(1))
+    budget = FitBudget(epsilon=1, delta=1e-17, adjacency="add-remove-one", randomness=seeded_for_simulation(1))
     counts = np.array([2**62, 5], dtype=np.int64)
     released = budget.gaussian_counts(counts, reach=Reach(1, 1), share=Fraction(1))
     assert 0 < released.value[0] < 2.0**62

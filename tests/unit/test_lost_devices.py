@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
 import keyring
 import pytest
 
@@ -53,8 +52,7 @@ def device(tmp_path: Path, front: Front, run: Run) -> Callable[[str], Person]:
     """A person's machine of this name; `run` comes first, so that no ledger asks a keyring."""
 
     def opened(name: str) -> Person:
-        wire: httpx.BaseTransport = front.client._transport
-        client = CoordinatorClient("http://127.0.0.1:1", transport=wire, retries=0)
+        client = CoordinatorClient("http://127.0.0.1:1", transport=front.transport, retries=0)
         return Person(tmp_path / name, client=client, delay=False)
 
     return opened

@@ -17,21 +17,19 @@ import pytest
 from tests.support.coordinator_in_memory import CoordinatorInMemory
 from thebes.data.rows import Rows
 from thebes.data.store import Store
-from thebes.person.budget.blocks import consumed
 from thebes.person.folder import prepared
 from thebes.person.home import Person
 from thebes.person.participation import worker
-from thebes.person.participation.participation import State
-from thebes.person.settings import Settings
+from thebes.person.settings import PersonSettings
 from thebes.person.tasks.decisions import NothingToSend
 from thebes.privacy.faults import Mistake
 from thebes.privacy.promise import Unit
 from thebes.privacy.randomness import seeded_for_simulation, system
 from thebes.tasks import registry
+from thebes.tasks.audit.purse import Purse
 from thebes.tasks.document import PeopleDocument
 from thebes.tasks.gradient import owner as gradient_owner
 from thebes.tasks.protocols import Ask, Setting
-from thebes.testing.kinds import Purse
 
 TYPED = {"at": "timestamp", "whole": "integer", "open": "float", "text": "string", "flag": "boolean", "empty": "float"}
 RIDE = {"at": "2026-11-01T10:00:00Z", "whole": 1, "open": 2.5, "text": "a", "flag": True, "empty": None}
@@ -114,16 +112,16 @@ class World:
 
     def __init__(self, home: Path) -> None:
         limits = {"epsilon": 10_000, "delta": 0.1, "overall_epsilon": 10_000, "overall_delta": 0.1}
-        Settings().changed({"local": limits, "trusted": limits}).write(prepared(home))
+        PersonSettings().changed({"local": limits, "trusted": limits}).write(prepared(home))
         self.server = CoordinatorInMemory()
         self.me = Person(home, client=self.server, delay=False)  # type: ignore[arg-type]
         columns = {name: {"type": type_, "description": ""} for name, type_ in TYPED.items()}
         self.me.register("rides", {"tables": {"rides": {"description": "", "columns": columns}}})
         self.me.insert("rides", "rides", [RIDE])
 
-    def charged(self) -> list[str]:
+    def charged(self) -> list[dict[str, Any]]:
         """All that is set aside or spent, and for what."""
-        return list(map(repr, self.me._ledger.claims()))
+        return list(self.me.ledger()["entries"])
 
 
 @pytest.fixture
@@ -218,15 +216,13 @@ def test_a_home_sets_aside_only_what_an_answer_is_sent_for(
             world.me.accept(task)
         except NothingToSend:
             assert getattr(document, "taking_part_tells", False)
-            assert (world.charged(), world.me._book.participations(task_id=task)) == (before, [])
+            assert (world.charged(), [p for p in world.me.participations() if p["task_id"] == task]) == (before, [])
             outcomes[read] = "refused"
             continue
-        world.me._work.turn()
-        (mine,) = world.me._book.participations(task_id=task)
-        claim = world.me._purse.claim(mine.claim_key)
-        assert (mine.state, mine.note) == (State.SENT, "")
-        assert claim is not None
-        assert consumed(claim).epsilon > 0
+        world.me.turn()
+        mine = world.me.participation(task, 0)
+        assert (mine["state"], mine["note"]) == ("sent", "")
+        assert mine["spent"]["epsilon"] > 0
         outcomes[read] = "sent"
     lacking = {outcomes[read] for read in READ[-2:]}
     assert lacking == ({"refused"} if kind in ("basic", "integrated") else {"sent"})

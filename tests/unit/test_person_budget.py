@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -13,12 +15,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.coordinator_in_memory import CoordinatorInMemory
+from thebes.data.store import Store
 from thebes.ledger import BudgetExceeded, Ledger
-from thebes.person.budget.blocks import Blocks, consumed
-from thebes.person.budget.budget import Purse, period
-from thebes.person.home import Person
-from thebes.person.settings import Cap, Settings
-from thebes.person.tasks.rules import Rule, read_rules
+from thebes.person.budget.blocks import PersonBlocks, consumed
+from thebes.person.budget.budget import PersonBudget, period
+from thebes.person.home import BOOK, Person
+from thebes.person.settings import PersonSettings, RequestorCap
+from thebes.person.tasks.rules import AgreementRule, read_rules
 from thebes.person.tasks.task_store import Book
 from thebes.privacy.faults import Mistake
 from thebes.simulation import example
@@ -39,10 +42,10 @@ class Wallet:
     """A purse whose settings and clock are in the test's hand."""
 
     def __init__(self, **body: Any) -> None:
-        self.settings = Settings().changed(body)
+        self.settings = PersonSettings().changed(body)
         self.now = START
         self.ledger = Ledger("memory://")
-        self.purse = Purse(self.ledger, lambda: self.settings, lambda: self.now)
+        self.purse = PersonBudget(self.ledger, lambda: self.settings, lambda: self.now)
         self.claims = 0
 
     def reserve(self, epsilon: str, *, trust: str = "local", requestor: str = "ana", delta: str = "0") -> Any:
@@ -165,7 +168,7 @@ def test_what_a_crash_left_to_be_carried_into_a_period_of_another_length_is_carr
     wallet.reserve("1.5").consume()
     wallet.settings = wallet.settings.changed({"period_days": 7})
     with monkeypatch.context() as killed:
-        killed.setattr(Blocks, "_carry", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        killed.setattr(PersonBlocks, "_carry", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             wallet.reserve("1")
     with pytest.raises(BudgetExceeded):
@@ -209,8 +212,7 @@ def test_what_is_shown_around_midnight_is_of_the_period_that_it_names() -> None:
     wallet = Wallet(local={"epsilon": 2}, period_days=1)
     wallet.reserve("1.5").consume()
     told = iter([START, *[START + timedelta(days=1)] * 99])
-    wallet.purse._clock = lambda: next(told)
-    shown = wallet.purse.view()["local"]["period"]
+    shown = PersonBudget(wallet.ledger, lambda: wallet.settings, lambda: next(told)).view()["local"]["period"]
     assert (shown["start"], shown["spent"]["epsilon"]) == (START.date().isoformat(), 1.5)
 
 
@@ -230,7 +232,8 @@ def test_a_crash_while_a_limit_changes_carries_everything_over_in_the_end() -> N
     wallet.reserve("2", requestor="ana").consume()
     wallet.reserve("3", requestor="bert").consume()
     old = wallet.purse.blocks("local")[0]
-    wallet.purse._blocks._open(f"{old.name} #2", Decimal(12), Decimal("0.001"))  # and here the process ends
+    terms = {"unit": old.unit, "adjacency": old.adjacency}
+    wallet.ledger.open_block(f"{old.name} #2", epsilon=12, delta="0.001", **terms)  # and here the process ends
     wallet.settings = wallet.settings.changed({"local": {"epsilon": 12}})
     assert wallet.left() == 7
     assert wallet.ledger.block(old.name).state == "retired"
@@ -248,7 +251,7 @@ def test_the_same_key_is_the_same_claim() -> None:
 
 
 def test_settings_are_written_and_read_exactly(tmp_path: Path) -> None:
-    made = Settings().changed(
+    made = PersonSettings().changed(
         {
             "coordinator": "http://127.0.0.1:8000",
             "delay_seconds": 3,
@@ -259,10 +262,10 @@ def test_settings_are_written_and_read_exactly(tmp_path: Path) -> None:
         }
     )
     made.write(tmp_path)
-    again = Settings.read(tmp_path)
+    again = PersonSettings.read(tmp_path)
     assert again == made
     assert again.local.epsilon == Decimal("0.1")
-    assert again.caps['a "strange" name'] == Cap(Decimal("0.3"), Decimal("1e-9"))
+    assert again.caps['a "strange" name'] == RequestorCap(Decimal("0.3"), Decimal("1e-9"))
     assert (tmp_path / "person.toml").stat().st_mode & 0o077 == 0
 
 
@@ -290,14 +293,14 @@ def test_settings_are_written_and_read_exactly(tmp_path: Path) -> None:
 )
 def test_a_wrong_setting_is_refused_by_name(body: dict[str, Any], argument: str) -> None:
     with pytest.raises(Mistake) as refused:
-        Settings().changed(body)
+        PersonSettings().changed(body)
     assert refused.value.argument == argument
 
 
 def test_a_broken_file_stops_everything_instead_of_allowing_more(tmp_path: Path) -> None:
     (tmp_path / "person.toml").write_text("[local\nepsilon = 1")
     with pytest.raises(Mistake, match="not TOML"):
-        Settings.read(tmp_path)
+        PersonSettings.read(tmp_path)
 
 
 # --- standing rules -------------------------------------------------------------------------------
@@ -325,7 +328,7 @@ def test_a_rule_agrees_up_to_its_week(tmp_path: Path, server: CoordinatorInMemor
         tasks = [server.post({**MEDIAN, "epsilon": 0.1, "name": str(i)}) for i in range(4)]
         server.post({**MEDIAN, "epsilon": 0.01, "name": "of another"}, requestor="bert")
         me.apply_rules()
-        me._work.turn()
+        me.turn()
         assert [p["task_id"] for p in me.participations()] == tasks[:2]
         assert {p["rule"] for p in me.participations()} == {1}
         me.apply_rules()
@@ -337,7 +340,9 @@ def test_a_rule_agrees_up_to_its_week(tmp_path: Path, server: CoordinatorInMemor
 
 def test_a_rule_from_before_without_a_limit_agrees_to_nothing(tmp_path: Path, server: CoordinatorInMemory) -> None:
     with person(tmp_path, server) as me:
-        me._book.set_rules([{"type": "basic"}, {**ANY, "requestor": "bert"}])
+        me.set_rules([ANY, {**ANY, "requestor": "bert"}])
+        with closing(sqlite3.connect(me.home / BOOK)) as file, file:
+            file.execute("UPDATE rule SET body = ? WHERE id = 1", [json.dumps({"type": "basic"})])
         server.post(MEDIAN, requestor="ana")
         theirs = server.post({**MEDIAN, "name": "another"}, requestor="bert")
         me.apply_rules()
@@ -383,11 +388,11 @@ def test_a_rule_never_looks_at_data(tmp_path: Path, server: CoordinatorInMemory,
     with Person(tmp_path / "empty", client=server, delay=False) as nobody:  # type: ignore[arg-type]
         nobody.set_rules([ANY])
         task = server.post(MEDIAN)
-        monkeypatch.setattr(type(nobody._store), "featurize", lambda *a, **k: pytest.fail("looked at data"))
+        monkeypatch.setattr(Store, "featurize", lambda *a, **k: pytest.fail("looked at data"))
         nobody.apply_rules()
         assert nobody.participations()[0]["task_id"] == task
         monkeypatch.undo()
-        nobody._work.turn()
+        nobody.turn()
         assert nobody.participations()[0]["state"] == "sent"
 
 
@@ -399,7 +404,7 @@ def test_who_agreed_by_a_rule_and_has_no_row_is_not_counted_as_having_one(
         for each in (nobody, me):
             each.set_rules([ANY])
             each.apply_rules()
-            each._work.turn()
+            each.turn()
     assert [json.loads(body)["payload"]["age"] is None for body in server.bodies] == [True, False]
     release = server.aggregators[task].release()
     assert release is not None
@@ -490,4 +495,4 @@ def test_a_rule_that_stays_keeps_what_it_has_spent(tmp_path: Path, server: Coord
         me.apply_rules()
         assert len(me.participations()) == 1
         assert me.rules() == [rule, other]
-        assert Rule.read(rule).probability == 1
+        assert AgreementRule.read(rule).probability == 1

@@ -21,11 +21,12 @@ import pytest
 
 from tests.support.coordinator import AGES, PETS, Front
 from tests.support.peers import Peer, enrolment
+from tests.support.person import killed
 from thebes.person.home import Person
 from thebes.person.participation import worker
 from thebes.privacy.faults import Mistake
 from thebes.simulation import example
-from thebes.tokens import GroupTooSmall, Parameters, UnpinnedGroup
+from thebes.tokens import GroupParameters, GroupTooSmall, UnpinnedGroup
 from thebes.wire.client import CoordinatorClient
 from thebes.wire.refusals import Conflict, NotAllowed, NotFound, Unreachable
 
@@ -56,7 +57,7 @@ class Wire(httpx.BaseTransport):
     """Requests to a coordinator of this process. `before` and `after` see each; what they raise is what is met."""
 
     def __init__(self, front: Front) -> None:
-        self._inner = front.client._transport
+        self._inner = front.transport
         self.before: Callable[[httpx.Request], None] = lambda request: None
         self.after: Callable[[httpx.Request, httpx.Response], None] = lambda request, response: None
         self.seen: list[httpx.Request] = []
@@ -171,7 +172,7 @@ def test_packets_of_one_participation_are_asked_for_and_sent_under_pseudonyms_of
     task_id = front.post(PACKETS)
     wire.seen.clear()
     assert accepted(me, task_id)["state"] == "sent"
-    me._work.turn()
+    me.turn()
     bodies = wire.bodies("/submit")
     assert len({body["part"] for body in bodies}) == len(bodies) == 2
     query = "SELECT part, contributor FROM coordinator_contribution"
@@ -247,11 +248,11 @@ def test_every_packet_has_a_moment_of_its_own_also_without_a_proxy(
             me.accept(task_id)
         wire.before = seen
         while now[0] < begun + 400:
-            now[0] += min(max(me._work.turn(), 0.1), 30.0)
+            now[0] += min(max(me.turn(), 0.1), 30.0)
         assert {p["state"] for p in me.participations()} == {"sent"}
         moments.pop("look", None)
         for _ in range(100):
-            me._work.watch()
+            me.poll()
             now[0] += 3.0
     assert len(moments["submit"]) == 8
     assert len(set(moments["submit"])) == 8
@@ -268,7 +269,7 @@ def test_without_a_delay_answers_with_tokens_go_at_once(
     published(front, codes)
     for _ in range(3):
         me.accept(front.post(MEDIAN))
-    me._work.turn()
+    me.turn()
     assert len(wire.bodies("/submit")) == 3
 
 
@@ -313,9 +314,9 @@ def test_packets_with_tokens_share_no_connection_even_without_a_delay(
             with_tokens, without = front.post(PACKETS), front.post(PETS)
             assert accepted(me, without)["state"] == "sent"
             assert accepted(me, with_tokens)["state"] == "sent"
-            me._work.turn()
+            me.turn()
             before = len(heard)
-            me._work.watch()
+            me.poll()
             assert [path for _, path, _ in heard[before:]] == [f"/api/task/{task}" for task in (without, with_tokens)]
             (_, _, look) = heard.pop()
             assert me.withdraw(with_tokens)["state"] == "withdrawn"
@@ -347,7 +348,7 @@ def test_an_enrolment_is_written_down_before_it_is_sent_and_goes_again_after_a_c
         me.enrol("city", codes["me"])
     assert [g["enrolled"] for g in me.groups()] == [False]
     assert "join again with the same code" in me.groups()[0]["anonymity"]
-    me._hold.close()  # killed
+    killed(me)
     wire.after = lambda request, response: None
     again = opened(tmp_path, wire)
     assert again.enrol("city", codes["me"])["enrolled"]
@@ -404,7 +405,7 @@ def test_a_key_of_ones_own_is_refused_because_the_signed_list_has_another(
     """A coordinator that shows one person a key that nobody else sees would know every token of that person."""
     other = front.reception.register.create("town", minimum=3, epoch="one").parameters
     shown = front.client.get("/api/group/city").json()
-    forged = Parameters(other.scheme, "city", "one", other.public_key, 3, 0)
+    forged = GroupParameters(other.scheme, "city", "one", other.public_key, 3, 0)
     parameters = forged.as_json()
     body = {**shown, "parameters": parameters, "digest": forged.digest}
 
@@ -461,13 +462,13 @@ def test_a_group_that_was_published_without_this_home_or_differently_is_not_used
     from thebes.wire.groups import GroupRecord
 
     record = GroupRecord.from_json(shown)
-    smaller = Parameters.from_json({**shown["parameters"], "size": 2})
+    smaller = GroupParameters.from_json({**shown["parameters"], "size": 2})
     leaves = record.members[:2]
     with closing(sqlite3.connect(me.home / "person.db")) as db:
         (own,) = db.execute("SELECT leaf FROM membership").fetchone()
     assert own in record.members
     missing = tuple(leaf for leaf in record.members if leaf != own)
-    shrunk = Parameters.from_json({**shown["parameters"], "size": len(missing)})
+    shrunk = GroupParameters.from_json({**shown["parameters"], "size": len(missing)})
     wrong = {
         GroupTooSmall: GroupRecord(smaller, True, leaves),
         NotAllowed: GroupRecord(shrunk, True, missing),
@@ -514,8 +515,8 @@ def test_a_retry_sends_the_same_token_and_a_lost_receipt_comes_back(
 
     wire.after = lost
     me.accept(task_id)
-    me._work.turn()
-    me._hold.close()  # killed
+    me.turn()
+    killed(me)
     wire.after = lambda request, response: None
     again = opened(tmp_path, wire)
     assert again.wait(task_id, timeout=60)["state"] == "sent"

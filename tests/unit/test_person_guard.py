@@ -26,7 +26,7 @@ from thebes.person.rest import guarded
 from thebes.privacy.faults import Mistake
 from thebes.web.person.pages import put_on
 from thebes.wire.access import Access, UnsafeFile, make_token, read_secret
-from thebes.wire.guard import Guard
+from thebes.wire.guard import HostGuard
 from thebes.wire.local_server import listening_at
 
 PORT = 8765
@@ -439,7 +439,7 @@ def test_a_body_without_a_length_is_taken_no_further_than_one_with(tmp_path: Pat
     scope = {"type": "http", "method": "POST", "path": "/api/rules", "headers": headers}
     for app in (reading, swallowing):
         received.clear(), sent.clear()
-        asyncio.run(Guard(app, access, port=PORT)(scope, receive, send))
+        asyncio.run(HostGuard(app, access, port=PORT)(scope, receive, send))
         assert sum(received) == 2**26 + 2**20
         assert [m["status"] for m in sent if m["type"] == "http.response.start"] == [413]
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,7 @@ import pytest
 
 from tests.support.coordinator_in_memory import CoordinatorInMemory
 from thebes.data.rows import Rows
-from thebes.person.home import Person
+from thebes.person.home import BOOK, Person
 from thebes.person.tasks.task_feed import NotListed
 from thebes.privacy.randomness import system
 from thebes.simulation import example
@@ -75,11 +77,12 @@ def test_every_packet_goes_to_its_own_part_under_its_own_slot_and_they_cost_the_
     packets = sent(server)
     assert [packet["part"] for packet in packets] == ["phase-0.packet-0", "phase-0.packet-1"]
     slots = [packet["contributor"] for packet in packets]
-    (mine,) = me._book.participations(task_id=task)
-    assert slots == [slot_of(mine.slot, 1), slot_of(mine.slot, 2)]
+    with closing(sqlite3.connect(me.home / BOOK)) as file:
+        ((pseudonym,),) = file.execute("SELECT name FROM slot WHERE task_id = ?", [task])
+    assert slots == [slot_of(pseudonym, 1), slot_of(pseudonym, 2)]
     # whoever hears one of them can neither work out the other nor the pseudonym that both come from
     assert slots[1] not in [slot_of(slots[0], number) for number in range(10)]
-    assert mine.slot not in slots
+    assert pseudonym not in slots
     aggregator = server.aggregators[task]
     for number, packet in enumerate(packets):
         ask = aggregator.ask(packet["contributor"], number)
@@ -99,7 +102,7 @@ def test_a_crash_between_packets_sends_each_of_them_once(home: Path, server: Coo
         task = server.post(EXAMPLE)
         person.accept(task)
         server.after = lose
-        person._work.turn()
+        person.turn()
         assert len(server.heard) == 1
     server.after = lambda what: None
     with Person(home, client=server, delay=False) as again:  # type: ignore[arg-type]
@@ -119,7 +122,7 @@ def test_taking_back_between_packets_takes_back_what_was_sent_and_sends_nothing_
     server.before = away
     task = server.post(EXAMPLE)
     me.accept(task)
-    me._work.turn()
+    me.turn()
     assert me.participations()[-1]["state"] == "reserved"
     assert [part for _, part, _ in server.heard] == ["phase-0.packet-0"]
     taken = me.withdraw(task)
@@ -127,7 +130,7 @@ def test_taking_back_between_packets_takes_back_what_was_sent_and_sends_nothing_
     assert "the server destroyed it" in taken["note"]
     assert not server.heard
     server.before = lambda what: None
-    me._work.turn()
+    me.turn()
     assert not server.heard
     assert spent(me)["epsilon"] == 0.5
     assert nothing_reserved(me)

@@ -16,8 +16,8 @@ import pytest
 
 import thebes
 from thebes.ledger import Ledger
-from thebes.person.participation.participation import State
-from thebes.person.tasks.rules import Rule
+from thebes.person.participation.participation import ParticipationState
+from thebes.person.tasks.rules import AgreementRule
 from thebes.privacy.faults import Mistake
 from thebes.tasks import registry
 from thebes.tasks.answer_view import Spans
@@ -217,8 +217,8 @@ def test_odds_are_never_told_smaller_than_they_are() -> None:
     assert words.guess(20.0) == "right almost always"
 
 
-@pytest.mark.parametrize("state", State)
-def test_every_state_has_words_and_a_card(world: World, state: State) -> None:
+@pytest.mark.parametrize("state", ParticipationState)
+def test_every_state_has_words_and_a_card(world: World, state: ParticipationState) -> None:
     task = world.server.post(ROWS)
     accepted = world.me.accept(task)
     told = {**world.me.participation(task, 0), "state": str(state), "note": "a note", "result": None}
@@ -230,9 +230,11 @@ def test_every_state_has_words_and_a_card(world: World, state: State) -> None:
         card = harmless(world.http.get(f"/accepted/{task}/0", headers=PARTIAL))
     standing = words.state(str(state))
     assert html.escape(standing.word) in card
-    if state not in (State.SEEN, State.DECLINED):
+    if state not in (ParticipationState.SEEN, ParticipationState.DECLINED):
         assert standing.word in page
-    assert ("every" in card) == (not state.final and state not in (State.SEEN, State.DECLINED))
+    assert ("every" in card) == (
+        not state.final and state not in (ParticipationState.SEEN, ParticipationState.DECLINED)
+    )
     assert ("Take it back" in card) == (state in words.BACK)
 
 
@@ -259,7 +261,7 @@ def test_a_card_that_is_asked_for_again_reads_the_journal_only_once(
     for task in tasks:
         world.me.accept(task)
         world.me.wait(task)
-    ledger, read = world.me._ledger, list[int]()
+    read, length = list[int](), world.me.verify()["entries"]
     real = Ledger.journal
 
     def journal(self: Ledger, after: int = 0) -> Any:
@@ -270,7 +272,7 @@ def test_a_card_that_is_asked_for_again_reads_the_journal_only_once(
     monkeypatch.setattr(Ledger, "journal", journal)
     monkeypatch.setattr(Ledger, "claims", lambda *_, **__: pytest.fail("reads every claim"))
     cards = [world.http.get(f"/accepted/{task}/0", headers=PARTIAL).text for task in tasks for _ in range(3)]
-    assert read == [ledger.head().length, 0, 0, 0, 0, 0]
+    assert read == [length, 0, 0, 0, 0, 0]
     monkeypatch.undo()
     whole = " ".join(world.http.get("/accepted").text.split())
     for task, card in zip(tasks, cards[::3], strict=True):
@@ -469,7 +471,7 @@ def test_a_form_left_empty_is_a_rule_about_the_kind_alone() -> None:
         "epsilon_per_week": 2, "min_count": 100, "probability": 25,
     }  # fmt: skip
     assert read_form(full) == {**full, "tables": ["a.b"], "probability": 0.25}
-    Rule.read(read_form(full))
+    AgreementRule.read(read_form(full))
     for chance in (0, 101):
         with pytest.raises(Mistake, match="at most 100 %"):  # as the form counts, not as a rule does
             read_form({**full, "probability": chance})
@@ -578,7 +580,7 @@ def test_a_store_without_the_table_is_told_in_the_preview(world: World) -> None:
     text = harmless(world.http.get(f"/tasks/{task}"))
     assert "does not have" in html.unescape(text)
     assert "not in your store" in text
-    assert "an answer about nothing" not in text  # nothing would be sent
+    assert "an answer about what counts instead" not in text  # nothing would be sent
 
 
 def test_who_would_pay_for_an_answer_about_nothing_is_told_so(world: World) -> None:
@@ -589,10 +591,10 @@ def test_who_would_pay_for_an_answer_about_nothing_is_told_so(world: World) -> N
         ("SELECT species, age FROM profile.pets WHERE age < 0", False),
     ):
         text = harmless(world.http.get(f"/tasks/{world.server.post({**ROWS, 'featurizer': sql})}"))
-        assert "an answer about nothing is made at random" in text
+        assert "an answer about what counts instead" in text
         assert ("not in your store" in text) is lacks
     text = harmless(world.http.get(f"/tasks/{world.server.post(ROWS)}"))
-    assert "an answer about nothing" not in text
+    assert "an answer about what counts instead" not in text
     assert "not in your store" not in text
 
 

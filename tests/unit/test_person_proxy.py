@@ -19,9 +19,9 @@ from thebes.data.rows import Rows
 from thebes.data.store import Store
 from thebes.person.home import Person
 from thebes.person.participation import worker
-from thebes.person.participation.participation import State
+from thebes.person.participation.participation import ParticipationState
 from thebes.person.participation.schedule import Pacing
-from thebes.person.settings import Settings
+from thebes.person.settings import PersonSettings
 from thebes.privacy.faults import Mistake
 from thebes.simulation import example
 from thebes.wire.refusals import NotAllowed, Unreachable
@@ -89,7 +89,7 @@ def live(me: Person, now: list[float], seconds: float) -> None:
     """Let time pass, from one thing that is to be done to the next."""
     end = now[0] + seconds
     while now[0] < end:
-        now[0] += min(max(me._work.turn(), 0.1), end - now[0])
+        now[0] += min(max(me.turn(), 0.1), end - now[0])
 
 
 # --- the setting ---------------------------------------------------------------------------------------------
@@ -106,7 +106,7 @@ def test_a_proxy_is_remembered_and_none_ends_it(tmp_path: Path) -> None:
     ):
         with Person(home, coordinator=URL, proxy=given) as person:
             assert person.settings().proxy == kept
-            assert Settings.read(home).as_json()["proxy"] == kept
+            assert PersonSettings.read(home).as_json()["proxy"] == kept
     assert "proxy" not in (home / "person.toml").read_text()
 
 
@@ -134,7 +134,7 @@ def test_a_home_of_an_onion_service_without_a_proxy_is_refused(tmp_path: Path) -
         assert me._client.private
     with pytest.raises(Mistake, match="onion service: tor"):
         Person(tmp_path / "home", proxy="none")
-    assert Settings.read(tmp_path / "home").proxy is not None
+    assert PersonSettings.read(tmp_path / "home").proxy is not None
 
 
 def test_trusted_tasks_are_refused_where_the_exit_could_read_them(me: Person, server: CoordinatorInMemory) -> None:
@@ -174,12 +174,12 @@ def test_what_was_agreed_to_waits_while_the_proxy_is_down(
     server.before = down
     live(me, now, 300)
     (mine,) = me.participations()
-    assert mine["state"] == State.RESERVED
+    assert mine["state"] == ParticipationState.RESERVED
     assert "proxy does not answer" in mine["note"]
     assert server.bodies == []
     server.before = lambda what: None
     live(me, now, 300)
-    assert me.participations()[0]["state"] == State.SENT
+    assert me.participations()[0]["state"] == ParticipationState.SENT
     assert len(server.bodies) == 1
 
 
@@ -202,7 +202,7 @@ def test_the_first_ask_does_not_follow_the_consent_at_once(
     first = asked[:12]
     assert len({round(moment - begun) for moment in first}) > 4  # twelve draws out of 120 seconds
     assert max(asked) - begun <= 140
-    assert {p["state"] for p in me.participations()} == {State.SENT}
+    assert {p["state"] for p in me.participations()} == {ParticipationState.SENT}
 
 
 def test_packets_that_had_to_wait_together_do_not_leave_together(
@@ -238,7 +238,7 @@ def test_results_are_looked_for_one_by_one(me: Person, server: CoordinatorInMemo
     live(me, now, 200)
     looked = moments_of(server, now, "task")
     for _ in range(200):
-        me._work.watch()
+        me.poll()
         now[0] += 3.0
     assert 6 <= len(looked) <= 90  # every two minutes each, on average
     assert len(set(looked)) > 0.6 * len(looked)
@@ -252,7 +252,7 @@ def test_without_a_proxy_a_task_without_tokens_is_asked_at_once(
         example.fill(me, seed=4)
         for number in range(4):
             me.accept(server.post(bounded(name=str(number))))
-        me._work.turn()
+        me.turn()
         assert asked == [begun] * 4
 
 

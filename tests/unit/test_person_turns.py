@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.support.coordinator_in_memory import CoordinatorInMemory
-from thebes.person.home import Person
+from thebes.person.home import BOOK, Person
+from thebes.person.participation import worker
 from thebes.simulation import example
 from thebes.wire import frames
 from thebes.wire.refusals import Conflict, Unreachable
@@ -132,25 +135,25 @@ def test_what_was_mixed_in_is_not_taken_back_and_it_is_said_why(me: Person, serv
 
 
 def test_a_model_is_fetched_when_it_is_to_be_answered_and_not_before(
-    tmp_path: Path, server: CoordinatorInMemory
+    tmp_path: Path, server: CoordinatorInMemory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else it would be old, and maybe refused, once the delay that was drawn at consent is over."""
     now = [1_000_000.0]
     asked: list[float] = []
+    monkeypatch.setattr(worker, "COMPUTING_SECONDS", 0.0)  # which would pass by another clock than the one in hand
     server.before = lambda what: asked.append(now[0]) if what == "ask" else None
     with Person(tmp_path / "home", client=server, delay=True, clock=lambda: now[0]) as me:  # type: ignore[arg-type]
         example.fill(me, seed=4)
-        me._work._steady = False
         me.set_settings({"delay_seconds": 600})
         task = server.post(events())
         me.accept(task)
-        due = me._book.participations(task_id=task)[0].due_at
-        assert due is not None
+        with closing(sqlite3.connect(tmp_path / "home" / BOOK)) as file:
+            ((due,),) = file.execute("SELECT due_at FROM participation WHERE task_id = ?", [task])
         for _ in range(800):
             if me.participations()[0]["state"] == "sent":
                 break
             now[0] += 1
-            me._work.turn()
+            me.turn()
         assert me.participations()[0]["state"] == "sent"
         assert min(asked) >= due
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import itertools
 import json
+import sqlite3
+import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,14 +17,15 @@ import numpy as np
 import pytest
 
 from tests.support.coordinator_in_memory import CoordinatorInMemory
+from tests.support.person import killed
 from thebes.data.rows import Rows
 from thebes.data.store import Store
 from thebes.ledger import Budget, BudgetExceeded, Ledger
 from thebes.ledger.amounts import Amount
 from thebes.person.budget import budget
-from thebes.person.home import Person
+from thebes.person.home import BOOK, Person
 from thebes.person.participation import worker
-from thebes.person.participation.participation import AFTER, State
+from thebes.person.participation.participation import AFTER, ParticipationState
 from thebes.person.tasks.decisions import NothingToSend
 from thebes.person.tasks.task_feed import NotListed
 from thebes.person.tasks.task_store import Book
@@ -81,11 +85,6 @@ def gradient(**more: Any) -> dict[str, Any]:
     }
 
 
-def killed(person: Person) -> None:
-    """What is left of a process that was killed: nothing but the files and no lock."""
-    person._hold.close()
-
-
 @pytest.fixture
 def server() -> CoordinatorInMemory:
     return CoordinatorInMemory()
@@ -116,6 +115,19 @@ def quick_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
     from thebes.tasks.gradient import owner
 
     monkeypatch.setattr(owner, "OWNER", owner.SIMULATED)
+
+
+@contextmanager
+def kept(home: Path) -> Iterator[sqlite3.Connection]:
+    """Open what a home has written down about its participations, as whoever holds the file reads and changes it."""
+    with closing(sqlite3.connect(home / BOOK)) as file, file:
+        yield file
+
+
+def due_at(home: Path) -> list[float]:
+    """The moments before which nothing is sent, by participation."""
+    with kept(home) as book:
+        return [due for (due,) in book.execute("SELECT due_at FROM participation ORDER BY id")]
 
 
 def spent(person: Person, trust: str = "trusted") -> dict[str, float]:
@@ -229,7 +241,7 @@ def test_a_second_round_waits_until_the_first_has_closed(me: Person, server: Coo
     me.accept(task)
     me.wait(task)
     me.accept(task)
-    me._work.turn()
+    me.turn()
     assert len(server.bodies) == 1
     assert me.participations()[-1]["state"] == "reserved"
 
@@ -283,12 +295,12 @@ def test_what_waited_long_is_not_sent_to_a_closed_task(home: Path, server: Coord
         example.fill(me, seed=4)
         task = server.post(median())
         me.accept(task)
-        me._work.turn()
+        me.turn()
         assert me.participations()[0]["state"] == "computed"
         assert server.bodies == []
         server.end(task, "expired")
         now[0] += 1000
-        me._work.turn()
+        me.turn()
         assert me.participations()[0]["state"] == "closed"
         assert spent(me)["epsilon"] == 0
         assert server.bodies == []
@@ -305,15 +317,15 @@ def test_the_moment_of_sending_is_drawn_at_consent_and_kept(
         tasks = [server.post(median(name=str(i), epsilon=0.1)) for i in range(20)]
         for task in tasks:
             me.accept(task)
-        due = [p.due_at for p in me._book.participations()]
+        due = due_at(home)
         assert all(d is not None and now[0] + 5 <= d <= now[0] + 125 for d in due)
         assert len(set(due)) >= 17  # of a million moments: fewer less than once in 10^11
-        me._work.turn()
+        me.turn()
         assert server.bodies == []
         now[0] += 126
-        me._work.turn()
+        me.turn()
         assert len(server.bodies) == 20
-        assert [p.due_at for p in me._book.participations()] == due
+        assert due_at(home) == due
 
 
 @pytest.mark.parametrize("busy", [0.0, 0.3])
@@ -338,15 +350,15 @@ def test_how_long_reading_took_shows_nowhere(
 
     now, left = time.time(), []
     monkeypatch.setattr(worker, "time", SimpleNamespace(monotonic=lambda: passed[0]))
+    monkeypatch.setattr(worker, "threading", SimpleNamespace(Event=Held, Lock=threading.Lock))
     with Person(home, client=server, clock=lambda: now) as me:  # type: ignore[arg-type]
-        monkeypatch.setattr(me._work, "_stopping", Held())
         example.fill(me, seed=4)
         for name in ("a", "b"):
             me.accept(server.post(median(name=name, epsilon=0.5)))
         monkeypatch.setattr(Store, "featurize", slowly)
         server.before = lambda what: left.append(passed[0] - 100) if what == "submit" else None
         now += 200  # both are due
-        me._work.turn()
+        me.turn()
     assert left == pytest.approx([0.6, 1.2])
 
 
@@ -355,7 +367,7 @@ def test_how_long_a_computation_is_held_does_not_count_from_when_reading_ended(
     monkeypatch: pytest.MonkeyPatch, began: float
 ) -> None:
     monkeypatch.setattr(budget.time, "monotonic", lambda: began)
-    claim = budget.Waiting(SimpleNamespace(remaining=None))  # type: ignore[arg-type]
+    claim = budget.PacketClaim(SimpleNamespace(remaining=None))  # type: ignore[arg-type]
     claim.hold(began + 20.0)
     assert claim.held == 20.0
 
@@ -464,7 +476,7 @@ def test_killed_at_every_single_moment_nothing_is_lost_counted_twice_or_drawn_tw
             if not any(p["state"] != "seen" for p in person.participations()):
                 person.accept(task)  # nobody was told that it had been accepted
             for _ in range(5):
-                person._work.turn()
+                person.turn()
             return str(person.participations()[0]["state"])
         finally:
             killed(person)
@@ -485,7 +497,7 @@ def test_killed_at_every_single_moment_nothing_is_lost_counted_twice_or_drawn_tw
         with Person(home, client=server, delay=False) as again:  # type: ignore[arg-type]
             assert spent(again) == {"epsilon": 1.0, "delta": 1e-5}
             assert nothing_reserved(again)
-            again._ledger.verify()
+            assert again.verify()["whole"]
 
 
 def test_noise_is_drawn_once_even_when_killed_between_tries(home: Path, server: CoordinatorInMemory) -> None:
@@ -503,7 +515,7 @@ def test_noise_is_drawn_once_even_when_killed_between_tries(home: Path, server: 
         else:
             server.after = lambda what: None
         try:
-            person._work.turn()
+            person.turn()
         except Killed:
             assert person.participations()[0]["state"] == "sending"
         killed(person)
@@ -512,26 +524,29 @@ def test_noise_is_drawn_once_even_when_killed_between_tries(home: Path, server: 
 
 
 def test_a_value_that_waits_to_be_sent_does_not_lie_in_the_clear(home: Path, server: CoordinatorInMemory) -> None:
-    with Person(home, client=server) as me:  # type: ignore[arg-type]
+    now = [1_800_000_000.0]
+    with Person(home, client=server, clock=lambda: now[0]) as me:  # type: ignore[arg-type]
         me.register("profile", {"tables": example.TABLES})
         row = {"age": 73.25, "gender": "Female", "city": "Thebes", "income": 1.0, "education": 9}
         me.insert("profile", "demographics", [row])
         task = server.post(median())
         me.accept(task)
-        me._work.turn()
+        me.turn()
         assert me.participations()[0]["state"] == "computed"
-        assert b"73.25" in me._book.sendings(me._book.participations()[0])[0].body
         for path in home.rglob("*"):
             if path.is_file():
                 assert b"73.25" not in path.read_bytes(), path.name
+        now[0] += 1000
+        me.turn()
+        assert b"73.25" in server.bodies[0]  # which is what waited
 
 
 def test_the_bytes_are_gone_once_the_receipt_is_there(me: Person, server: CoordinatorInMemory) -> None:
     task = server.post(median())
     me.accept(task)
     me.wait(task)
-    kept = me._book.sendings(me._book.participations()[0])
-    assert [(s.body, bool(s.receipt)) for s in kept] == [(b"", True)]
+    with kept(me.home) as book:
+        assert book.execute("SELECT body, receipt IS NOT NULL FROM sending").fetchall() == [(b"", 1)]
 
 
 @pytest.mark.usefixtures("quick_gradients")
@@ -542,7 +557,7 @@ def test_a_featurizer_that_fails_after_consent_sends_something_of_the_same_size(
         working, failing = server.post({**document, "name": "a"}), server.post({**document, "name": "b"})
         me.accept(working)
         me.accept(failing)
-        me._work.turn()
+        me.turn()
         states = {p["task_id"]: p["state"] for p in me.participations()}
         assert states[working] == states[failing] == "sent"
     sizes = {len(body) for body in server.bodies[:2]}, {len(body) for body in server.bodies[2:4]}
@@ -553,16 +568,15 @@ def test_a_featurizer_that_fails_after_consent_sends_something_of_the_same_size(
         raise RuntimeError("the sandbox is gone")
 
     monkeypatch.setattr(Store, "featurize", broken)
-    me._work.turn()
+    me.turn()
     assert {len(server.bodies[-1])} == sizes[0]
     assert json.loads(server.bodies[-1])["payload"] == {"age": 50.0}
     assert spent(me)["epsilon"] == 3.0
     local = server.post(bounded(name="d"))
-    me._with_coordinator()
     monkeypatch.undo()
     me.accept(local)
     monkeypatch.setattr(Store, "featurize", broken)
-    me._work.turn()
+    me.turn()
     assert {len(server.bodies[-1])} == sizes[1]
 
 
@@ -657,7 +671,7 @@ def test_another_key_or_a_rewritten_list_is_refused(me: Person, server: Coordina
     server.key = honest
     assert len(me.tasks()) == 2
     first = server.entries[0]
-    server.entries = [wire_log.Entry.after(None, first.task_id, "0" * 64)]
+    server.entries = [wire_log.TaskLogEntry.after(None, first.task_id, "0" * 64)]
     server.post(median(name="third"))
     with pytest.raises(BrokenLog):
         me.tasks()
@@ -665,7 +679,7 @@ def test_another_key_or_a_rewritten_list_is_refused(me: Person, server: Coordina
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.75, 0.0), (0.25, 1e-6)])
 def test_no_contribution_costs_more_than_was_set_aside_for_it(epsilon: float, delta: float) -> None:
-    claim = budget.Waiting(SimpleNamespace(remaining=Budget(Amount("1"), Amount("0.000001"))))  # type: ignore[arg-type]
+    claim = budget.PacketClaim(SimpleNamespace(remaining=Budget(Amount("1"), Amount("0.000001"))))  # type: ignore[arg-type]
     claim.consume(epsilon=0.5, delta=5e-7)
     with pytest.raises(Refusal, match="more than was set aside"):
         claim.consume(epsilon=epsilon, delta=delta)
@@ -676,8 +690,9 @@ def test_consent_to_one_document_is_none_to_another(me: Person, server: Coordina
     task, other = server.post(median()), server.post(median(epsilon=epsilon, name="other"))
     me.accept(task)
     other_digest = registry.check(server.documents[other]).digest
-    me._book._db.execute("INSERT INTO document VALUES (?, ?)", (other_digest, json.dumps(server.documents[other])))
-    me._book._db.execute("UPDATE participation SET digest = ?", (other_digest,))
+    with kept(me.home) as book:
+        book.execute("INSERT INTO document VALUES (?, ?)", (other_digest, json.dumps(server.documents[other])))
+        book.execute("UPDATE participation SET digest = ?", (other_digest,))
     assert me.wait(task)["state"] == "failed"
     assert server.bodies == []
     assert nothing_reserved(me)
@@ -720,7 +735,7 @@ def test_a_pseudonym_is_kept_for_one_task_and_never_used_for_another(me: Person,
 def test_declining_costs_nothing_and_may_be_reconsidered(me: Person, server: CoordinatorInMemory) -> None:
     task = server.post(median())
     assert me.decline(task)["state"] == me.decline(task)["state"] == "declined"
-    me._work.turn()
+    me.turn()
     assert (server.bodies, spent(me)["epsilon"]) == ([], 0)
     me.accept(task)
     assert me.wait(task)["state"] == "sent"
@@ -733,7 +748,7 @@ def test_withdrawn_before_sending_costs_nothing(home: Path, server: CoordinatorI
         example.fill(me, seed=4)
         task = server.post(median())
         me.accept(task)
-        me._work.turn()
+        me.turn()
         assert me.withdraw(task)["state"] == "withdrawn"
         assert (spent(me)["epsilon"], server.bodies) == (0, [])
         assert nothing_reserved(me)
@@ -757,7 +772,7 @@ def test_withdrawn_after_sending_is_destroyed_there_and_stays_charged(me: Person
 def test_withdrawing_after_the_phase_closed_is_too_late(me: Person, server: CoordinatorInMemory) -> None:
     task = server.post(median(min_count=1))
     me.accept(task)
-    me._work.turn()
+    me.turn()
     with pytest.raises(TaskClosed):
         me.withdraw(task)
     assert me.participations()[0]["state"] == "sent"
@@ -813,9 +828,9 @@ def test_a_large_contribution_travels_as_a_frame(me: Person, server: Coordinator
 
 def test_every_state_is_documented_and_can_be_reached_or_begins() -> None:
     reached = set().union(*AFTER.values())
-    assert set(State) - reached == {State.SEEN}
+    assert set(ParticipationState) - reached == {ParticipationState.SEEN}
     page = (Path(__file__).parents[2] / "docs" / "person.md").read_text(encoding="utf-8")
-    assert not [state for state in State if f"`{state}`" not in page]
+    assert not [state for state in ParticipationState if f"`{state}`" not in page]
 
 
 def test_an_owner_who_never_pays_is_stopped(

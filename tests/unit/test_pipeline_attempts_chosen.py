@@ -8,13 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from thebes.curator.pipelines.adaptation import Limits, Past, Strategy, eta_of, next_attempt, paid_by_block
+from thebes.curator.pipelines.adaptation import PastAttempt, RunLimits, Strategy, eta_of, next_attempt, paid_by_block
 from thebes.curator.pipelines.allowance import Allowance
 from thebes.privacy.faults import Mistake
 
 
-def limits(epsilon: str = "1", start: str = "0.125", least: int = 1, strategy: Strategy = Strategy.CONSERVE) -> Limits:
-    return Limits(Decimal(epsilon), Decimal("1e-6"), Decimal(start), least, strategy)
+def limits(
+    epsilon: str = "1", start: str = "0.125", least: int = 1, strategy: Strategy = Strategy.CONSERVE
+) -> RunLimits:
+    return RunLimits(Decimal(epsilon), Decimal("1e-6"), Decimal(start), least, strategy)
 
 
 def days(count: int) -> list[str]:
@@ -41,9 +43,9 @@ class World:
             assert self.left[name] >= 0
 
 
-def run(terms: Limits, world: World, *, enough: Decimal | None, grow: int = 0, most: int = 60) -> list[Past]:
+def run(terms: RunLimits, world: World, *, enough: Decimal | None, grow: int = 0, most: int = 60) -> list[PastAttempt]:
     """Attempts until one costs `enough` or nothing more can be tried and nothing grows."""
-    past: list[Past] = []
+    past: list[PastAttempt] = []
     for _ in range(most):
         found = next_attempt(terms, past, world.offered)
         if found is None:
@@ -52,7 +54,7 @@ def run(terms: Limits, world: World, *, enough: Decimal | None, grow: int = 0, m
             world.grow(grow)
             continue
         world.charge(found.epsilon, found.blocks)
-        one = Past(found.epsilon, found.blocks)
+        one = PastAttempt(found.epsilon, found.blocks)
         past.append(one)
         if enough is not None and one.cost >= enough:
             break
@@ -161,7 +163,7 @@ def test_an_aggressive_run_that_failed_waits_for_twice_as_much() -> None:
 
 
 def test_an_attempt_that_was_lost_is_paid_for_but_decides_nothing() -> None:
-    lost = Past(Decimal("0.125"), ("taxi/0003",), failed=False)
+    lost = PastAttempt(Decimal("0.125"), ("taxi/0003",), failed=False)
     found = next_attempt(limits(), [lost] * 7, World(4).offered)
     assert found is not None
     assert (found.epsilon, found.blocks) == (Decimal("0.125"), ("taxi/0003",))

@@ -24,12 +24,12 @@ from thebes.curator.pipelines.runner import Runner
 from thebes.curator.pipelines.workspace import Workshop
 from thebes.ledger import BudgetExceeded, Ledger, NoKeeper
 from thebes.privacy.faults import Mistake, Refusal
-from thebes.site.budget.budget import Purse
-from thebes.site.budget.pipeline_rights import Rights
-from thebes.site.budget.policy import Rule
+from thebes.site.budget.budget import SiteBudget
+from thebes.site.budget.pipeline_rights import PipelineRights
+from thebes.site.budget.policy import PolicyRule
 from thebes.site.dataset import DataSets
-from thebes.site.home import Home
-from thebes.site.requests.response_store import Outbox
+from thebes.site.home import SiteHome
+from thebes.site.requests.response_store import ResponseStore
 from thebes.site.streams import stream_of
 
 Run = Callable[..., tuple[int, str, str]]
@@ -169,13 +169,13 @@ def test_a_rule_is_not_exceeded_by_several_runs(stocked: Run, tmp_path: Path) ->
 
 
 def test_what_tasks_were_answered_counts_against_the_rule_that_covers_them(stocked: Run, tmp_path: Path) -> None:
-    place = Home("site")
+    place = SiteHome("site")
     dataset = DataSets(place).get("rides")
     assert dataset is not None
     with Ledger(place.ledger) as ledger:
         stream = stream_of(place, dataset, ledger)
         attempts = Attempts(tmp_path / "pipelines.db")
-        rights = Rights(place, stream, "ana", attempts)
+        rights = PipelineRights(place, stream, "ana", attempts)
         names = [block.name for block in stream.offered()]
         rights(names, Decimal(2), Decimal(0))
         with pytest.raises(BudgetExceeded) as refused:
@@ -186,7 +186,7 @@ def test_what_tasks_were_answered_counts_against_the_rule_that_covers_them(stock
         with pytest.raises(BudgetExceeded):
             rights(names, Decimal("1.1"), Decimal(0))
         with pytest.raises(Refusal):
-            Rights(place, stream, "bob", attempts)(names, Decimal("0.1"), Decimal(0))
+            PipelineRights(place, stream, "bob", attempts)(names, Decimal("0.1"), Decimal(0))
         attempts.close()
         stream.close()
 
@@ -206,13 +206,13 @@ def test_a_rule_counts_over_all_contexts_and_lets_nobody_into_another(run: Run, 
     assert run("dataset", "grant", "rides", "--home", "site", *grant, "--contexts", "eu,us")[0] == 0
     also = ("--to", "bob", "--kinds", "pipeline", "--epsilon", 2, "--contexts", "us")
     assert run("dataset", "grant", "rides", "--home", "site", *also)[0] == 0
-    place = Home("site")
+    place = SiteHome("site")
     dataset = DataSets(place).get("rides")
     assert dataset is not None
     with Ledger(place.ledger) as ledger, closing(stream_of(place, dataset, ledger)) as stream:
         attempts = Attempts(tmp_path / "pipelines.db")
         eu, us = ["rides/2026-10-01@eu"], ["rides/2026-10-01@us"]
-        ana, bob = (Rights(place, stream, who, attempts) for who in ("ana", "bob"))
+        ana, bob = (PipelineRights(place, stream, who, attempts) for who in ("ana", "bob"))
         assert (ana.context(None), ana.context("eu"), bob.context(None)) == (("eu", "us"), ("eu",), ("us",))
         with pytest.raises(Refusal, match=r"rule 2 of policy\.toml does not let bob ask in the context 'eu'"):
             bob.context("eu")
@@ -254,7 +254,7 @@ def test_a_pipeline_reads_the_rows_of_its_contexts_alone(tmp_path: Path, run: Ru
 
 
 def test_pipelines_that_run_at_once_keep_within_the_rule_they_share(stocked: Run) -> None:
-    place = Home("site")
+    place = SiteHome("site")
     dataset = DataSets(place).get("rides")
     assert dataset is not None
 
@@ -269,7 +269,7 @@ def test_pipelines_that_run_at_once_keep_within_the_rule_they_share(stocked: Run
             closing(Workshop(place.folder)) as workshop,
             closing(stream_of(place, dataset, ledger)) as stream,
         ):
-            Runner(stream, workshop, "ana", Rights(place, stream, "ana", workshop.attempts)).run(pipeline)
+            Runner(stream, workshop, "ana", PipelineRights(place, stream, "ana", workshop.attempts)).run(pipeline)
 
     with ThreadPoolExecutor(4) as several:
         list(several.map(work, ("a", "b", "c", "d")))
@@ -281,16 +281,16 @@ def test_pipelines_that_run_at_once_keep_within_the_rule_they_share(stocked: Run
 
 def test_a_site_counts_pipelines_against_the_rule_for_pipelines_alone(stocked: Run, tmp_path: Path) -> None:
     both = (
-        Rule(1, ("ana",), ("rides",), ("pipeline",), Decimal(3)),
-        Rule(2, ("ana",), ("rides",), ("query",), Decimal(3)),
+        PolicyRule(1, ("ana",), ("rides",), ("pipeline",), Decimal(3)),
+        PolicyRule(2, ("ana",), ("rides",), ("query",), Decimal(3)),
     )
-    place = Home("site")
-    with Ledger(place.ledger) as ledger, closing(Outbox(tmp_path / "outbox.db")) as outbox:
-        before = Purse(ledger, outbox)
+    place = SiteHome("site")
+    with Ledger(place.ledger) as ledger, closing(ResponseStore(tmp_path / "outbox.db")) as outbox:
+        before = SiteBudget(ledger, outbox)
         assert stocked(*PIPELINE, "ana")[0] == 0
         bundle = json.loads((tmp_path / "site" / "models" / "slopes" / "1.json").read_text(encoding="utf-8"))
         block = ledger.block(bundle["lineage"]["blocks"][-1])
-        for purse in (before, Purse(ledger, outbox)):  # one that was open meanwhile, and one that begins
+        for purse in (before, SiteBudget(ledger, outbox)):  # one that was open meanwhile, and one that begins
             of_pipelines, of_queries = (purse.left(rule, block).epsilon for rule in both)
             assert of_pipelines < of_queries == 3
 

@@ -22,8 +22,9 @@ from thebes.privacy import randomness
 from thebes.privacy.faults import Mistake
 from thebes.privacy.promise import Unit
 from thebes.site.algorithm_process import Office
-from thebes.site.dataset import Blocks, Budget, DataSet, DataSets
-from thebes.site.home import Home, written
+from thebes.site.dataset import BlockDeclaration, BudgetDeclaration, DataSet, DataSets
+from thebes.site.home import SiteHome, written
+from thebes.site.requests.messages import BEYOND
 from thebes.site.streams import stream_of
 from thebes.tasks import registry
 from thebes.tasks.contributions import read_payloads
@@ -65,9 +66,13 @@ def rides(days: int, each: int) -> pd.DataFrame:
 def office(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Office]:
     chance = randomness.seeded_for_simulation(1)  # whether a model is accepted is luck, and no test's
     monkeypatch.setattr("thebes.curator.pipelines.runner.system", lambda: chance)
-    home, schema = Home(tmp_path / "site"), schema_of(RIDES)
+    home, schema = SiteHome(tmp_path / "site"), schema_of(RIDES)
     dataset = DataSet(
-        "taxi", schema, {"kind": "growing"}, Budget.of("4", "1e-5", "basic"), Blocks(block_by("time:1d", schema))
+        "taxi",
+        schema,
+        {"kind": "growing"},
+        BudgetDeclaration.of("4", "1e-5", "basic"),
+        BlockDeclaration(block_by("time:1d", schema)),
     )
     DataSets(home).keep(dataset)
     with Ledger(home.ledger, keeper=NoKeeper()) as ledger:
@@ -177,6 +182,16 @@ def test_a_target_beyond_reach_ends_with_retry_or_reject_and_without_a_model(off
     assert all(b >= 4 - 2 - 0.2 - 1e-9 for b in left(office))
 
 
+def test_a_pipeline_that_waits_for_budget_tells_everybody_that_and_its_steward_how_much_is_left(office: Office) -> None:
+    written(office.policy._path, RULE.replace("epsilon = 3", "epsilon = 1.3125"))  # type: ignore[attr-defined]
+    document = {**DOCUMENT, "target": {"mse": 1e-6}, "start_epsilon": 1.0, "epsilon": 1.0}
+    release: Any = heard(document, asked(office, document)).release()
+    assert release.verdict == "RETRY"
+    assert release.attempts
+    assert release.extra["reason"] == "no more of its blocks can pay under this site's budget and policy"
+    assert "rule 1 of policy.toml" in json.dumps(office.answer({"kind": "pipelines", "id": "own-1"})["body"])
+
+
 def test_what_the_policy_or_the_data_set_does_not_allow_is_refused_for_nothing(office: Office) -> None:
     before = left(office)
     stranger = office.desk.ask(ask(DOCUMENT, requestor="eve", task="b" * 32))
@@ -186,7 +201,7 @@ def test_what_the_policy_or_the_data_set_does_not_allow_is_refused_for_nothing(o
     dear = asked(office, {**DOCUMENT, "epsilon": 50.0, "start_epsilon": 50.0}, task="d" * 32)
     assert "more at its first attempt than a block" in dear["reason"]
     beyond = asked(office, {**DOCUMENT, "epsilon": 3.5, "start_epsilon": 3.5}, task="e" * 32)
-    assert (beyond["kind"], beyond["code"]) == ("refusal", "budget"), beyond["reason"]
+    assert (beyond["kind"], beyond["code"], beyond["reason"]) == ("refusal", "budget", BEYOND)
     assert left(office) == before
 
 
@@ -198,6 +213,12 @@ def test_the_same_runs_in_simulation_over_rows_of_ones_own() -> None:
     assert float(release.model.predict({"km": [5.0]})[0]) == pytest.approx(25, abs=8)
     with pytest.raises(Mistake, match="schema"):
         thebes.simulate(DOCUMENT, {"north": rides(1, 10)}, schema={**RIDES, "time": None})
+
+
+def test_the_same_seed_gives_the_same_model_and_the_same_rows_to_test_it_on() -> None:
+    rows = {"north": rides(8, 4000)}
+    one, again = (thebes.simulate({**DOCUMENT, "epsilon": 4.0}, rows, schema=RIDES, seed=3).as_json() for _ in "12")
+    assert (one["value"], one["validation"]) == (again["value"], again["validation"])
 
 
 def test_an_answer_that_no_site_would_give_is_refused(office: Office) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.pipelines import Home, Lines
-from thebes.curator.pipelines.attempt_store import Run, RunState
+from thebes.curator.pipelines.attempt_store import PipelineRun, RunState
 from thebes.curator.pipelines.scheduler import Turns
 from thebes.curator.pipelines.validators import Verdict
 
@@ -36,7 +36,7 @@ def turns(home: Home, policy: str) -> Turns:
     return Turns(where, home.ledger, prefix="rides/", policy=policy, clock=lambda: home.now.timestamp())
 
 
-def run(home: Home, pipeline: Lines, room: Turns) -> Run:
+def run(home: Home, pipeline: Lines, room: Turns) -> PipelineRun:
     runner = home.runner()
     runner.turns = room
     return runner.run(pipeline)

@@ -12,14 +12,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from thebes.curator.cache.answer import Answered, Source
+from thebes.curator.cache.answer import Answered, AnswerSource
 from thebes.curator.cache.planner import Planner
-from thebes.curator.cache.pmw import Parameters, Pmw, synopsis
+from thebes.curator.cache.pmw import Pmw, PmwParameters, synopsis
 from thebes.curator.cache.pmw.ranges import nodes_of
 from thebes.curator.cache.purchase import Purchase
 from thebes.curator.cache.requirement import Wanted
-from thebes.curator.cache.store import Store
-from thebes.curator.cache.synopsis import Piece, Synopsis, View
+from thebes.curator.cache.store import CacheStore
+from thebes.curator.cache.synopsis import Synopsis, SynopsisPart, View
 from thebes.curator.cache.synthesis.recipe import SpanningTree
 from thebes.curator.questions.plans import Integers, Plan
 from thebes.curator.questions.question import Question
@@ -111,7 +111,7 @@ class Paid:
 
 def made(rows: Held, parameters: dict[str, Any] = WHOLE, **more: Any) -> Pmw:
     """With sizes bought."""
-    pmw = Pmw(SCHEMA, Parameters.of(parameters), **more)
+    pmw = Pmw(SCHEMA, PmwParameters.of(parameters), **more)
     pmw.prepare(rows, Paid(), seeded_for_simulation(5))
     return pmw
 
@@ -120,7 +120,7 @@ def mechanism(pmw: Pmw, plan: Plan, wanted: Wanted, rows: Held, source: Randomne
     """What the planner does where a synopsis has no answer."""
     noise, purchase = wanted.calibrated(plan, SCHEMA)
     totals = noise.add(rows.totals(plan), source)
-    answered = Answered(totals, (purchase.epsilon, purchase.delta), None, Source.MECHANISM)
+    answered = Answered(totals, (purchase.epsilon, purchase.delta), None, AnswerSource.MECHANISM)
     pmw.heard(plan, answered, rows.view)
     return answered
 
@@ -183,7 +183,7 @@ def test_an_opening_is_paid_once_and_every_answer_from_the_guess_is_free() -> No
         assert len(most) == (2 if number == 0 else 1)
         before = len(paid.purchases)
         answered = pmw.answer(plan, WIDE, rows, paid, source)
-        assert answered.source is Source.SYNOPSIS
+        assert answered.source is AnswerSource.SYNOPSIS
         assert answered.bound == (300.0, 1e-3)
         assert answered.made is None
         assert np.abs(answered.totals - rows.totals(plan)).max() <= 300
@@ -199,7 +199,7 @@ def test_a_guess_that_fails_closes_the_vector_and_pays_for_the_mechanism() -> No
     most = pmw.most(plan, WIDE, ())
     answered = pmw.answer(plan, WIDE, rows, paid, source)
     assert paid.purchases == list(most or ())
-    assert answered.source is Source.MECHANISM
+    assert answered.source is AnswerSource.MECHANISM
     assert answered.bound is None
     assert answered.made == (paid.purchases[1].epsilon, paid.purchases[1].delta)
     assert np.abs(answered.totals - rows.totals(plan)).max() <= 300
@@ -235,7 +235,7 @@ def test_who_may_have_several_rows_is_hidden_with_all_of_them() -> None:
         costs = []
         for rows in (1, 3):
             schema = schema_of({**body, "max_rows_per_unit": rows})
-            pmw = Pmw(schema, Parameters.of(EAGER), sizes=lambda view: {"": 1000.0})
+            pmw = Pmw(schema, PmwParameters.of(EAGER), sizes=lambda view: {"": 1000.0})
             most = pmw.most(question.plan(schema, epsilon=1), Wanted(1000, 0, width * rows, 1e-3), ())
             assert most is not None
             costs.append([float(purchase.epsilon) for purchase in most])
@@ -253,6 +253,7 @@ def test_with_a_delta_a_filter_of_concentrated_losses_gets_gaussian_noise() -> N
 # --- what it promises -----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_guess_just_too_far_off_passes_as_often_as_is_promised() -> None:
     """4,000 first openings with a guess 301 off where 300 are allowed, at beta 0.9, of which half is for guesses and
     the first opening has its part. Noise 30 % smaller or larger would be seen (odds of a miss below 1e-6)."""
@@ -289,7 +290,7 @@ def test_all_totals_together_lie_within_the_width_but_for_beta() -> None:
         kinds.add(answered.source)
         missed += bool(np.abs(answered.totals - exact).max() > 60)
     assert missed <= 80
-    assert kinds == {Source.MECHANISM, Source.SYNOPSIS}
+    assert kinds == {AnswerSource.MECHANISM, AnswerSource.SYNOPSIS}
 
 
 # --- what moves the guess -------------------------------------------------------------------------------
@@ -326,7 +327,7 @@ class Replayed(Randomness):
 
 def _course(rows: Held, source: Randomness, more: dict[str, Any] | None = None) -> list[Any]:
     """All that the public can see of a long course of questions."""
-    pmw = Pmw(SCHEMA, Parameters.of({**WHOLE, "visits": 2, "trust": 0.0, "penalty": 1, **(more or {})}))
+    pmw = Pmw(SCHEMA, PmwParameters.of({**WHOLE, "visits": 2, "trust": 0.0, "penalty": 1, **(more or {})}))
     seen: list[Any] = []
     for plan in [*questions(), *questions(), *questions()[::-1]]:
         for purchase in pmw.preparation(()):
@@ -346,7 +347,7 @@ def test_the_same_releases_over_other_rows_give_the_same_public_state() -> None:
     told = Replayed(seeded_for_simulation(3))
     first = _course(Held.of(people()), told)
     sources = [turn[3] for turn in first if isinstance(turn, tuple)]
-    assert sources.count(Source.SYNOPSIS) > 10
+    assert sources.count(AnswerSource.SYNOPSIS) > 10
     assert len({len(turn[1]) for turn in first if isinstance(turn, tuple)}) == 3  # paid nothing, once and twice
     again = _course(Held.of(people(50, seed=9)), Replayed(seeded_for_simulation(3), told.said))
     assert again == first
@@ -363,14 +364,14 @@ def test_the_same_releases_over_other_rows_give_the_same_public_state_where_a_gu
     assert len(bought) == 2  # once: paid, and as it was said before
     assert bought[0] > 3
     sources = [turn[3] for turn in first if isinstance(turn, tuple)]
-    assert sources.count(Source.SYNOPSIS) > 10
+    assert sources.count(AnswerSource.SYNOPSIS) > 10
     again = _course(Held.of(people(50, seed=9)), Replayed(seeded_for_simulation(3), told.said), more)
     assert again == first
 
 
 def test_a_guess_that_begins_with_pairs_knows_them_and_buys_no_size() -> None:
     rows, paid = Held.of(people()), Paid()
-    pmw = Pmw(SCHEMA, Parameters.of({**WHOLE, "source": "mst", "epsilon": 2, "trust": 0.0, "risk": 10}))
+    pmw = Pmw(SCHEMA, PmwParameters.of({**WHOLE, "source": "mst", "epsilon": 2, "trust": 0.0, "risk": 10}))
     assert pmw.most(counted("sex = 'f'"), WIDE, ()) is None
     assert not pmw.preparation(())  # nothing was asked yet that it could save
     mechanism(pmw, counted("sex = 'f'"), Wanted(1), rows, seeded_for_simulation(1))
@@ -392,7 +393,7 @@ def test_what_a_guess_begins_with_is_the_same_in_every_view_of_columns() -> None
         Held.of(people()),
         Pmw(
             SCHEMA,
-            Parameters.of(
+            PmwParameters.of(
                 {**WHOLE, "views": [["sex", "job"], ["age", "job"]], "source": "mst", "epsilon": 5, "trust": 0.0}
             ),
         ),
@@ -405,7 +406,7 @@ def test_what_a_guess_begins_with_is_the_same_in_every_view_of_columns() -> None
 def test_what_a_stream_has_bought_is_not_bought_again() -> None:
     rows, names = days(2)
     known: dict[str, float] = {}
-    pmw = Pmw(SCHEMA, Parameters.of(EAGER), sizes=lambda view: {each: known[each] for each in view if each in known})
+    pmw = Pmw(SCHEMA, PmwParameters.of(EAGER), sizes=lambda view: {each: known[each] for each in view if each in known})
     plan = counted("sex = 'f'")
     assert not pmw.preparation(names)
     assert pmw.most(plan, WIDE, names) is None  # nobody knows yet how many rows there are
@@ -421,7 +422,7 @@ def test_what_a_stream_has_bought_is_not_bought_again() -> None:
 def test_a_guess_that_has_learned_needs_nothing_to_begin_with() -> None:
     rows = Held.of(people())
     learned = trained(rows, EAGER, times=1)
-    other = Pmw(SCHEMA, Parameters.of({**EAGER, "source": "mst", "risk": 100}))
+    other = Pmw(SCHEMA, PmwParameters.of({**EAGER, "source": "mst", "risk": 100}))
     mechanism(other, counted("sex = 'f'"), Wanted(5), rows, seeded_for_simulation(1))
     assert other.preparation(())
     other.restore(learned.changed())
@@ -481,7 +482,7 @@ def test_every_statistic_is_learned_and_then_answered(question: Question) -> Non
     assert course is not None
     assert np.abs(course.guess - rows.totals(plan)).max() < 100 * max(plan.ends_of_totals)
     sources = [pmw.answer(plan, wanted, rows, paid, source).source for _ in range(6)]
-    assert sources.count(Source.SYNOPSIS) >= 4
+    assert sources.count(AnswerSource.SYNOPSIS) >= 4
 
 
 def test_an_answer_as_it_was_guessed_moves_nothing() -> None:
@@ -493,7 +494,7 @@ def test_an_answer_as_it_was_guessed_moves_nothing() -> None:
     noise, purchase = WIDE.calibrated(plan, SCHEMA)
     pmw.changed()
     before = pmw._guesses[0, ()].shares.copy()
-    pmw.heard(plan, Answered(course.guess, (purchase.epsilon, purchase.delta), None, Source.MECHANISM), ())
+    pmw.heard(plan, Answered(course.guess, (purchase.epsilon, purchase.delta), None, AnswerSource.MECHANISM), ())
     assert np.array_equal(pmw._guesses[0, ()].shares, before)
     assert noise.width(0.999) > 0
     (told,) = [piece for name, piece in pmw.changed().items() if name.startswith("guess")]
@@ -538,7 +539,7 @@ class Desk:
         self.start()
 
     def start(self) -> None:
-        self.store = Store(self.folder / "cache" / "people.db")
+        self.store = CacheStore(self.folder / "cache" / "people.db")
         self.pmw = synopsis(SCHEMA, self.parameters, filter="basic")
         self.planner = Planner(SCHEMA, self.store, synopsis=self.pmw)
 
@@ -567,13 +568,13 @@ def test_what_a_guess_begins_with_is_paid_once_whoever_dies_meanwhile(
     far, names = Wanted(1), list[str]()
     desk.ask(counted("age < 10"), far)
     assert desk.purses.paid == 1
-    buying = Store.buying
+    buying = CacheStore.buying
 
-    def noted(store: Store, what: str) -> str:
+    def noted(store: CacheStore, what: str) -> str:
         names.append(buying(store, what))
         return names[-1]
 
-    monkeypatch.setattr(Store, "buying", noted)
+    monkeypatch.setattr(CacheStore, "buying", noted)
     desk.purses.dies = payment
     with pytest.raises(KeyboardInterrupt):
         desk.ask(counted("age < 20"), far)
@@ -599,10 +600,10 @@ def test_every_answer_costs_what_was_paid_for_it(desk: Desk) -> None:
         told += float(answered.cost[0])
         kinds.add((answered.source, answered.cost[0] > 0))
     assert told == pytest.approx(desk.purses.paid, abs=1e-12)
-    assert kinds >= {(Source.SYNOPSIS, False), (Source.MECHANISM, True)}
+    assert kinds >= {(AnswerSource.SYNOPSIS, False), (AnswerSource.MECHANISM, True)}
     assert sum(desk.purses.settled) == pytest.approx(desk.purses.paid)
     paid = desk.purses.paid
-    assert all(desk.ask(plan).source in (Source.CACHE, Source.SYNOPSIS) for plan in questions()[:5])
+    assert all(desk.ask(plan).source in (AnswerSource.CACHE, AnswerSource.SYNOPSIS) for plan in questions()[:5])
     assert desk.purses.paid == paid
 
 
@@ -610,9 +611,9 @@ def test_an_honest_nothing_is_an_answer(desk: Desk) -> None:
     nobody = counted("sex = 'f' AND sex = 'm'")
     first = desk.ask(nobody)
     paid = desk.purses.paid
-    assert (first.source, first.totals.tolist()) == (Source.SYNOPSIS, [0.0])
+    assert (first.source, first.totals.tolist()) == (AnswerSource.SYNOPSIS, [0.0])
     again = desk.ask(nobody)
-    assert (again.source, again.totals.tolist(), again.made) == (Source.CACHE, [0.0], None)
+    assert (again.source, again.totals.tolist(), again.made) == (AnswerSource.CACHE, [0.0], None)
     assert desk.purses.paid == paid
 
 
@@ -640,7 +641,7 @@ def test_a_restart_goes_on_with_the_same_opening(desk: Desk) -> None:
 def test_an_opening_whose_secret_is_lost_is_over(desk: Desk) -> None:
     desk.ask(counted("sex = 'f' AND sex = 'm'"))
     whole = desk.store.pieces()
-    lost = {name: Piece(piece.public, piece.arrays) for name, piece in whole.items()}
+    lost = {name: SynopsisPart(piece.public, piece.arrays) for name, piece in whole.items()}
     pmw = synopsis(SCHEMA, desk.parameters, filter="basic")
     pmw.restore(whole)
     kept = pmw.most(counted("job = 'a'"), WIDE, ())
@@ -670,7 +671,7 @@ def test_who_dies_while_paying_has_released_nothing_and_uses_no_opening_again(de
         assert [public["open"] for name, (public, _) in after.items() if name.startswith("check")] == [False]
         assert not any(secret for _, secret in after.values())
     answered = desk.ask(far, narrow)
-    assert answered.source is Source.MECHANISM
+    assert answered.source is AnswerSource.MECHANISM
     assert float(answered.cost[0]) == pytest.approx(desk.purses.settled[-1])
     assert desk.ask(first).totals.size == 1
 
@@ -707,7 +708,7 @@ def days(count: int) -> tuple[Held, tuple[str, ...]]:
 
 def test_each_block_pays_for_its_size_at_most_once() -> None:
     rows, names = days(4)
-    pmw, paid, source = Pmw(SCHEMA, Parameters.of(EAGER)), Paid(), seeded_for_simulation(1)
+    pmw, paid, source = Pmw(SCHEMA, PmwParameters.of(EAGER)), Paid(), seeded_for_simulation(1)
     assert len(pmw.preparation(names[:2])) == 1
     pmw.prepare(rows.seeing(names[:2]), paid, source)
     assert len(paid.purchases) == 1
@@ -716,7 +717,7 @@ def test_each_block_pays_for_its_size_at_most_once() -> None:
     assert pmw.preparation(names[3:])
     assert 2500 < pmw._rows(names[:2]) < 3500
     assert pmw._rows(names) == pytest.approx(2 * pmw._rows(names[:2]))
-    told = Pmw(SCHEMA, Parameters.of(EAGER), sizes=lambda view: dict.fromkeys(view, 1500.0))
+    told = Pmw(SCHEMA, PmwParameters.of(EAGER), sizes=lambda view: dict.fromkeys(view, 1500.0))
     assert not told.preparation(names)
     assert told._rows(names[:3]) == 4500
 
@@ -751,7 +752,7 @@ def test_one_opening_is_paid_by_a_whole_range_and_serves_every_part_of_it() -> N
     for view in (names[:3], names[1:3], names[:1]):
         assert len(pmw.most(plan, WIDE, view) or ()) == 1
         answered = pmw.answer(plan, WIDE, rows.seeing(view), paid, source)
-        assert answered.source is Source.SYNOPSIS
+        assert answered.source is AnswerSource.SYNOPSIS
     assert len(paid.purchases) == 1
     for view in (names, names[2:], names[3:]):  # a block that did not pay
         assert len(pmw.most(plan, WIDE, view) or ()) == 2

@@ -14,7 +14,7 @@ from thebes.privacy.events import PureEvent
 from thebes.privacy.faults import Mistake
 from thebes.privacy.losses import Pure
 from thebes.privacy.mechanisms.local import LocalMechanism, PrivUnit, coins
-from thebes.privacy.mechanisms.local.cap import Cap, depth_at, mass_at
+from thebes.privacy.mechanisms.local.cap import SphericalCap, depth_at, mass_at
 from thebes.privacy.mechanisms.local.privunit import STEPS, normals, uniforms
 from thebes.privacy.promise import Adjacency
 from thebes.privacy.randomness import bulk, seeded_for_simulation, system
@@ -94,7 +94,7 @@ def test_moments_agree_with_integrals(dimension, hold, depth):
     from scipy.integrate import quad
 
     dimensions = dimension + 1
-    cap = Cap(dimensions, depth, mass_at(dimensions, depth))
+    cap = SphericalCap(dimensions, depth, mass_at(dimensions, depth))
 
     def integral(power: int, low: float, high: float) -> float:
         # In the angle t = cos(a), where the density is sin(a)^(D-2): smooth even on the circle.
@@ -116,7 +116,7 @@ def test_no_other_split_of_epsilon_carries_more_signal(dimension, epsilon):
     for share in np.linspace(0.05, 0.99, 37):
         odds = epsilon * share
         depth = float(depth_at(dimension + 1, np.asarray(1 / (1 + math.exp(epsilon - odds)))))
-        other = Cap(dimension + 1, depth, mass_at(dimension + 1, depth))
+        other = SphericalCap(dimension + 1, depth, mass_at(dimension + 1, depth))
         assert other.first_moment(1 / (1 + math.exp(-odds))) <= mechanism.m * (1 + 1e-4)
 
 

@@ -22,12 +22,12 @@ from thebes.privacy.faults import Mistake
 from thebes.privacy.promise import Unit
 from thebes.privacy.randomness import seeded_for_simulation
 from thebes.tasks import registry
+from thebes.tasks.audit.purse import Purse
 from thebes.tasks.contributions import Contributions, read_payloads
 from thebes.tasks.document import InvalidDocument
 from thebes.tasks.protocols import Ask, Setting, State
 from thebes.tasks.query.release import QueryRelease
 from thebes.tasks.query.totals import LOWER, TOTALS, UPPER
-from thebes.testing.kinds import Purse
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 RNG = np.random.default_rng(8)
@@ -452,7 +452,7 @@ def test_the_command_simulates_sites_from_files(tmp_path: Path, monkeypatch) -> 
     Path("schema.json").write_text(json.dumps(SCHEMA))
 
     files = ["north.csv", "south=south.csv", "west=west.parquet"]
-    simulate(Path("task.json"), files, schema=Path("schema.json"), seed=1, json="out.json")
+    simulate(Path("task.json"), files, schema=Path("schema.json"), aside=None, seed=1, json="out.json")
     body = json.loads(Path("out.json").read_text())
     assert body["value"] == pytest.approx(ALL["age"].mean(), abs=0.5)
     assert body["coverage"]["answered"] == ["north", "south", "west"]
@@ -467,7 +467,7 @@ def test_the_command_simulates_sites_from_files(tmp_path: Path, monkeypatch) -> 
         (["north=schema.json"], Path("schema.json")),
     ):
         with pytest.raises(Mistake):
-            simulate(Path("task.json"), wrong, schema=schema, seed=1, json=None)
+            simulate(Path("task.json"), wrong, schema=schema, aside=None, seed=1, json=None)
 
 
 def test_a_stewards_explanation_says_what_is_asked() -> None:

@@ -6,19 +6,21 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable
 from contextlib import closing, nullcontext
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
+import typer
 
 from tests.support.federation import CENSUS, Gathering, Steward, refusal
 from tests.support.site_home import ask, site_home
 from thebes.cli import task_runs
 from thebes.coordinator.auth.accounts import Role, Somebody
 from thebes.coordinator.sites import federation
-from thebes.curator.cache.purchase import Purchase
+from thebes.curator.cache.planner import BOUGHT
 from thebes.data.growing.block_rule import block_by
 from thebes.data.schema import schema_of
 from thebes.ledger import Ledger, NoKeeper
@@ -26,11 +28,13 @@ from thebes.requestor.handle import Handle
 from thebes.requestor.refusals import SitesRefused
 from thebes.requestor.server import Server
 from thebes.site.algorithm_process import Office
-from thebes.site.dataset import Blocks, Budget, Cache, DataSet, DataSets
-from thebes.site.home import Home, written
+from thebes.site.dataset import BlockDeclaration, BudgetDeclaration, Cache, DataSet, DataSets
+from thebes.site.home import SiteHome, written
+from thebes.site.requests.messages import BEYOND
 from thebes.site.streams import stream_of
 from thebes.tasks import registry
 from thebes.wire.refusals import Unreachable
+from thebes.wire.refused_sites import together
 
 ANA, EVE = Somebody("ana", Role.REQUESTOR), Somebody("eve", Role.REQUESTOR)
 COUNT = {"type": "query", "sites": "all", "dataset": "patients", "statistic": "count", "patience": 2.0}
@@ -82,7 +86,7 @@ def test_a_site_says_no_to_what_its_rule_has_not_left_and_its_ledger_stays_as_it
     yes, no = quoted(office, 1.5), quoted(office, 1.9)
     assert (yes["allowed"], yes["left"][0]) == (True, 1.5)
     assert (no["allowed"], no["code"], no["left"][0]) == (False, "budget", 1.5)
-    assert "nothing was charged" in no["reason"]
+    assert no["reason"] == BEYOND
     assert head(office) == before
     assert office.answer(ask({**COUNT, "epsilon": 1.0}))["kind"] == "contribution"
     assert quoted(office, 0.6, where="age < 50")["allowed"] is False
@@ -107,7 +111,7 @@ def test_a_quote_knows_the_data_sets_own_budget_a_cap_a_retired_block_and_a_froz
     before = head(office)
     capped = quoted(office, 0.5)
     assert (capped["allowed"], capped["code"]) == (False, "budget")
-    assert "cap of 'ana'" in capped["reason"]
+    assert (capped["reason"], capped["left"][0]) == (BEYOND, 0.4)
     assert quoted(office, 0.4)["allowed"] is True
     assert head(office) == before, "not even the count that a cap asks for was begun"
     office.ledger.freeze()
@@ -115,19 +119,67 @@ def test_a_quote_knows_the_data_sets_own_budget_a_cap_a_retired_block_and_a_froz
     office.ledger.thaw()
     assert quoted(office, 0.1)["allowed"] is True
     office.ledger.retire_block("patients")
-    assert "retired" in quoted(office, 0.1)["reason"]
+    assert quoted(office, 0.1)["reason"] == BEYOND
 
 
-def test_a_synopsis_that_is_still_to_be_bought_may_answer_for_less_so_no_is_not_said(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    office = office_at(tmp_path / "north")
-    dataset = office.datasets.get("patients")
+@pytest.mark.parametrize("who", ["ana", "*"])
+@pytest.mark.parametrize("cache", ["exact", "none"])
+@pytest.mark.parametrize("why", ["rule", "block", "cap", "retired"])
+def test_no_refusal_says_what_is_left_and_the_stewards_log_does(tmp_path: Path, who: str, cache: str, why: str) -> None:
+    """Everybody who may look at a task at its coordinator reads the refusal."""
+    home = site_home(tmp_path / "north", policy=RULE.format(who=who), epsilon=1.25 if why == "block" else 10)
+    dataset = DataSets(home).get("patients")
     assert dataset is not None
-    for planner in (office.caches(dataset), office.caches.looking(dataset)):
-        monkeypatch.setattr(planner, "due", lambda view: (Purchase.pure("0.1"),))
-    assert quoted(office, 1.5)["allowed"] is True
-    assert "allowed" not in quoted(office, 1.9)
+    DataSets(home).keep(replace(dataset, cache=Cache(cache)))
+    office = Office(home, "north")
+    assert office.answer(ask({**COUNT, "epsilon": 0.625}, task="t0"))["kind"] == "contribution"
+    if why == "cap":
+        office.ledger.cap("ana", 0.75)
+    elif why == "retired":
+        office.ledger.retire_block("patients")
+    epsilon = 0.9375 if why == "rule" else 0.8125
+    asked = {**COUNT, "epsilon": epsilon, "where": "age < 50"}
+    came, said = office.answer(ask(asked)), quoted(office, epsilon, where="age < 50")
+    for told in (came, said):
+        assert (told["code"], told["reason"]) == ("budget", BEYOND)
+        assert not {"0.875", "0.625", "0.125"} & set(json.dumps({**told, "left": None}).replace(",", " ").split())
+    assert ("left" in said) is (who == "ana")
+    (noted,) = [entry.facts["reason"] for entry in office.audit.entries() if entry.event == "refused"]
+    (shown,) = [each for each in office.answer({"kind": "requests", "id": "own-1"})["body"] if each["task"] == "t1"]
+    assert noted == shown["reason"]
+    assert {"rule": "0.875", "block": "0.625", "cap": "0.125", "retired": "retired"}[why] in noted
+
+
+def test_a_growing_data_set_says_as_little(tmp_path: Path) -> None:
+    office = growing_at(tmp_path / "site", filter="basic", cache="none")
+    dataset = office.datasets.get("taxi")
+    assert dataset is not None
+    office.ledger.cap("ana", 0.125)
+    question = {**COUNT, "dataset": "taxi", "epsilon": 0.3}
+    came, said = office.answer(ask(question, schema=dataset.schema)), quoted(office, **question)
+    assert came["reason"] == said["reason"] == BEYOND
+    office.ledger.close()
+
+
+@pytest.mark.parametrize("why", ["rule", "cap", "block"])
+def test_a_question_that_is_refused_for_a_budget_makes_its_data_set_buy_nothing(tmp_path: Path, why: str) -> None:
+    home = site_home(tmp_path / "north", policy=RULE.format(who="ana"), epsilon=1.2 if why == "block" else 10)
+    dataset = DataSets(home).get("patients")
+    assert dataset is not None
+    DataSets(home).keep(replace(dataset, cache=Cache("pmw")))
+    office = Office(home, "north")
+    if why == "cap":
+        office.ledger.cap("ana", 1.0)
+    before = head(office)
+    question = {**COUNT, "epsilon": 1.9 if why == "rule" else 1.4}
+    assert quoted(office, **question)["allowed"] is False
+    assert office.answer(ask(question))["code"] == "budget"
+    assert head(office) == before
+    assert office.answer({"kind": "closed", "id": "c", "task": "t1"})["charged"] is False
+    cheap = {**COUNT, "epsilon": 0.5, "where": "age < 50"}
+    assert office.answer(ask(cheap, task="t2"))["kind"] == "contribution"
+    assert [claim for claim in office.ledger.claims() if (claim.key or "").startswith(BOUGHT)], "else it proves nothing"
+    office.ledger.close()
 
 
 @pytest.mark.parametrize("epsilon", [0.3, 1.2, 1.5, 1.6, 4.0])
@@ -159,10 +211,10 @@ TAXI = RULE.format(who="ana").replace("patients", "taxi").replace('["query"]', '
 
 def growing_at(folder: Path, *, filter: str, cache: str, policy: str = TAXI, **more: Any) -> Office:
     """Three days of rides; a block has epsilon 1.4."""
-    home, schema = Home(folder), schema_of(RIDES)
-    budget = Budget.of("1.4", "0" if filter == "basic" else "1e-5", filter)
+    home, schema = SiteHome(folder), schema_of(RIDES)
+    budget = BudgetDeclaration.of("1.4", "0" if filter == "basic" else "1e-5", filter)
     dataset = DataSet(
-        "taxi", schema, {"kind": "growing"}, budget, Blocks(block_by("time:1d", schema), more), Cache(cache)
+        "taxi", schema, {"kind": "growing"}, budget, BlockDeclaration(block_by("time:1d", schema), more), Cache(cache)
     )
     DataSets(home).keep(dataset)
     days = ["2026-01-01"] * 300 + ["2026-01-02"] * 500 + ["2026-01-03"] * 200
@@ -278,7 +330,9 @@ def test_a_quote_says_no_before_and_sites_refused_says_so_after_and_no_ledger_mo
             assert quote.allowed is False
             assert "north would refuse: too little of its budget is left (budget); refused: " in str(quote)
             assert "left for one more answer: epsilon 1.5, delta 0" in str(quote)
-            assert str(quote).endswith("too few sites would answer: put up now, nothing would be released")
+            assert str(quote).endswith(
+                "0 of 1 site would answer (at least 1 is asked for): put up now, nothing would be released"
+            )
             with pytest.raises(SitesRefused, match="no site charged anything") as refused:
                 Handle(spoken, task_id, digest).wait(timeout=0)
             assert refused.value.sites["north"].reason == "budget"
@@ -355,11 +409,29 @@ def test_the_command_line_says_it_in_the_same_words(
         "hill is not known to answer: it was not linked (gone); is not linked",
         "north would refuse: too little of its budget is left (budget); refused: too dear; left for one more answer: "
         "epsilon 1.5, delta 0",
-        "whether enough sites would answer is not known",
+        "0 of 2 sites would answer, 1 is not known to; whether enough would is not known",
     ]
     task_runs.quote(document, "here", None, None, "-")
     written_down = json.loads(capsys.readouterr().out)
     assert (written_down["allowed"], written_down["verdicts"]["north"]) == (None, no)
+    told |= {"allowed": False, "needed": 2}
+    for form in (None, "-"):
+        with pytest.raises(typer.Exit) as ended:
+            task_runs.quote(document, "here", None, None, form)
+        assert ended.value.exit_code == 1, "as of `thebes task wait`"
+    assert '"needed": 2' in capsys.readouterr().out
+
+
+def test_a_quote_says_how_many_would_answer_and_how_many_are_needed() -> None:
+    no, yes = False, True
+    assert together(yes, [yes, no, no], 1) == "1 of 3 sites would answer (at least 1 is asked for)"
+    assert (
+        together(yes, [yes, yes, None], 2) == "2 of 3 sites would answer, 1 is not known to (at least 2 are asked for)"
+    )
+    assert together(no, [no], 1).endswith("(at least 1 is asked for): put up now, nothing would be released")
+    assert together(None, [None, None], None) == (
+        "0 of 2 sites would answer, 2 are not known to; whether enough would is not known"
+    )
 
 
 @pytest.mark.parametrize(

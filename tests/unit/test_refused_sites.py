@@ -16,11 +16,13 @@ from tests.support.site_home import ask, site_home
 from thebes.cli import task_runs
 from thebes.coordinator.api.routes import interface
 from thebes.coordinator.auth.accounts import ADMIN, Role, Somebody
+from thebes.coordinator.storage.database import StoreUnavailable
 from thebes.privacy.faults import ThebesError
 from thebes.requestor.handle import Handle
 from thebes.requestor.refusals import SitesRefused, TaskExpired
 from thebes.site.algorithm_process import Office
 from thebes.site.home import written
+from thebes.site.requests.messages import BEYOND
 from thebes.web.coordinator.pages import put_on
 from thebes.wire.refused_sites import WORDS, nobody_charged, why
 
@@ -50,10 +52,10 @@ def office(tmp_path: Path) -> Iterator[Office]:
 
 
 def at(office: Office, *, but: Callable[[dict[str, Any]], Any] | None = None) -> Callable[..., Awaitable[Any]]:
-    """The site; `but` answers asks in its place where it says anything else than None."""
+    """The site; `but` answers in its place where it says anything else than None."""
 
     async def answer(message: dict[str, Any]) -> Any:
-        instead = but(message) if but is not None and message["kind"] == "ask" else None
+        instead = but(message) if but is not None and message["kind"] in ("ask", "closed") else None
         if instead == "silence":
             return None
         return office.answer(message) if instead is None else instead
@@ -85,32 +87,37 @@ def told(tmp_path: Path, site: Any, document: dict[str, Any], by: Somebody = ANA
     return detail, page, raised.value
 
 
-def everywhere(heard: Any, code: str, *, free: bool) -> str:
-    """Every place says that code in the same words, and whether anything was charged; what it says beside."""
+def everywhere(heard: Any, code: str, *, charged: bool | None) -> str:
+    """Every place says that code in the same words, and that nothing was charged only where that is so; what it says
+    beside."""
     detail, page, raised = heard
     (one,) = detail["refusals"].values()
     shown = "\n".join(task_runs._refusals(detail))
     words = why(code, one["message"])
-    assert (detail["status"], one["reason"], one.get("charged")) == ("expired", code, False if free else None)
-    assert (raised.sites["north"].reason, raised.sites["north"].charged) == (code, False if free else None)
+    assert (detail["status"], one["reason"], one.get("charged", "unknown")) == (
+        "expired",
+        code,
+        "unknown" if charged is None else charged,
+    )
+    assert (raised.sites["north"].reason, raised.sites["north"].charged) == (code, charged)
     assert WORDS[code] in words
     for place in (str(raised), shown, page.replace("&#39;", "'")):
         assert words in place
     for place in (str(raised), shown, page.replace("No site", "no site")):
-        assert (NOTHING in place) is free
+        assert (NOTHING in place) is (charged is False)
     return str(one["message"])
 
 
 def test_a_budget_that_is_spent_is_told_and_that_the_question_cost_nothing(tmp_path: Path, office: Office) -> None:
     assert office.answer(ask(COUNT))["kind"] == "contribution"
     head = office.ledger.head()
-    message = everywhere(told(tmp_path, at(office), {**COUNT, "where": "age < 50"}), "budget", free=True)
-    assert "has epsilon 0.5 and delta 0 left for one answer" in message
+    message = everywhere(told(tmp_path, at(office), {**COUNT, "where": "age < 50"}), "budget", charged=False)
+    assert message == f"refused: {BEYOND}"
     assert office.ledger.head() == head
 
 
 def test_a_policy_that_covers_nobody_is_told_with_nothing_of_what_others_may(tmp_path: Path, office: Office) -> None:
-    message = everywhere(told(tmp_path, at(office), COUNT, EVE), "policy", free=True)
+    message = everywhere(told(tmp_path, at(office), COUNT, EVE), "policy", charged=False)
     assert message == "refused: the site's policy does not allow this"
 
 
@@ -120,10 +127,16 @@ def test_a_site_that_stays_busy_is_told_as_that_and_nobody_says_it_was_not_charg
     """An ask of the same task may still wait at the site, and be answered and charged when the task is over."""
     document = {**COUNT, "patience": 0.3}
 
-    def busy(message: dict[str, Any]) -> dict[str, Any]:
+    kept: list[dict[str, Any]] = []
+
+    def busy(message: dict[str, Any]) -> dict[str, Any] | None:
+        if message["kind"] != "ask":
+            return None
+        kept.append(message)
         return {**refusal(message, "busy", "the site has too much to do"), "charged": False}
 
-    everywhere(told(tmp_path, at(office, but=busy), document), "busy", free=False)
+    everywhere(told(tmp_path, at(office, but=busy), document), "busy", charged=None)
+    assert office.answer(kept[0])["kind"] == "contribution"
 
 
 def test_a_site_that_was_asked_by_a_process_that_is_gone_is_not_said_to_have_charged_nothing(
@@ -141,7 +154,7 @@ def test_a_site_that_was_asked_by_a_process_that_is_gone_is_not_said_to_have_cha
     async def refusing(message: dict[str, Any]) -> dict[str, Any] | None:
         if message["kind"] != "ask":
             return office.answer(message)
-        return {**refusal(message, "policy", "no"), **office.desk.charged(message["task"])}
+        return {**refusal(message, "policy", "no"), "charged": False}  # as sites said it once
 
     async def scenario() -> Any:
         world = await Gathering(tmp_path / "home").open()
@@ -167,25 +180,30 @@ def test_a_site_that_is_away_or_silent_is_told_as_that_and_nobody_says_it_was_no
     tmp_path: Path, office: Office
 ) -> None:
     document = {**COUNT, "patience": 0.3}
-    everywhere(told(tmp_path / "away", at(office), document, leave=True), "gone", free=False)
-    everywhere(told(tmp_path / "late", at(office, but=lambda _: "silence"), document), "late", free=False)
+    everywhere(told(tmp_path / "away", at(office), document, leave=True), "gone", charged=None)
+    everywhere(told(tmp_path / "late", at(office, but=lambda _: "silence"), document), "late", charged=None)
 
 
 def test_a_site_that_was_paid_and_then_refuses_does_not_pass_for_free(tmp_path: Path, office: Office) -> None:
     """Its answer was lost on the way, and its policy has changed when it is asked again."""
 
-    def lost(message: dict[str, Any]) -> dict[str, Any]:
+    def lost(message: dict[str, Any]) -> dict[str, Any] | None:
+        if message["kind"] != "ask":
+            return None
         assert office.answer(message)["kind"] == "contribution"
         written(office.policy._path, "")  # type: ignore[attr-defined]
         return office.answer(message)
 
-    assert everywhere(told(tmp_path, at(office, but=lost), COUNT), "policy", free=False)
+    assert everywhere(told(tmp_path, at(office, but=lost), COUNT), "policy", charged=True)
     assert float(office.ledger.remaining("patients").epsilon) == 9.0
 
 
 def test_a_home_that_came_back_from_a_copy_does_not_say_that_it_charged_nothing(tmp_path: Path, office: Office) -> None:
     office.ledger.freeze()
-    everywhere(told(tmp_path, at(office), COUNT), "budget", free=False)
+    everywhere(told(tmp_path / "frozen", at(office), COUNT), "budget", charged=None)
+    office.ledger.thaw()
+    written(office.policy._path, "")  # type: ignore[attr-defined]
+    everywhere(told(tmp_path / "thawed", at(office), COUNT), "policy", charged=None)
 
 
 def test_where_one_site_answered_and_paid_nobody_says_that_none_did(tmp_path: Path, office: Office) -> None:
@@ -206,12 +224,84 @@ def test_where_one_site_answered_and_paid_nobody_says_that_none_did(tmp_path: Pa
     assert "charged" not in str(raised.value)
 
 
-@pytest.mark.parametrize("word", [True, None, 0, "false"])
-def test_only_a_site_s_own_no_counts_as_one(tmp_path: Path, office: Office, word: object) -> None:
+@pytest.mark.parametrize(
+    ("word", "charged"), [(False, False), (True, True), (None, None), (0, None), ("false", None), ("absent", None)]
+)
+def test_only_a_site_s_own_yes_or_no_at_the_end_counts_as_one(
+    tmp_path: Path, office: Office, word: object, charged: bool | None
+) -> None:
     def odd(message: dict[str, Any]) -> dict[str, Any]:
-        return {**refusal(message, "policy"), "charged": word}
+        if message["kind"] == "closed":
+            return {"kind": "noted"} if word == "absent" else {"kind": "noted", "charged": word}
+        return {**refusal(message, "policy"), "charged": not charged}
 
-    everywhere(told(tmp_path, at(office, but=odd), COUNT), "policy", free=False)
+    everywhere(told(tmp_path, at(office, but=odd), COUNT), "policy", charged=charged)
+
+
+def test_a_site_that_comes_back_after_the_end_says_then_what_it_charged(tmp_path: Path, office: Office) -> None:
+    """It had computed and charged an answer that came too late."""
+
+    async def late(message: dict[str, Any]) -> dict[str, Any] | None:
+        said = office.answer(message)
+        return None if message["kind"] == "ask" else said
+
+    async def scenario() -> tuple[Any, Any]:
+        async with Gathering(tmp_path / "home") as world:
+            await world.near(north=late)
+            task_id, _ = await world.reception.post({**COUNT, "patience": 0.3}, ANA)
+            at_once = await world.over(task_id)
+            async with asyncio.timeout(60):
+                while "charged" not in (detail := await world.over(task_id))["refusals"]["north"]:
+                    await asyncio.sleep(0.01)
+            return at_once["refusals"]["north"], detail["refusals"]["north"]
+
+    before, after = asyncio.run(scenario())
+    assert before["reason"] == after["reason"] == "late"
+    assert after["charged"] is True
+
+
+def test_a_coordinator_that_is_killed_before_the_end_is_shown_asks_the_sites_again(
+    tmp_path: Path, office: Office
+) -> None:
+    """The site is told twice that the task is over, and says twice the same."""
+    heard: list[dict[str, Any]] = []
+
+    async def scenario() -> dict[str, Any]:
+        world = await Gathering(tmp_path / "home").open()
+
+        def killed(*_: Any) -> None:
+            raise StoreUnavailable("killed")
+
+        world.federation.store.finish = killed  # type: ignore[method-assign]
+
+        async def north(message: dict[str, Any]) -> Any:
+            said = office.answer(message)
+            if message["kind"] == "closed":
+                heard.append(said)
+            return said
+
+        await world.near(north=north)
+        task, _ = await world.reception.post(COUNT, EVE)
+        async with asyncio.timeout(60):
+            while not heard:
+                await asyncio.sleep(0.01)
+        assert (await world.reception.task(task))[0]["status"] == "open"
+        await world.close(politely=False)
+        world = await Gathering(tmp_path / "home").open()
+        await world.near(north=north)
+        detail = await world.over(task)
+        async with asyncio.timeout(60):
+            while "charged" not in detail["refusals"]["north"]:
+                await asyncio.sleep(0.01)
+                detail = await world.over(task)
+        await world.close()
+        return detail
+
+    detail = asyncio.run(scenario())
+    assert len(heard) >= 2
+    assert all(said == {"kind": "noted", "charged": False} for said in heard)
+    assert detail["refusals"]["north"]["charged"] is False
+    assert nobody_charged(detail)
 
 
 def test_time_alone_is_no_refusal_of_sites() -> None:
@@ -255,7 +345,7 @@ def test_the_page_for_asking_says_beforehand_what_the_sites_would_say(tmp_path: 
     assert "You are not signed in" in stranger
     assert "would refuse: too little of its budget is left (budget); refused: " in refused
     assert "left for one more answer: epsilon 1.5, delta 0" in refused
-    assert "Too few sites would answer: put up now, nothing would be released." in refused
+    assert "0 of 1 site would answer (at least 1 is asked for): put up now, nothing would be released." in refused
     assert "epsilon" in wrong
     assert "nowhere" in nowhere
     assert 'hx-post="/ask/quote"' in checked

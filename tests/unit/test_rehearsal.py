@@ -11,6 +11,7 @@ import pytest
 
 from tests.support.coordinator import AGES, PETS
 from thebes.tasks import registry
+from thebes.tasks.rehearsal import MOST_PEERS
 from thebes.web.coordinator import rehearsal
 from thebes.wire.refusals import Busy
 
@@ -141,7 +142,7 @@ def test_a_rehearsal_counts_the_people_who_find_thresholds_too_and_takes_no_more
     found: Any = registry.check({**ENSEMBLE, "bins": "median", "method": "odds", "min_count": 200})
     assert rehearsal.rehearse(found)["people"] == sum(map(found.least_in, range(found.phases))) > 200
     crowd: Any = registry.check({**ENSEMBLE, "method": "odds", "min_count": 10**6})
-    assert rehearsal.rehearse(crowd)["people"] == rehearsal.MOST_PEERS
+    assert rehearsal.rehearse(crowd)["people"] == MOST_PEERS
 
 
 def test_what_adds_no_noise_has_nothing_to_rehearse() -> None:

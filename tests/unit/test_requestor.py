@@ -27,7 +27,7 @@ from thebes.data.rows import Rows
 from thebes.privacy.faults import Mistake, ThebesError
 from thebes.privacy.promise import Unit
 from thebes.privacy.randomness import seeded_for_simulation
-from thebes.requestor.handle import PATIENCE_SECONDS
+from thebes.requestor.handle import PATIENCE_SECONDS, how_far
 from thebes.requestor.institutions import document_of, round_of
 from thebes.requestor.refusals import NotFinished, TaskCancelled, TaskExpired, TaskFailed
 from thebes.requestor.server import Server, connect
@@ -328,11 +328,21 @@ def test_waiting_comes_back_often_at_first_and_then_seldom(server: Server, small
     assert len(told) == 21 == small.requests
 
 
+def test_a_task_that_waits_says_for_what_and_until_when() -> None:
+    body: dict[str, Any] = {"status": "open", "contributions": 49, "min_count": 50, "document": {}}
+    assert how_far(body) == "49 of the 50 contributions it needs"
+    until = {**body, "document": {"expires_at": "2026-12-01T00:00:00Z"}}
+    assert how_far(until) == "49 of the 50 contributions it needs; open until 2026-12-01T00:00:00Z"
+    assert how_far({**body, "document": {"dataset": "patients"}}) == "49 of the 50 sites it needs"
+    assert how_far({**body, "status": "done"}) == ""
+    assert how_far({**body, "contributions": "many"}) == ""
+
+
 def test_a_wait_that_is_over_says_how_far_the_task_is(server: Server, small: Small) -> None:
     clock = Clock()
     handle = held(server.submit(MEDIAN), clock)
     small.hear(handle.task_id, 5)
-    with pytest.raises(NotFinished, match=r"after 10 seconds \(5 contributions so far, 12 are wanted\)"):
+    with pytest.raises(NotFinished, match=r"after 10 seconds \(5 of the 12 contributions it needs.*\)"):
         handle.wait(timeout=10)
     assert clock.now == pytest.approx(10)
     with pytest.raises(TimeoutError):

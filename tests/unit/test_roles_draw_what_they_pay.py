@@ -24,10 +24,10 @@ from thebes.person.home import Person
 from thebes.person.participation import worker
 from thebes.privacy.randomness import Randomness
 from thebes.site.algorithm_process import Office
-from thebes.site.dataset import Blocks, Budget, Cache, DataSet, DataSets
-from thebes.site.home import Home, written
-from thebes.site.steward.synthesis import Made, Wish, synthesized
-from thebes.testing.transcripts import Loss, loss
+from thebes.site.dataset import BlockDeclaration, BudgetDeclaration, Cache, DataSet, DataSets
+from thebes.site.home import SiteHome, written
+from thebes.site.steward.synthesis import SyntheticRows, Wish, synthesized
+from thebes.testing.transcripts import NoiseLoss, loss
 
 PATIENTS = {
     "unit": "person",
@@ -68,7 +68,7 @@ TRAINED: dict[str, Any] = {
 def office(
     folder: Path, rows: Sequence[tuple[str, float, str]], source: Randomness, *, cache: Cache | None = None, **more: Any
 ) -> Iterator[Office]:
-    home = Home(folder)
+    home = SiteHome(folder)
     dataset = declare(home, pd.DataFrame(rows, columns=["who", "age", "sex"]), schema=PATIENTS, **more)
     DataSets(home).keep(dataset if cache is None else replace(dataset, cache=cache))
     written(home.policy, EVERYBODY)
@@ -85,7 +85,7 @@ def differing(
     asked: Callable[[Office], None],
     others: Sequence[tuple[str, float, str]] = OTHERS,
     **declared: Any,
-) -> tuple[Loss, list[Decimal]]:
+) -> tuple[NoiseLoss, list[Decimal]]:
     """What a site's noise lets through of one person, and what its ledger says of the two runs."""
     spent: list[Decimal] = []
 
@@ -155,9 +155,11 @@ def test_answers_and_sizes_of_a_growing_set_are_what_a_row_s_own_block_has_spent
 
     def run(rows: pd.DataFrame) -> Callable[[Randomness], None]:
         def over(source: Randomness) -> None:
-            home = Home(tmp_path / str(len(rows)))
-            blocks = Blocks(block_by("time:1d", schema), {})
-            DataSets(home).keep(DataSet("rides", schema, {"kind": "growing"}, Budget.of("10"), blocks, Cache("none")))
+            home = SiteHome(tmp_path / str(len(rows)))
+            blocks = BlockDeclaration(block_by("time:1d", schema), {})
+            DataSets(home).keep(
+                DataSet("rides", schema, {"kind": "growing"}, BudgetDeclaration.of("10"), blocks, Cache("none"))
+            )
             written(home.policy, EVERYBODY)
             made = Office(home, "north")
             made.contributing._randomness = lambda: source
@@ -192,7 +194,7 @@ def test_synthetic_rows_are_learned_for_what_their_certificate_says_and_the_bloc
     tmp_path: Path, delta: float, least: float
 ) -> None:
     wish = Wish(rows=20, epsilon=0.5, delta=delta, method="independent", bins={"age": 4})
-    made: list[tuple[Made, Decimal]] = []
+    made: list[tuple[SyntheticRows, Decimal]] = []
 
     def run(rows: Sequence[tuple[str, float, str]]) -> Callable[[Randomness], None]:
         def over(source: Randomness) -> None:

@@ -19,7 +19,7 @@ from thebes.cli import main, user
 from thebes.cli.homes.examination import Surroundings, examined
 from thebes.cli.homes.findings import How
 from thebes.coordinator.auth.accounts import Role
-from thebes.coordinator.home import Home
+from thebes.coordinator.home import CoordinatorHome
 from thebes.person.home import Person
 from thebes.person.tasks.task_feed import NotListed
 from thebes.privacy.faults import Mistake
@@ -258,7 +258,7 @@ def test_killed_at_any_moment_the_same_again_ends_what_was_begun(
         first = task_log.verify(front.client.get("/api/log").json())
         where = {
             "the entry": "thebes.coordinator.auth.log_key.append",
-            "what the key says last": "thebes.coordinator.home.Home._put",
+            "what the key says last": "thebes.coordinator.home.CoordinatorHome._put",
             "the key itself": "thebes.coordinator.home.os.replace",
         }[moment]
         with monkeypatch.context() as patched:
@@ -314,9 +314,9 @@ def test_an_operators_token_that_was_replaced_counts_no_longer(tmp_path: Path, m
 
 
 def test_a_new_secret_that_others_can_read_is_not_taken(tmp_path: Path) -> None:
-    home = Home(tmp_path / "home")
+    home = CoordinatorHome(tmp_path / "home")
     before = home.admin_token
-    Home(tmp_path / "home").replace("admin.token")
+    CoordinatorHome(tmp_path / "home").replace("admin.token")
     (tmp_path / "home" / "admin.token").chmod(0o644)
     assert home.admin_token == before
     (tmp_path / "home" / "admin.token").chmod(0o600)
@@ -355,7 +355,7 @@ def test_what_cannot_be_replaced_is_said(
     arguments: list[str],
     said: str,
 ) -> None:
-    Home(tmp_path / "home")
+    CoordinatorHome(tmp_path / "home")
     assert thebes(monkeypatch, "rotate", *arguments, "--home", str(tmp_path / "home")) == 2
     assert said in capsys.readouterr().err
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from thebes.ledger.schedulers import (
-    Blocks,
+    BlockAmounts,
     EvenSplit,
     Waiting,
     dpack,
@@ -22,15 +22,15 @@ from thebes.ledger.schedulers import (
 )
 from thebes.privacy.faults import Mistake
 
-Scheduler = Callable[[Blocks, Waiting], list[int]]
+Scheduler = Callable[[BlockAmounts, Waiting], list[int]]
 ORDERS = np.array([1.5, 1.75, 2, 2.5, 3, 4, 5, 6, 8, 16, 32, 64])
 STEP = 10**12
 CAPACITY = (np.maximum(10 + np.log(1e-7) / (ORDERS - 1), 0) * STEP).astype(np.int64)  # of (10, 1e-7)
 
 
-def blocks(*capacities: Any, firm: bool = True, **more: Any) -> Blocks:
+def blocks(*capacities: Any, firm: bool = True, **more: Any) -> BlockAmounts:
     rows = np.array(capacities, dtype=np.int64).reshape(len(capacities), -1)
-    return Blocks(rows, np.zeros_like(rows), firm=firm, **more)
+    return BlockAmounts(rows, np.zeros_like(rows), firm=firm, **more)
 
 
 # --- orders ---------------------------------------------------------------------------------------------------
@@ -76,9 +76,9 @@ def test_packing_looks_at_the_best_place_of_a_block() -> None:
 
 
 def test_any_order_with_room_left_is_enough() -> None:
-    field = Blocks(np.array([[10, 5]], dtype=np.int64), np.array([[12, 1]], dtype=np.int64), firm=False)
+    field = BlockAmounts(np.array([[10, 5]], dtype=np.int64), np.array([[12, 1]], dtype=np.int64), firm=False)
     assert fcfs(field, waiting([[0], [0]], [[0, 4], [0, 1]])) == [0]  # the first order is overdrawn, the second fills
-    assert fcfs(Blocks(field.capacity, field.held, firm=True), waiting([[0]], [[0, 4]])) == []
+    assert fcfs(BlockAmounts(field.capacity, field.held, firm=True), waiting([[0]], [[0, 4]])) == []
 
 
 def test_nothing_waits_and_nothing_is_granted() -> None:
@@ -113,7 +113,7 @@ def test_a_fair_claim_is_granted_when_it_comes_whoever_waits() -> None:
         price = capacity[0] // fair if is_fair else capacity[0] // 2
         arrived[own] += 1
         queue.append((own, price))
-        field = Blocks(capacity, held, firm=False, unlocked=unlocked_by_arrivals(capacity, arrived, fair))
+        field = BlockAmounts(capacity, held, firm=False, unlocked=unlocked_by_arrivals(capacity, arrived, fair))
         granted = dpf(field, waiting([own for own, _ in queue], np.array([price for _, price in queue])))
         if is_fair:
             assert len(queue) - 1 in granted
@@ -166,7 +166,7 @@ def granted(scheduler: Scheduler, make: Any, claims: int, *, days: int = 8, pass
                 queue.append((np.arange(today + 1 - many, today + 1), np.ceil(price * STEP).astype(np.int64)))
         age = np.maximum(now - born + 1, 0.0)
         unlocked = None if scheduler is fcfs else unlocked_by_time(capacity, age, life)
-        field = Blocks(capacity, held, firm=False, unlocked=unlocked)
+        field = BlockAmounts(capacity, held, firm=False, unlocked=unlocked)
         found = set(scheduler(field, waiting([own for own, _ in queue], [price for _, price in queue])))
         for number in found:
             held[queue[number][0]] += queue[number][1]
@@ -188,7 +188,7 @@ def test_dpack_grants_more_than_dpf_where_claims_take_many_blocks() -> None:
 
 
 def test_choosing_best_places_anew_grants_within_the_same_bounds() -> None:
-    def often(field: Blocks, claims: Waiting) -> list[int]:
+    def often(field: BlockAmounts, claims: Waiting) -> list[int]:
         return dpack(field, claims, again=10)
 
     assert granted(often, many_blocks, 40, days=6) >= 0.9 * granted(dpack, many_blocks, 40, days=6)
@@ -204,7 +204,7 @@ def test_a_year_of_hours_and_a_thousand_claims_take_less_than_a_second(scheduler
         first = int(draw.integers(0, many - window + 1))
         own.append(np.arange(first, first + window))
     prices = [np.ceil(gaussian(ratio) * STEP).astype(np.int64) for ratio in draw.uniform(3, 30, size=1000)]
-    field = Blocks(np.tile(CAPACITY, (many, 1)), np.zeros((many, len(CAPACITY)), dtype=np.int64), firm=False)
+    field = BlockAmounts(np.tile(CAPACITY, (many, 1)), np.zeros((many, len(CAPACITY)), dtype=np.int64), firm=False)
     claims = waiting(own, prices)
     took: list[float] = []
     while not took or (took[-1] >= 1 and len(took) < 8):
@@ -307,8 +307,8 @@ def test_shares_of_a_block_never_add_up_to_more_than_it() -> None:
 def test_mistakes_are_named() -> None:
     whole = np.ones((1, 1), dtype=np.int64)
     refused: list[tuple[str, Callable[[], Any]]] = [
-        ("blocks", lambda: Blocks(whole, np.ones((2, 1), dtype=np.int64))),
-        ("blocks", lambda: Blocks(np.ones((1, 1)), np.ones((1, 1)))),  # type: ignore[arg-type]
+        ("blocks", lambda: BlockAmounts(whole, np.ones((2, 1), dtype=np.int64))),
+        ("blocks", lambda: BlockAmounts(np.ones((1, 1)), np.ones((1, 1)))),  # type: ignore[arg-type]
         ("prices", lambda: waiting([[0]], [[-1]])),
         ("blocks", lambda: waiting([[]], [[1]])),
         ("weights", lambda: waiting([[0]], [[1]], [0.0])),

@@ -60,7 +60,7 @@ def test_every_line_that_is_not_empty_is_a_row(tmp_path: Path) -> None:
         ("1_000", "2"),
         ("0x10", "7"),
         ("1e", "."),
-        ("-", "e5", "-e5", "2"),
+        ("e5", "-e5", "2"),
         ("1e999", "2"),
         ("99999999999999999999", "5x"),
     ],
@@ -112,7 +112,20 @@ def test_digits_that_no_store_keeps_as_a_number_are_told_of(
 
 def test_a_column_of_numbers_and_text_is_text_and_that_is_said(tmp_path: Path) -> None:
     with pytest.warns(UserWarning, match="column 'x' of .* is read as text, although .* line 3 is none"):
-        assert cells(tmp_path, "30", "n/a", "40") == ["30", "n/a", "40"]
+        assert cells(tmp_path, "30", "many", "40") == ["30", "many", "40"]
+
+
+def test_what_says_that_there_is_no_value_makes_no_text_of_everybodys_numbers(tmp_path: Path) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert [repr(cell) for cell in cells(tmp_path, "30", "n/a", "NULL", "  ")] == ["30", "None", "None", "None"]
+        assert cells(tmp_path, "a", "-", "b") == ["a", None, "b"]
+        assert cells(tmp_path, "a", "-", "none", sets={"x": ["a", "-"]}) == ["a", "-", None]
+
+
+def test_a_code_that_begins_with_zero_is_no_number_where_one_is_needed(tmp_path: Path) -> None:
+    with pytest.raises(Mistake, match="line 3 has text in column 'x', where the task needs a number"):
+        cells(tmp_path, "7", "007", numbers=["x"])
 
 
 @pytest.mark.parametrize(
@@ -122,7 +135,7 @@ def test_a_column_of_numbers_and_text_is_text_and_that_is_said(tmp_path: Path) -
         (("true", "false"), ("true", "false"), ["true", "false"]),
         (("true", "FALSE", "1"), (True, False), [1, 0, 1]),
         (("10:30", "11:00"), ("10:30", "11:00"), ["10:30", "11:00"]),
-        (("01", "1", "1.0"), (1, 2), [1, 1, 1]),
+        (("01", "1", "1.0", "+2"), (1, 2), [None, 1, 1, 2]),
         (("1", "a", ""), ("1", "a"), ["1", "a", None]),
         (("", "a"), ("", "a"), ["", "a"]),
     ],

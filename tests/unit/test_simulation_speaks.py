@@ -168,7 +168,8 @@ ONE = {"type": "range", "low": 0.0, "high": 100.0}
     [
         (mean("basic", ONE), [120.0], "age: your value is above 100, cut to it"),
         (mean("bounded", ONE), [-3.0], "age: your value is below 0, cut to it"),
-        (mean("basic", ONE), [None], "age: your value is missing: you cannot agree; a rule would send a stand-in"),
+        (mean("basic", ONE), [None], "age: your value is missing: you cannot agree; if a rule agrees for you, "
+         "your machine sends 50, the middle of the range, instead"),
         (mean("counted", ONE), [None], "age: your value is missing: it counts as missing"),
         (mean("bounded", {**ONE, "default": 50.0}), ["x"],
          "age: your value is text, where a number is needed: 50 counts instead"),
@@ -181,6 +182,81 @@ def test_an_owner_is_told_what_becomes_of_the_own_value(document: dict, ages: li
     assert fit.told_to_owner(registry.check(document), Rows.one_each({"age": [50.0]})) == []
 
 
+NUMBER = {**ONE, "low": 20.0}
+#: what is declared of a column, how what a trusted kind sends of a value that does not fit is called, and what it is
+STAND_INS = [
+    ("mean", NUMBER, "60, the middle of the range,", 60.0),
+    ("mean", {**NUMBER, "default": 30.0}, "30", 30.0),
+    ("median", NUMBER, "60, the middle of the range,", 60.0),
+    ("mean", None, "0", 0.0),
+]
+
+
+@pytest.mark.parametrize(("aggregator", "bound", "words", "sent"), STAND_INS)
+@pytest.mark.parametrize("failed", [False, True])
+@pytest.mark.parametrize("diagnostics", [None, 0.1])
+def test_what_is_told_of_a_stand_in_is_what_is_sent(
+    aggregator: str, bound: Any, words: str, sent: float, failed: bool, diagnostics: float | None
+) -> None:
+    from thebes.privacy.promise import Unit
+    from thebes.privacy.randomness import seeded_for_simulation
+    from thebes.simulation.purses import Purses
+    from thebes.tasks.protocols import Ask
+
+    told = {"type": "basic", "epsilon": 1.0, "aggregator": aggregator, "featurizer": "SELECT age FROM p.t"}
+    told |= {} if bound is None else {"bounds": {"age": bound}}
+    told |= {} if diagnostics is None else {"diagnostics": diagnostics}
+    document: Any = registry.check(told)
+    rows = Rows({"age": np.array([None], dtype=object)}, np.zeros(1, np.int64), 1, np.array([failed], np.uint8))
+    owner = registry.owner(document)
+    (line,) = fit.told_to_owner(document, rows)
+    able = bool(owner.able(document, rows)[0])
+    assert ("you cannot agree" in line) == (not able)
+    assert f"{words} counts instead" in line or f"sends {words} instead" in line
+    purse = Purses(1, registry.kind("basic").price(document, unit=Unit.PERSON)).of(np.zeros(1, dtype=np.int64))
+    given = owner.contribute(document, Ask("ask", "", 0), rows, purse, randomness=seeded_for_simulation(1))
+    assert given.fields["age"].tolist() == [sent]
+    assert ("that the query failed" in line) == (
+        failed and diagnostics is not None and not (bound or {}).get("default")
+    )
+
+
+@pytest.mark.parametrize("kind", ["draw-discard", "gradient"])
+@pytest.mark.parametrize("default", [None, "a"])
+def test_what_is_told_of_a_models_inputs_and_outputs_is_what_it_learns_from(kind: str, default: str | None) -> None:
+    from thebes.tasks.draw_discard import features
+    from thebes.tasks.gradient import network
+    from thebes.tasks.gradient.scene import LOSS, MODEL
+
+    sets: dict[str, Any] = {"type": "set", "values": ["a", "b", "c"]}
+    label: dict[str, Any] = {"type": "set", "values": [0, 1]}
+    if default is not None:
+        sets["default"], label["default"] = default, 1
+    body: dict[str, Any] = {
+        "epsilon": 8.0, "featurizer": "SELECT k, x, y FROM p.t", "inputs": ["k", "x"],
+        "bounds": {"k": sets, "x": {**X, "high": 5.0}, "y": label},
+    }  # fmt: skip
+    rows = Rows.one_each({name: np.array([None], dtype=object) for name in ("k", "x", "y", "z")})
+    if kind == "gradient":
+        body |= {"type": kind, "outputs": ["y"], "model": MODEL, "loss": LOSS}
+        body |= {"inputs": ["x", "z"], "featurizer": "SELECT x, z, y FROM p.t"}
+        body["bounds"] = {"x": body["bounds"]["x"], "z": X, "y": label}
+        document: Any = registry.check(body)
+        inputs, _, usable = network.tables(document, rows)
+        category, number = None, inputs[0, 0]
+    else:
+        document = registry.check({**body, "type": kind, "family": "logistic", "output": "y", "instances": 2})
+        _, usable = features.output_of(document, rows)
+        category = sets["values"][int(features.encoded(document, rows, "k")[0])]
+        number = 8 * features.encoded(document, rows, "x")[0] - 3
+    told = dict(line.split(": your value is missing: ") for line in fit.told_to_owner(document, rows))
+    assert number == 1.0
+    assert told["x"] == "1, the middle of the range, counts instead"
+    assert category is None or told["k"] == f"{category} counts instead"
+    assert bool(usable[0]) == (told["y"] == "1 counts instead")
+    assert usable[0] or told["y"] == "the row is left out, and who has no other sends noise alone"
+
+
 def test_of_several_own_rows_it_is_said_of_how_many() -> None:
     document = {**MODELS["draw-discard"], "featurizer": "SELECT x, y FROM p.t", "bounds": {"x": X, "y": Y}}
     rows = Rows(
@@ -188,8 +264,9 @@ def test_of_several_own_rows_it_is_said_of_how_many() -> None:
     )
     assert fit.told_to_owner(registry.check(document), rows) == [
         "x: 1 of your 3 values are above 3, cut to it",
-        "x: 1 of your 3 values are missing: it counts as missing, as the task declares",
-        "y: 1 of your 3 values are not among the declared values: it counts as missing, as the task declares",
+        "x: 1 of your 3 values are missing: 0, the middle of the range, counts instead",
+        "y: 1 of your 3 values are not among the declared values: the row is left out, and who has no other sends "
+        "noise alone",
     ]
 
 

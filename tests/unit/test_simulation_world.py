@@ -168,6 +168,7 @@ def test_a_sweep_without_an_answer_says_nan() -> None:
     assert math.isnan(table["mean"][0])
 
 
+@pytest.mark.slow
 def test_a_plan_keeps_its_word_and_needs_more_for_less() -> None:
     loose = plan(MEDIAN, within=10, people=300, repeats=30)
     tight = plan(MEDIAN, within=2, people=300, repeats=30)

@@ -22,13 +22,15 @@ from fastapi.testclient import TestClient
 from tests.support.site_home import AGES, ask, site_home
 from thebes.cli import main
 from thebes.curator.cache import store
-from thebes.curator.cache.answer import Answered, Source
+from thebes.curator.cache.answer import Answered, AnswerSource
 from thebes.curator.cache.planner import BOUGHT
 from thebes.curator.cache.purchase import Purchase
+from thebes.curator.cache.released_answers import key_of
 from thebes.curator.cache.requirement import Wanted
-from thebes.curator.cache.store import Store
-from thebes.curator.cache.synopsis import Pay, Piece, Rows, View
+from thebes.curator.cache.store import CacheStore
+from thebes.curator.cache.synopsis import Pay, SynopsisPart, View, ViewRows
 from thebes.curator.questions.plans import Plan
+from thebes.curator.questions.question import question_of
 from thebes.data.schema import schema_of
 from thebes.ledger import Ledger, NoKeeper
 from thebes.privacy.events import LaplaceEvent
@@ -37,17 +39,18 @@ from thebes.privacy.mechanisms.additive import Additive
 from thebes.privacy.randomness import Randomness, seeded_for_simulation
 from thebes.site import caches
 from thebes.site.algorithm_process import Office, serve
-from thebes.site.budget.budget import Purse
-from thebes.site.budget.policy import Rule
+from thebes.site.budget.budget import SiteBudget
+from thebes.site.budget.policy import PolicyRule
 from thebes.site.dataset import Cache, DataSets, read
-from thebes.site.home import Home, written
+from thebes.site.home import SiteHome, written
 from thebes.site.requests.planned_question import Planning
-from thebes.site.requests.response_store import Outbox
+from thebes.site.requests.response_store import ResponseStore, SiteRequest
 from thebes.site.steward.rest import guarded, one_time
+from thebes.tasks import registry
 from thebes.web.site.pages import put_on
 from thebes.wire import frames
 from thebes.wire.access import Access
-from thebes.wire.link import MOST_BYTES, write_envelope
+from thebes.wire.link import MOST_BYTES, read_envelope, write_envelope
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -56,12 +59,12 @@ RULE = '[[allow]]\nrequestors = ["ana"]\ndatasets = ["patients"]\nkinds = ["quer
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Home:
+def home(tmp_path: Path) -> SiteHome:
     return site_home(tmp_path / "site")
 
 
 @pytest.fixture
-def office(home: Home) -> Iterator[Office]:
+def office(home: SiteHome) -> Iterator[Office]:
     made = Office(home, "north")
     yield made
     made.ledger.close()
@@ -78,7 +81,7 @@ def held(office: Office) -> int:
 
 def counted(office: Office) -> float:
     """What the rule for everybody has left."""
-    rule: Rule = office.policy().rules[0]
+    rule: PolicyRule = office.policy().rules[0]
     return float(office.purse._left(rule, office.ledger.block("patients")).epsilon)
 
 
@@ -97,6 +100,73 @@ def test_the_same_question_in_another_task_costs_nothing_and_makes_no_claim(offi
     office.ledger.verify()
 
 
+BLOCKS = {"type": "algorithm", "sites": "all", "dataset": "patients", "epsilon": 0.5}
+OLD = {"old": {"square": {"divide": ["age", 10]}}}
+
+
+@pytest.mark.parametrize("algorithm_first", [False, True])
+@pytest.mark.parametrize(
+    ("statistic", "fields"), [("mean", {}), ("sum", {}), ("histogram", {"bins": 4}), ("mean", {"features": OLD})]
+)
+def test_the_same_number_asked_as_a_query_and_as_blocks_is_paid_once(
+    office: Office, statistic: str, fields: dict[str, Any], algorithm_first: bool
+) -> None:
+    features = {"features": fields["features"]} if "features" in fields else {}
+    column = {"column": "old" if features else "age", **{n: v for n, v in fields.items() if n != "features"}}
+    written = [
+        {**COUNT, "statistic": statistic, **column, **features},
+        {**BLOCKS, "map": {"statistic": column}, "reduce": statistic, **features},
+    ]
+    one, other = reversed(written) if algorithm_first else written
+    first, again = office.answer(ask(one)), office.answer(ask(other, task="t2", requestor="bob"))
+    assert (first["source"], first["cost"]) == ("mechanism", {"epsilon": 0.5, "delta": 0.0})
+    assert (again["source"], again["cost"]) == ("cache", {"epsilon": 0.0, "delta": 0.0})
+    assert first["payload"] == again["payload"]
+    assert (spent(office), held(office)) == (Decimal("0.5"), 0)
+    told = office.desk.quote({**ask(other, task=""), "kind": "quote"})
+    assert told["cost"] == [0.0, 0.0]
+    assert {request.kind for request in office.outbox.requests()} == {"query"}
+
+
+def test_a_request_that_was_kept_as_blocks_is_still_explained_to_its_steward(office: Office) -> None:
+    written = {**BLOCKS, "map": {"statistic": {"column": "age"}}, "reduce": "mean"}
+    office.outbox.begin(SiteRequest("old", "0" * 64, "ana", "patients", "algorithm", "site", written))
+    (told,) = office.answer({"kind": "requests", "id": "own-1"})["body"]
+    assert "It asks the mean of age" in told["explanation"]
+
+
+def test_a_column_that_is_made_otherwise_is_another_question(office: Office) -> None:
+    mean = {**COUNT, "statistic": "mean", "column": "old", "epsilon": 0.1}
+    made = [
+        {"old": {"square": {"divide": ["age", 10]}}},
+        {"old": {"square": {"divide": ["age", 11]}}},
+        {"old": {"square": {"divide": ["age", 10]}}, "young": {"abs": "age"}},  # one more, that nobody asks
+    ]
+    told = [office.answer(ask({**mean, "features": each}, task=f"t{n}")) for n, each in enumerate(made)]
+    assert [each["source"] for each in told] == ["mechanism", "mechanism", "cache"]
+    assert office.answer(ask({**mean, "column": "age"}, task="t9"))["source"] == "mechanism"
+    questions = [question_of(text) for text, _ in office.caches.known(office.datasets.get("patients")).store.asked()]
+    assert questions[0].features.expressions == made[0]
+    assert questions[0].plan(schema_of(AGES)).features == questions[0].features
+
+
+def test_documents_of_one_digest_are_one_question_however_their_features_are_written(office: Office) -> None:
+    pair = {**COUNT, "statistic": "correlation", "columns": ["old", "far"], "epsilon": 0.1}
+    old, far = {"clamp": ["age", 0, 50]}, {"square": {"divide": ["age", 10]}}
+    written = [{"old": old, "far": far}, {"old": {"clamp": ["age", 0.0, 50.0]}, "far": far}, {"far": far, "old": old}]
+    assert len({registry.check({**pair, "features": each}).digest for each in written}) == 1
+    told = [office.answer(ask({**pair, "features": each}, task=f"t{n}")) for n, each in enumerate(written)]
+    assert [each["source"] for each in told] == ["mechanism", "cache", "cache"]
+
+
+def test_a_made_column_of_a_column_that_was_declared_otherwise_is_another_question() -> None:
+    mean = {**COUNT, "statistic": "mean", "column": "old", "features": OLD}
+    document: Any = registry.check(mean)
+    wider = {**AGES, "columns": {"age": {"type": "integer", "low": 0, "high": 120}}}
+    keys = [key_of(document.plan(schema_of(schema)), schema_of(schema)) for schema in (AGES, wider, AGES)]
+    assert (keys[0] == keys[2], keys[0] == keys[1]) == (True, False)
+
+
 class Fed:
     """The site's end of a pipe, fed by a test."""
 
@@ -113,7 +183,34 @@ class Fed:
         return self.heard.get() or None
 
     def send(self, message: dict[str, Any]) -> None:
-        self.said.put(message)
+        self.said.put(read_envelope(write_envelope(message)))
+
+    def send_blocks(self, blocks: Sequence[frames.Block]) -> None:
+        self.said.put(read_envelope(b"".join(blocks)))
+
+
+@pytest.mark.parametrize("bins", [4, 80])  # few numbers are text, many an array
+def test_an_answer_is_written_once_and_sent_as_it_is_kept(
+    office: Office, monkeypatch: pytest.MonkeyPatch, bins: int
+) -> None:
+    written: list[Any] = []
+    real = frames.split
+    monkeypatch.setattr(frames, "split", lambda message: written.append(message) or real(message))
+    pipe: Any = Fed()
+    question = {**COUNT, "statistic": "histogram", "column": "age", "bins": bins}
+    for _ in range(2):
+        pipe.put(ask(question))
+    pipe.heard.put(b"")
+    serve(office, pipe)
+    first, again = (pipe.said.get(timeout=60) for _ in range(2))
+    answers = [one for one in written if one["kind"] == "contribution"]
+    assert len(answers) == 1
+    assert {first.pop("id"), again.pop("id")} == {"1", "2"}
+    kept = office.outbox.answer("t1", "phase-0")
+    assert kept is not None
+    assert kept.body is not None
+    for told in (first, again):
+        assert frames.write(frames.split(told)) == kept.body
 
 
 def test_who_asks_what_was_released_waits_for_no_rows_that_others_have_read(
@@ -154,7 +251,7 @@ def test_who_asks_what_was_released_waits_for_no_rows_that_others_have_read(
     office.ledger.verify()
 
 
-def test_a_task_that_no_rule_allows_is_told_nothing_that_was_released(home: Home) -> None:
+def test_a_task_that_no_rule_allows_is_told_nothing_that_was_released(home: SiteHome) -> None:
     written(home.policy, RULE)
     office = Office(home, "north")
     office.answer(ask(COUNT))
@@ -169,7 +266,7 @@ def test_a_task_that_no_rule_allows_is_told_nothing_that_was_released(home: Home
     assert {e.facts["task"] for e in office.audit.latest(99)} == {"t1", "t9"}, "nothing is changed"
 
 
-def test_whoever_has_nothing_left_is_still_told_what_others_were(home: Home) -> None:
+def test_whoever_has_nothing_left_is_still_told_what_others_were(home: SiteHome) -> None:
     written(home.policy, RULE)
     office = Office(home, "north")
     for task, where in enumerate(("age > 20", "age > 30")):
@@ -249,7 +346,7 @@ class Killed(BaseException):
 
 
 def test_a_crash_between_charge_and_noise_is_paid_once(
-    home: Home, office: Office, monkeypatch: pytest.MonkeyPatch
+    home: SiteHome, office: Office, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def dies(*_: object) -> None:
         raise Killed
@@ -265,16 +362,16 @@ def test_a_crash_between_charge_and_noise_is_paid_once(
 
 
 def test_a_crash_after_the_answer_was_kept_gives_it_again_as_it_was(
-    home: Home, office: Office, monkeypatch: pytest.MonkeyPatch
+    home: SiteHome, office: Office, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[bytes] = []
 
-    def dies(self: Outbox, task: str, answer: Any, *, rule: int) -> None:
+    def dies(self: ResponseStore, task: str, answer: Any, *, rule: int) -> None:
         told.append(answer.body)
         raise Killed
 
     with monkeypatch.context() as patch:
-        patch.setattr(Outbox, "keep", dies)
+        patch.setattr(ResponseStore, "keep", dies)
         with pytest.raises(Killed):
             office.answer(ask(COUNT))
     other = Office(home, "north")
@@ -286,7 +383,7 @@ def test_a_crash_after_the_answer_was_kept_gives_it_again_as_it_was(
 
 
 def test_a_charge_that_a_crash_left_behind_is_told_where_another_s_answer_serves(
-    home: Home, office: Office, monkeypatch: pytest.MonkeyPatch
+    home: SiteHome, office: Office, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def dies(*_: object) -> None:
         raise Killed
@@ -322,24 +419,24 @@ class Checked:
     def preparation(self, view: View) -> Sequence[Purchase]:
         return () if self.known is not None else (Purchase.pure("0.25"),)
 
-    def prepare(self, rows: Rows, pay: Pay, randomness: Randomness) -> None:
+    def prepare(self, rows: ViewRows, pay: Pay, randomness: Randomness) -> None:
         pay(Purchase.pure("0.25"))
         self.known, self.changes = 100.0, True
 
     def most(self, plan: Plan, wanted: Wanted, view: View) -> Sequence[Purchase]:
         return (Purchase.pure("0.1"), Purchase.pure("0.2"), *ALIKE)
 
-    def answer(self, plan: Plan, wanted: Wanted, rows: Rows, pay: Pay, randomness: Randomness) -> Answered:
+    def answer(self, plan: Plan, wanted: Wanted, rows: ViewRows, pay: Pay, randomness: Randomness) -> Answered:
         for purchase in ALIKE if plan.where is not None else (Purchase.pure("0.1"),):
             pay(purchase)
-        return Answered(np.full(plan.size, self.known or 0.0), None, (50.0, 0.01), Source.SYNOPSIS)
+        return Answered(np.full(plan.size, self.known or 0.0), None, (50.0, 0.01), AnswerSource.SYNOPSIS)
 
     def heard(self, plan: Plan, answered: Answered, view: View) -> None:
         """It learns nothing."""
 
-    def changed(self) -> dict[str, Piece]:
+    def changed(self) -> dict[str, SynopsisPart]:
         changes, self.changes = self.changes, False
-        return {"all": Piece({"known": self.known})} if changes else {}
+        return {"all": SynopsisPart({"known": self.known})} if changes else {}
 
     def restore(self, pieces: Any) -> None:
         self.known = pieces["all"].public["known"] if "all" in pieces else None
@@ -384,12 +481,12 @@ class Wavering(Checked):
         super().__init__()
         self.deaths = deaths
 
-    def answer(self, plan: Plan, wanted: Wanted, rows: Rows, pay: Pay, randomness: Randomness) -> Answered:
+    def answer(self, plan: Plan, wanted: Wanted, rows: ViewRows, pay: Pay, randomness: Randomness) -> Answered:
         if self.deaths:
             pay(Purchase.pure(self.deaths.pop()))
             raise Killed
         pay(ALIKE[0])
-        return Answered(np.full(plan.size, self.known or 0.0), None, (50.0, 0.01), Source.SYNOPSIS)
+        return Answered(np.full(plan.size, self.known or 0.0), None, (50.0, 0.01), AnswerSource.SYNOPSIS)
 
 
 @pytest.mark.parametrize("filter", ["basic", "zcdp", "renyi"])
@@ -439,7 +536,7 @@ def test_a_crash_after_an_answer_was_kept_leaves_nothing_set_aside(
         raise Killed
 
     with monkeypatch.context() as patch:
-        patch.setattr(Purse, "settle", dies)
+        patch.setattr(SiteBudget, "settle", dies)
         with pytest.raises(Killed):
             Office(home, "north").answer(ask(COUNT))
     office = Office(home, "north")
@@ -470,6 +567,20 @@ def test_what_a_data_set_buys_for_itself_is_no_more_than_its_steward_allows(
     assert said in savings(office)
 
 
+@pytest.mark.parametrize(("epsilon", "bought"), [("0.7", True), ("0.8", False)])
+def test_what_a_synopsis_is_made_of_is_bought_only_where_enough_is_left_for_the_question_beside_it(
+    tmp_path: Path, guessing: None, epsilon: str, bought: bool
+) -> None:
+    home = site_home(tmp_path / "site", epsilon=1)
+    path = home.datasets / "patients.toml"
+    path.write_text(path.read_text() + '\n[cache]\nkind = "pmw"\nown_share = 0.5\n')
+    office = Office(home, "north")
+    answer = office.answer(ask({**COUNT, "epsilon": float(epsilon)}))
+    assert (answer["kind"], answer["source"]) == ("contribution", "synopsis" if bought else "mechanism")
+    own = [claim for claim in office.ledger.claims() if (claim.key or "").startswith(BOUGHT)]
+    assert len(own) == bought
+
+
 def test_all_that_a_data_set_bought_for_itself_counts_and_a_crash_does_not_count_twice(
     tmp_path: Path, guessing: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -492,7 +603,7 @@ def test_all_that_a_data_set_bought_for_itself_counts_and_a_crash_does_not_count
     assert len(own) == 1
 
 
-def test_a_synopsis_that_the_rule_does_not_allow_leaves_the_answer_to_the_mechanism(home: Home) -> None:
+def test_a_synopsis_that_the_rule_does_not_allow_leaves_the_answer_to_the_mechanism(home: SiteHome) -> None:
     written(home.policy, RULE.replace("epsilon = 1", "epsilon = 0.25"))
     office = Office(home, "north")
     answer = office.answer(ask({**COUNT, "epsilon": 0.25}))
@@ -528,7 +639,7 @@ def test_with_a_guess_everything_that_is_told_was_charged_and_nothing_else(tmp_p
 def test_over_blocks_an_answer_is_given_again_until_there_is_another_block(tmp_path: Path) -> None:
     from test_site_streams import QUERY, grown, rides
 
-    home = Home(tmp_path / "site")
+    home = SiteHome(tmp_path / "site")
     grown(home, cache="exact")
     office = Office(home, "north")
     dataset = office.datasets.get("taxi")
@@ -551,7 +662,7 @@ def test_over_blocks_an_answer_is_given_again_until_there_is_another_block(tmp_p
 def test_over_blocks_a_guess_takes_the_sizes_that_are_bought_anyway(tmp_path: Path) -> None:
     from test_site_streams import QUERY, grown
 
-    home = Home(tmp_path / "site")
+    home = SiteHome(tmp_path / "site")
     grown(home, cache="pmw")
     office = Office(home, "north")
     office.answer(ask(QUERY))
@@ -571,7 +682,7 @@ def test_answers_about_blocks_that_are_asked_together_no_more_are_forgotten(
     from test_site_streams import QUERY, grown, rides
 
     monkeypatch.setattr(store, "PAID_SECONDS", -1.0)
-    home = Home(tmp_path / "site")
+    home = SiteHome(tmp_path / "site")
     grown(home, cache="exact")
     office = Office(home, "north")
     dataset = office.datasets.get("taxi")
@@ -599,7 +710,7 @@ def test_answers_about_blocks_that_are_asked_together_no_more_are_forgotten(
 def test_budgets_that_are_separate_share_no_answers(tmp_path: Path) -> None:
     from test_site_streams import QUERY, grown
 
-    home = Home(tmp_path / "site")
+    home = SiteHome(tmp_path / "site")
     grown(home, cache="exact", separate_by="developer", accept_separate_ledgers=True)
     office = Office(home, "north")
     sources = [office.answer(ask(QUERY, task=f"t{n}", requestor=who))["source"] for n, who in enumerate(("ana", "bob"))]
@@ -617,7 +728,7 @@ class Piecewise(Checked):
     def preparation(self, view: View) -> Sequence[Purchase]:
         return [Purchase.pure("0.25")] if set(view) - self.bought else []
 
-    def prepare(self, rows: Rows, pay: Pay, randomness: Randomness) -> None:
+    def prepare(self, rows: ViewRows, pay: Pay, randomness: Randomness) -> None:
         pay(Purchase.pure("0.25"))
         self.bought |= set(rows.view)
         self.changes = True
@@ -625,9 +736,9 @@ class Piecewise(Checked):
     def most(self, plan: Plan, wanted: Wanted, view: View) -> Any:
         return None
 
-    def changed(self) -> dict[str, Piece]:
+    def changed(self) -> dict[str, SynopsisPart]:
         changes, self.changes = self.changes, False
-        return {"all": Piece({"bought": sorted(self.bought)})} if changes else {}
+        return {"all": SynopsisPart({"bought": sorted(self.bought)})} if changes else {}
 
     def restore(self, pieces: Any) -> None:
         self.bought = set(pieces["all"].public["bought"]) if "all" in pieces else set()
@@ -639,7 +750,7 @@ def test_what_a_synopsis_is_made_of_is_paid_once_by_every_block(
     from test_site_streams import QUERY, grown, rides
 
     monkeypatch.setattr(caches, "synopsis_of", lambda kind, *_, **__: Piecewise())
-    home = Home(tmp_path / "site")
+    home = SiteHome(tmp_path / "site")
     grown(home, cache="exact")
     office = Office(home, "north")
     dataset = office.datasets.get("taxi")
@@ -676,7 +787,7 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
     return go
 
 
-def test_a_steward_asks_through_ledger_and_cache_as_everybody(home: Home, run: Run) -> None:
+def test_a_steward_asks_through_ledger_and_cache_as_everybody(home: SiteHome, run: Run) -> None:
     question = ("dataset", "query", "patients", "--home", home.folder, "--statistic", "count", "--where", "age > 30")
     status, out, _ = run(*question, "--epsilon", 0.5, "--json")
     first = json.loads(out)
@@ -695,7 +806,7 @@ def test_a_steward_asks_through_ledger_and_cache_as_everybody(home: Home, run: R
     assert spent(office) == Decimal("0.5")
 
 
-def test_a_steward_asks_by_accuracy_and_is_told_the_price_first(home: Home, run: Run) -> None:
+def test_a_steward_asks_by_accuracy_and_is_told_the_price_first(home: SiteHome, run: Run) -> None:
     question = ("dataset", "query", "patients", "--home", home.folder, "--statistic", "count", "--alpha", 20)
     _, out, _ = run(*question, "--quote", "--json")
     quoted = json.loads(out)
@@ -708,7 +819,7 @@ def test_a_steward_asks_by_accuracy_and_is_told_the_price_first(home: Home, run:
     assert (status, "--epsilon" in err) == (2, True)
 
 
-def test_a_steward_s_odds_without_an_accuracy_are_refused_before_anything_is_paid(home: Home, run: Run) -> None:
+def test_a_steward_s_odds_without_an_accuracy_are_refused_before_anything_is_paid(home: SiteHome, run: Run) -> None:
     question = ("dataset", "query", "patients", "--home", home.folder, "--statistic", "count", "--epsilon", "0.5")
     for more in ("--beta", "--max-epsilon"):
         status, _, err = run(*question, more, "0.1")
@@ -739,7 +850,7 @@ def test_a_steward_s_question_that_nothing_is_left_for_is_refused(tmp_path: Path
 def test_a_steward_s_question_about_a_set_that_grows_is_paid_by_its_blocks(tmp_path: Path, run: Run) -> None:
     from test_site_streams import grown
 
-    home = Home(tmp_path / "site")
+    home = SiteHome(tmp_path / "site")
     grown(home, cache="exact")
     question = ("dataset", "query", "taxi", "--home", home.folder, "--statistic", "count", "--epsilon", 1, "--json")
     first, again = (json.loads(run(*question)[1]) for _ in range(2))
@@ -822,9 +933,9 @@ def test_the_page_of_savings_shows_what_was_saved_and_what_is_free_now(office: O
     assert "nothing: it was answered before" in client.get("/requests").text
 
 
-def test_a_copy_that_may_spend_again_has_no_opening_that_may_have_been_closed_since(home: Home, run: Run) -> None:
-    store = Store(caches.path_of(home, "patients"))
-    store.bought("it", {"check": Piece({"open": True}, secret={"noisy_threshold": 7})})
+def test_a_copy_that_may_spend_again_has_no_opening_that_may_have_been_closed_since(home: SiteHome, run: Run) -> None:
+    store = CacheStore(caches.path_of(home, "patients"))
+    store.bought("it", {"check": SynopsisPart({"open": True}, secret={"noisy_threshold": 7})})
     with Ledger(home.ledger, keeper=NoKeeper()) as ledger:
         ledger.freeze()
     before = store.generation
@@ -846,7 +957,8 @@ main.main()
 """
 
 
-def test_killed_between_charge_and_answer_nothing_was_released_and_nothing_is_forgotten(home: Home) -> None:
+@pytest.mark.slow
+def test_killed_between_charge_and_answer_nothing_was_released_and_nothing_is_forgotten(home: SiteHome) -> None:
     question = ["dataset", "query", "patients", "--home", str(home.folder), "--statistic", "count", "--epsilon", "0.5"]
     given = {**os.environ, "PYTHON_KEYRING_BACKEND": "keyring.backends.null.Keyring"}
     killed = subprocess.run([sys.executable, "-c", _DIES, *question], env=given, capture_output=True, check=False)

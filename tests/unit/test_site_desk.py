@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Callable, Iterator
 from decimal import Decimal
@@ -15,9 +16,9 @@ from tests.support.site_home import AGES, ask, site_home
 from thebes.data.schema import schema_of
 from thebes.ledger import Ledger
 from thebes.site.algorithm_process import Office
-from thebes.site.home import Home, written
+from thebes.site.home import SiteHome, written
 from thebes.site.requests import contribution
-from thebes.site.requests.response_store import Outbox
+from thebes.site.requests.response_store import ResponseStore
 from thebes.site.steward.audit_log import Audit
 from thebes.tasks import registry
 from thebes.wire.link import write_envelope
@@ -59,15 +60,19 @@ def relay(**more: Any) -> dict[str, Any]:
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Home:
+def home(tmp_path: Path) -> SiteHome:
     return site_home(tmp_path / "site")
 
 
 @pytest.fixture
-def office(home: Home) -> Iterator[Office]:
+def office(home: SiteHome) -> Iterator[Office]:
     made = Office(home, "north")
     yield made
     shut(made)
+
+
+def close(office: Office, task: str = "t1") -> dict[str, Any]:
+    return office.answer({"kind": "closed", "id": "c", "task": task})
 
 
 def shut(office: Office) -> None:
@@ -174,7 +179,7 @@ def test_another_ask_for_a_part_that_was_answered_is_refused(office: Office) -> 
     assert spent(office) == 1
 
 
-def test_a_part_that_failed_over_the_rows_is_not_asked_anything_else(home: Home, office: Office) -> None:
+def test_a_part_that_failed_over_the_rows_is_not_asked_anything_else(home: SiteHome, office: Office) -> None:
     """How a question fails may say something of the rows, and a part is paid for once."""
     failing = relay(trouble="after", rounds=2)
     assert office.answer(ask(failing))["code"] == "failed"
@@ -191,11 +196,80 @@ def test_a_task_that_was_closed_is_not_answered_any_more_and_gives_back_what_it_
     document = relay(rounds=4)
     office.answer(ask(document))
     assert (spent(office), held(office)) == (Decimal("0.25"), Decimal("0.75"))
-    assert office.answer({"kind": "closed", "id": "c", "task": "t1"}) == {"kind": "noted"}
+    assert close(office) == {"kind": "noted", "charged": True}
     assert (spent(office), held(office)) == (Decimal("0.25"), 0)
     assert office.answer(ask(document, phase=1))["code"] == "document"
     assert office.outbox.request("t1").state == "closed"
-    assert office.answer({"kind": "closed", "id": "c", "task": "unheard"}) == {"kind": "noted"}
+    assert close(office) == {"kind": "noted", "charged": True}
+    assert close(office, "unheard") == {"kind": "noted"}, "an ask of it may be on its way still"
+
+
+def test_only_the_end_of_a_task_says_whether_it_was_charged(home: SiteHome, office: Office) -> None:
+    written(home.policy, ALLOW)
+    refused = office.answer(ask(relay(), requestor="eve"))
+    assert (refused["code"], "charged" in refused) == ("policy", False)
+    assert close(office) == close(office) == {"kind": "noted", "charged": False}
+    assert office.answer(ask(relay(), task="t2"))["kind"] == "contribution"
+    assert close(office, "t2") == close(office, "t2") == {"kind": "noted", "charged": True}
+
+
+def test_a_task_that_is_closed_while_it_is_computed_is_charged_or_said_to_cost_nothing_but_never_both(
+    home: SiteHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The end of a task overtakes its ask at every single step of it."""
+    reaper, office = Reaper(monkeypatch), Office(home, "north")
+    document = relay(epsilon=0.125)
+    assert office.answer(ask(document, task="all"))["kind"] == "contribution"
+    seen = set()
+    for moment in range(reaper.moments):
+        task, said, before = f"t{moment}", list[dict[str, Any]](), spent(office)
+
+        def overtaken(task: str = task, said: list[dict[str, Any]] = said) -> None:
+            if not (office.outbox._db.in_transaction or office.purse._lock._is_owned()):  # else it waits for a moment
+                said.append(close(office, task))
+
+        reaper.moments, reaper.at, reaper.happens = 0, moment, overtaken
+        office.answer(ask(document, task=task))
+        reaper.at = -1
+        for word in said:
+            if "charged" in word:
+                assert word["charged"] is (spent(office) > before), moment
+                assert (office.outbox.request(task).state, held(office)) == ("closed", 0)
+                assert office.answer(ask(document, task=task))["kind"] == "refusal"
+            seen.add(word.get("charged"))
+    assert seen == {None, False, True}
+    shut(office)
+
+
+@pytest.mark.parametrize("thawed", [True, False])
+def test_a_home_that_came_back_from_a_copy_never_says_what_it_charged(
+    home: SiteHome, tmp_path: Path, thawed: bool
+) -> None:
+    """It has forgotten what it charged after the copy was made."""
+    shutil.copytree(home.folder, tmp_path / "copy")
+    first = Office(home, "north")
+    assert first.answer(ask(relay()))["kind"] == "contribution"
+    shut(first)
+    home = SiteHome(tmp_path / "copy")
+    with Ledger(home.ledger) as ledger:
+        ledger.freeze()
+        if thawed:
+            ledger.thaw()
+    written(home.policy, "")
+    office = Office(home, "north")
+    assert office.answer(ask(relay()))["code"] == "policy"
+    assert close(office) == {"kind": "noted"}
+    shut(office)
+
+
+def test_a_thaw_while_a_site_works_ends_its_words_of_charges(home: SiteHome, office: Office) -> None:
+    written(home.policy, "")
+    for task in ("t1", "t2"):
+        assert office.answer(ask(relay(), task=task))["code"] == "policy"
+    assert close(office, "t1") == {"kind": "noted", "charged": False}
+    office.ledger.freeze()
+    office.ledger.thaw()
+    assert close(office, "t1") == close(office, "t2") == {"kind": "noted"}
 
 
 def test_each_phase_is_charged_when_it_runs(office: Office) -> None:
@@ -241,7 +315,7 @@ def test_a_budget_is_never_passed_and_what_is_left_can_still_be_asked(tmp_path: 
     shut(office)
 
 
-def test_a_rule_is_a_budget_of_all_its_requestors_together(home: Home) -> None:
+def test_a_rule_is_a_budget_of_all_its_requestors_together(home: SiteHome) -> None:
     other = ALLOW.replace('["ana", "bob"]', '["carl"]')
     written(home.policy, ALLOW + other)
     office = Office(home, "north")
@@ -253,7 +327,7 @@ def test_a_rule_is_a_budget_of_all_its_requestors_together(home: Home) -> None:
     shut(office)
 
 
-def test_a_rule_pays_no_more_than_what_it_has_left(home: Home) -> None:
+def test_a_rule_pays_no_more_than_what_it_has_left(home: SiteHome) -> None:
     written(home.policy, ALLOW)
     office = Office(home, "north")
     prices = [("ana", 2.0), ("bob", 1.5), ("bob", 0.75), ("ana", 0.5), ("ana", 0.25), ("bob", 0.25)]
@@ -280,7 +354,7 @@ def test_a_rule_adds_up_what_documents_say_however_the_block_counts(tmp_path: Pa
     shut(office)
 
 
-def test_what_was_spent_under_a_rule_counts_after_a_restart_and_however_the_file_is_edited(home: Home) -> None:
+def test_what_was_spent_under_a_rule_counts_after_a_restart_and_however_the_file_is_edited(home: SiteHome) -> None:
     written(home.policy, ALLOW)
     office = Office(home, "north")
     for number in range(3):
@@ -296,7 +370,7 @@ def test_what_was_spent_under_a_rule_counts_after_a_restart_and_however_the_file
     shut(office)
 
 
-def test_claims_of_a_task_that_nobody_remembers_count_against_every_rule_of_its_requestor(home: Home) -> None:
+def test_claims_of_a_task_that_nobody_remembers_count_against_every_rule_of_its_requestor(home: SiteHome) -> None:
     written(home.policy, ALLOW)
     with Ledger(home.ledger) as ledger:
         ledger.reserve(["patients"], epsilon=3, purpose="from before", spender="ana").consume()
@@ -305,7 +379,7 @@ def test_claims_of_a_task_that_nobody_remembers_count_against_every_rule_of_its_
     shut(office)
 
 
-def test_what_a_task_gives_back_can_be_spent_again_under_its_rule(home: Home) -> None:
+def test_what_a_task_gives_back_can_be_spent_again_under_its_rule(home: SiteHome) -> None:
     written(home.policy, ALLOW)
     office = Office(home, "north")
     assert office.answer(ask(relay(epsilon=3, rounds=3)))["kind"] == "contribution"
@@ -316,7 +390,7 @@ def test_what_a_task_gives_back_can_be_spent_again_under_its_rule(home: Home) ->
     shut(office)
 
 
-def test_a_policy_that_changes_its_mind_stops_a_task_in_the_middle(home: Home, office: Office) -> None:
+def test_a_policy_that_changes_its_mind_stops_a_task_in_the_middle(home: SiteHome, office: Office) -> None:
     document = relay(rounds=3)
     assert office.answer(ask(document))["kind"] == "contribution"
     home.policy.unlink()
@@ -324,7 +398,7 @@ def test_a_policy_that_changes_its_mind_stops_a_task_in_the_middle(home: Home, o
     assert office.answer(ask(document))["code"] == "policy"
 
 
-def test_a_rule_that_is_made_smaller_stops_tasks_that_hold_more_than_it_allows(home: Home) -> None:
+def test_a_rule_that_is_made_smaller_stops_tasks_that_hold_more_than_it_allows(home: SiteHome) -> None:
     written(home.policy, ALLOW)
     office, document = Office(home, "north"), relay(epsilon=3, rounds=3)
     first = office.answer(ask(document))
@@ -332,21 +406,23 @@ def test_a_rule_that_is_made_smaller_stops_tasks_that_hold_more_than_it_allows(h
     written(home.policy, ALLOW.replace("= 3", "= 2"))
     refused = office.answer(ask(document, phase=1))
     assert (refused["code"], spent(office)) == ("budget", Decimal(1))
-    assert "rule 1 of policy.toml" in refused["reason"]
+    noted = office.outbox.request(refused["task"])
+    assert noted is not None
+    assert "rule 1 of policy.toml" in noted.reason
     assert office.answer(ask(document)) == first  # what has left already may leave again
     written(home.policy, ALLOW)
     assert office.answer(ask(document, phase=1))["kind"] == "contribution"
     shut(office)
 
 
-def test_a_frozen_ledger_pays_for_nothing(home: Home, office: Office) -> None:
+def test_a_frozen_ledger_pays_for_nothing(home: SiteHome, office: Office) -> None:
     office.ledger.freeze()
     assert office.answer(ask(relay()))["code"] == "budget"
     office.ledger.thaw()
     assert office.answer(ask(relay()))["kind"] == "contribution"
 
 
-def test_a_data_set_whose_file_was_changed_into_another_budget_is_not_answered(home: Home, office: Office) -> None:
+def test_a_data_set_whose_file_was_changed_into_another_budget_is_not_answered(home: SiteHome, office: Office) -> None:
     path = home.datasets / "patients.toml"
     text = path.read_text()
     written(path, text.replace("epsilon = 10.0", "epsilon = 100.0"))
@@ -358,7 +434,7 @@ def test_a_data_set_whose_file_was_changed_into_another_budget_is_not_answered(h
 
 
 def test_rows_that_are_gone_are_named_to_the_steward_only(
-    home: Home, office: Office, caplog: pytest.LogCaptureFixture
+    home: SiteHome, office: Office, caplog: pytest.LogCaptureFixture
 ) -> None:
     (home.folder / "patients.csv").unlink()
     refused = office.answer(ask(relay()))
@@ -386,7 +462,7 @@ def test_no_data_set_that_is_not_public_is_answered_without_noise_whatever_its_k
     assert "with noise only" in refused["reason"]
 
 
-def test_steady_answers_leave_at_whole_seconds_and_do_not_say_how_long_they_took(home: Home) -> None:
+def test_steady_answers_leave_at_whole_seconds_and_do_not_say_how_long_they_took(home: SiteHome) -> None:
     pauses: list[float] = []
     moments = iter([10.0, 10.3, 10.3, *([11.25] * 20)])
     office = Office(home, "north")
@@ -409,7 +485,7 @@ def test_a_site_tells_schemas_without_keys_and_never_how_many_rows_it_has(tmp_pa
         "max_rows_per_unit": 2,
         "columns": {"who": {"type": "string", "key": True}, "age": {"type": "integer", "low": 0, "high": 100}},
     }
-    home = Home(tmp_path / "site")
+    home = SiteHome(tmp_path / "site")
     import pandas as pd
 
     from tests.support.site_home import declare
@@ -423,7 +499,7 @@ def test_a_site_tells_schemas_without_keys_and_never_how_many_rows_it_has(tmp_pa
     shut(office)
 
 
-def test_everything_a_site_did_for_whom_stands_in_its_log(home: Home, office: Office) -> None:
+def test_everything_a_site_did_for_whom_stands_in_its_log(home: SiteHome, office: Office) -> None:
     written(home.policy, ALLOW)
     office.answer(ask(relay()))
     office.answer(ask(relay()))
@@ -444,7 +520,7 @@ def test_everything_a_site_did_for_whom_stands_in_its_log(home: Home, office: Of
     assert facts[7]["code"] == "policy"
 
 
-def test_the_stewards_own_questions_are_answered(home: Home, office: Office) -> None:
+def test_the_stewards_own_questions_are_answered(home: SiteHome, office: Office) -> None:
     office.answer(ask(relay()))
     office.answer(ask(relay(), task="t2", requestor="eve"))
     requests = office.answer({"kind": "requests", "id": "own-1"})["body"]
@@ -472,7 +548,7 @@ def test_a_long_task_keeps_two_answers_and_forgets_them_all_at_its_end(office: O
     assert spent(office) == 1
 
 
-def test_large_answers_lie_in_files_that_are_gone_with_them(home: Home, office: Office) -> None:
+def test_large_answers_lie_in_files_that_are_gone_with_them(home: SiteHome, office: Office) -> None:
     documents = {"t1": relay(rounds=3, long=200_000), "t2": relay(long=200_000)}
     folder = home.folder / "outbox"
     first = {task: office.answer(ask(document, task=task)) for task, document in documents.items()}
@@ -493,7 +569,7 @@ def test_large_answers_lie_in_files_that_are_gone_with_them(home: Home, office: 
     shut(again)
 
 
-def test_a_task_whose_time_is_over_gives_back_what_it_holds_when_the_site_starts(home: Home) -> None:
+def test_a_task_whose_time_is_over_gives_back_what_it_holds_when_the_site_starts(home: SiteHome) -> None:
     office = Office(home, "north")
     document = relay(rounds=4, expires_at="2020-01-01T00:00:00+00:00")
     office.answer(ask(document))
@@ -516,8 +592,9 @@ class Reaper:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.moments, self.at = 0, -1
+        self.happens: Callable[[], None] = self._kill
         for owner, names in (
-            (Outbox, ("begin", "first", "refuse", "keep", "finish", "_put", "_discard", "_forget")),
+            (ResponseStore, ("begin", "first", "refuse", "keep", "finish", "_put", "_discard", "_forget")),
             (Audit, ("note",)),
             (Ledger, ("reserve", "_consume", "_release")),
             (contribution, ("carried",)),
@@ -537,8 +614,11 @@ class Reaper:
     def _moment(self) -> None:
         if self.moments == self.at:
             self.moments += 1
-            raise Killed
+            self.happens()
         self.moments += 1
+
+    def _kill(self) -> None:
+        raise Killed
 
 
 def life(office: Office, document: dict[str, Any], released: dict[str, set[bytes]]) -> None:
@@ -550,6 +630,7 @@ def life(office: Office, document: dict[str, Any], released: dict[str, set[bytes
     office.answer({"kind": "closed", "id": "c", "task": "t1"})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("filter", "long"), [("basic", 70), ("zcdp", 140_000)])
 def test_killed_at_every_single_moment_spent_covers_what_left_and_nothing_is_paid_or_drawn_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, filter: str, long: int

@@ -8,17 +8,22 @@ import socket
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from tests.support.site_home import ask, site_home
+from thebes.cli import site as command
 from thebes.confinement import landlock
 from thebes.ledger.keeper import UNNOTICED
+from thebes.privacy.faults import Mistake
 from thebes.site.algorithm_process import Lanes, Office, serve
 from thebes.site.link import certificate
 from thebes.site.link.control import Ear, tell
+from thebes.site.link.proxy import proxy_of
 from thebes.site.link.row_process import Algorithm
 from thebes.site.process_start import PIPE, algorithm_command, algorithm_environment, connector_environment
 from thebes.wire.link import BlockingPipe, glance, read_envelope, write_envelope
@@ -165,6 +170,49 @@ def test_the_process_that_talks_is_given_no_password_and_no_home(monkeypatch: py
     assert "/srv/site" not in str(given)
 
 
+@pytest.mark.parametrize("spelled", [str.lower, str.upper])
+def test_the_process_that_talks_finds_the_proxy_that_whoever_starts_it_finds(
+    monkeypatch: pytest.MonkeyPatch, spelled: Callable[[str], str]
+) -> None:
+    for name in [name for name in os.environ if name.lower().endswith("_proxy")]:
+        monkeypatch.delenv(name)
+    said = {"grpc_proxy": "http://proxy:1", "https_proxy": "http://proxy:2", "no_proxy": "a", "no_grpc_proxy": "b"}
+    for name, value in said.items():
+        monkeypatch.setenv(spelled(name), value)
+    given = connector_environment(7)
+    assert {name: given[spelled(name)] for name in said} == said
+    here = [proxy_of(f"{host}:1") for host in ("a", "b", "c")]
+    for name in [name for name in os.environ if name.lower().endswith("_proxy")]:
+        monkeypatch.delenv(name)
+    for name, value in given.items():
+        if name.lower().endswith("_proxy"):
+            monkeypatch.setenv(name, value)
+    assert [proxy_of(f"{host}:1") for host in ("a", "b", "c")] == here == ["http://proxy:1", None, "http://proxy:1"]
+
+
+@pytest.mark.parametrize("name", ["https_proxy", "HTTPS_PROXY", "grpc_proxy", "GRPC_PROXY"])
+@pytest.mark.parametrize("proxy", ["socks5h://me:secret@127.0.0.1:9050", "https://me:secret@proxy.example:3128"])
+def test_a_site_that_would_go_past_its_proxy_does_not_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, proxy: str
+) -> None:
+    for known in [known for known in os.environ if known.lower().endswith("_proxy")]:
+        monkeypatch.delenv(known)
+    monkeypatch.setenv(name, proxy)
+    started = list[str]()
+    monkeypatch.setattr("thebes.site.supervisor.Supervisor.__init__", lambda *_, **__: started.append("it"))
+    monkeypatch.setattr("thebes.site.supervisor.Supervisor.run", lambda _: None)
+    with pytest.raises(Mistake, match="no_proxy") as refused:
+        command.site(SimpleNamespace(invoked_subcommand=None), home=tmp_path / "site", coordinator="far.example:8443")  # type: ignore[arg-type]
+    assert "secret" not in str(refused.value)
+    assert not started
+    for reached in ("127.0.0.1:8443", "near.example:8443"):
+        monkeypatch.setenv("no_proxy", "near.example")
+        command.site(SimpleNamespace(invoked_subcommand=None), home=tmp_path / "site", coordinator=reached)  # type: ignore[arg-type]
+    monkeypatch.setenv(name, "http://proxy.example:3128")
+    command.site(SimpleNamespace(invoked_subcommand=None), home=tmp_path / "site", coordinator="far.example:8443")  # type: ignore[arg-type]
+    assert len(started) == 3
+
+
 def test_descriptors_travel_with_the_lines_they_were_sent_with(tmp_path: Path) -> None:
     one, other = socket.socketpair()
     ear = Ear(other)
@@ -239,14 +287,14 @@ def test_without_landlock_nothing_is_claimed(monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.fixture
 def link(tmp_path: Path) -> Path:
-    from thebes.coordinator.auth.authority import Authority
+    from thebes.coordinator.auth.authority import CertificateAuthority
     from thebes.coordinator.clock import SystemClock
 
-    Authority(tmp_path / "coordinator", SystemClock()).issue("north", tmp_path / "site")
+    CertificateAuthority(tmp_path / "coordinator", SystemClock()).issue("north", tmp_path / "site")
     return tmp_path / "site" / "link"
 
 
-def read(link: Path, **more: Any) -> certificate.Identity:
+def read(link: Path, **more: Any) -> certificate.SiteIdentity:
     folder = os.open(link, os.O_RDONLY | os.O_DIRECTORY)
     try:
         return certificate.read(folder, **more)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from thebes.privacy.faults import Mistake
-from thebes.site.budget.policy import Asked, PolicyFile, Rule, appended, read
+from thebes.site.budget.policy import PolicyFile, PolicyRule, TaskFacts, appended, read
 from thebes.site.steward.example_files import POLICY
 
 RULE = """
@@ -22,14 +22,16 @@ kinds = ["query"]
 epsilon = 1.5
 delta = 1e-6
 """
-ASKED = Asked("ana", "patients", "query", "site")
+ASKED = TaskFacts("ana", "patients", "query", "site")
 
 names = st.sampled_from(["ana", "bob", "patients", "visits", "query", "train", "*"])
 lists = st.lists(names, min_size=1, max_size=3)
 
 
 def test_a_rule_is_read_as_written() -> None:
-    assert read(RULE) == (Rule(1, ("ana", "bob"), ("patients",), ("query",), Decimal("1.5"), Decimal("0.000001")),)
+    assert read(RULE) == (
+        PolicyRule(1, ("ana", "bob"), ("patients",), ("query",), Decimal("1.5"), Decimal("0.000001")),
+    )
 
 
 def test_no_file_allows_nothing(tmp_path: Path) -> None:
@@ -110,15 +112,15 @@ def test_a_rule_that_is_not_exactly_one_is_no_policy(old: str, new: str) -> None
 
 def test_the_first_rule_that_covers_an_ask_decides() -> None:
     rules = read(RULE + RULE.replace("1.5", "9").replace('["ana", "bob"]', '"*"'))
-    found = [next(rule.number for rule in rules if rule.covers(Asked(who, *("patients", "query", "site")))) for who in
-             ("ana", "carl")]  # fmt: skip
+    asked = [TaskFacts(who, "patients", "query", "site") for who in ("ana", "carl")]
+    found = [next(rule.number for rule in rules if rule.covers(facts)) for facts in asked]
     assert found == [1, 2]
 
 
 def test_noise_added_by_the_coordinator_must_be_allowed_by_name(tmp_path: Path) -> None:
     path = tmp_path / "policy.toml"
     path.write_text(RULE)
-    asked = Asked("ana", "patients", "query", "coordinator")
+    asked = TaskFacts("ana", "patients", "query", "coordinator")
     assert PolicyFile(path)().rule(asked) is None
     assert "only with noise added by the site" in PolicyFile(path)().refusal(asked)
     path.write_text(RULE + 'noise = ["site", "coordinator"]\n')
@@ -131,14 +133,14 @@ def test_a_rule_covers_exactly_what_all_of_its_lists_name(
     requestors: list[str], datasets: list[str], kinds: list[str], noise: list[str], who: str, what: str, how: str,
     where: str,
 ) -> None:  # fmt: skip
-    rule = Rule(1, tuple(requestors), tuple(datasets), tuple(kinds), Decimal(1), None, tuple(noise))
+    rule = PolicyRule(1, tuple(requestors), tuple(datasets), tuple(kinds), Decimal(1), None, tuple(noise))
     expected = (
         ("*" in requestors or who in requestors)
         and ("*" in datasets or what in datasets)
         and ("*" in kinds or how in kinds)
         and where in noise
     )
-    assert rule.covers(Asked(who, what, how, where)) is expected
+    assert rule.covers(TaskFacts(who, what, how, where)) is expected
 
 
 @given(st.lists(st.tuples(lists, lists, lists, st.decimals("0.001", 100, places=3)), max_size=4))

@@ -12,8 +12,8 @@ import pytest
 from thebes.data.schema import schema_of
 from thebes.data.table import Sums, Table, Term
 from thebes.site.algorithm_process import Tables
-from thebes.site.dataset import Budget, DataSet
-from thebes.site.home import Home
+from thebes.site.dataset import BudgetDeclaration, DataSet
+from thebes.site.home import SiteHome
 
 SCHEMA = schema_of({"unit": "event", "columns": {"age": {"type": "integer", "low": 0, "high": 100}}})
 
@@ -22,7 +22,7 @@ def dataset(folder: Path) -> DataSet:
     with sqlite3.connect(folder / "rows.db") as file:
         file.execute("CREATE TABLE patient (age INTEGER)")
     source = {"kind": "sqlite", "path": str(folder / "rows.db"), "table": "patient"}
-    return DataSet("patients", SCHEMA, source, Budget.of(1.0, 0.0, None))
+    return DataSet("patients", SCHEMA, source, BudgetDeclaration.of(1.0, 0.0, None))
 
 
 def add(folder: Path, rows: int) -> None:
@@ -40,7 +40,7 @@ def batched(table: Table) -> int:
 
 @pytest.fixture
 def tables(tmp_path: Path) -> Tables:
-    return Tables(Home(tmp_path / "site"))
+    return Tables(SiteHome(tmp_path / "site"))
 
 
 def test_a_task_sees_the_same_rows_in_all_its_phases_and_the_next_one_sees_new_ones(

@@ -24,9 +24,9 @@ from thebes.data.schema import schema_of
 from thebes.ledger import BudgetExceeded, Ledger, NoKeeper
 from thebes.privacy.faults import Mistake
 from thebes.site.algorithm_process import Office
-from thebes.site.budget.pipeline_rights import Rights
-from thebes.site.dataset import Blocks, Budget, Cache, DataSet, DataSets, read
-from thebes.site.home import Home, written
+from thebes.site.budget.pipeline_rights import PipelineRights
+from thebes.site.dataset import BlockDeclaration, BudgetDeclaration, Cache, DataSet, DataSets, read
+from thebes.site.home import SiteHome, written
 from thebes.site.steward import views
 from thebes.site.steward.rest import MOST_ROWS, read_rows
 from thebes.site.streams import Streams, stream_of
@@ -55,7 +55,7 @@ def rides(days: list[str]) -> pd.DataFrame:
 
 
 def grown(
-    home: Home,
+    home: SiteHome,
     *,
     epsilon: str = "10",
     policy: str = RULE,
@@ -66,8 +66,8 @@ def grown(
 ) -> DataSet:
     """A growing data set with three days of rides, of which every question pays unless they are cached."""
     schema = schema_of({**RIDES, "public": public})
-    blocks = Blocks(block_by("time:1d", schema), more)
-    budget = Budget.of(epsilon, "0" if filter == "basic" else "1e-6", filter)
+    blocks = BlockDeclaration(block_by("time:1d", schema), more)
+    budget = BudgetDeclaration.of(epsilon, "0" if filter == "basic" else "1e-6", filter)
     dataset = DataSet("taxi", schema, {"kind": "growing"}, budget, blocks, Cache(cache))
     DataSets(home).keep(dataset)
     with Ledger(home.ledger, keeper=NoKeeper()) as ledger:
@@ -79,12 +79,12 @@ def grown(
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Home:
-    return Home(tmp_path / "site")
+def home(tmp_path: Path) -> SiteHome:
+    return SiteHome(tmp_path / "site")
 
 
 @pytest.fixture
-def office(home: Home) -> Iterator[Office]:
+def office(home: SiteHome) -> Iterator[Office]:
     grown(home)
     made = Office(home, "north")
     yield made
@@ -98,7 +98,7 @@ def left(office: Office, block: str) -> float:
 # --- how it is declared -------------------------------------------------------------------------------------------
 
 
-def test_a_declaration_is_read_as_it_was_written(home: Home) -> None:
+def test_a_declaration_is_read_as_it_was_written(home: SiteHome) -> None:
     made = grown(home, size_share=Decimal("0.1"), separate_by="developer", accept_separate_ledgers=True)
     again = read(home.datasets / "taxi.toml", "taxi")
     assert again.stream_terms == made.stream_terms
@@ -123,7 +123,9 @@ def test_a_declaration_is_read_as_it_was_written(home: Home) -> None:
         (('by = "time:1d"', 'by = "time:1d"\nseparate_by = "developer"'), "accept_separate_ledgers"),
     ],
 )
-def test_a_declaration_that_cannot_be_is_refused_by_its_field(home: Home, change: tuple[str, str], says: str) -> None:
+def test_a_declaration_that_cannot_be_is_refused_by_its_field(
+    home: SiteHome, change: tuple[str, str], says: str
+) -> None:
     grown(home)
     path = home.datasets / "taxi.toml"
     path.write_text(path.read_text().replace(*change))
@@ -150,7 +152,9 @@ def test_a_query_is_paid_by_every_block_that_is_over_and_says_which(office: Offi
     office.ledger.verify()
 
 
-def test_no_task_is_paid_between_a_pipeline_s_asking_for_its_rights_and_its_claim(office: Office, home: Home) -> None:
+def test_no_task_is_paid_between_a_pipeline_s_asking_for_its_rights_and_its_claim(
+    office: Office, home: SiteHome
+) -> None:
     with ThreadPoolExecutor(1) as site:
         with deciding(home.folder):
             answering = site.submit(office.answer, ask(QUERY))
@@ -191,7 +195,7 @@ def test_a_rule_counts_at_each_block(office: Office) -> None:
     assert office.answer(ask(QUERY, task="t6"))["covers"]["blocks"] == 4
 
 
-def test_a_rule_counts_what_other_processes_claim(home: Home, office: Office) -> None:
+def test_a_rule_counts_what_other_processes_claim(home: SiteHome, office: Office) -> None:
     with Ledger(home.ledger, keeper=NoKeeper()) as elsewhere:
         stream = stream_of(home, office.datasets.get("taxi"), elsewhere)  # type: ignore[arg-type]
         claim = stream.reserve(["taxi/2026-01-01"], epsilon=2.5, purpose="speed", spender="ana", key="by hand 1")
@@ -204,7 +208,7 @@ def test_a_rule_counts_what_other_processes_claim(home: Home, office: Office) ->
 
 
 @pytest.mark.parametrize("filter", ["basic", "zcdp", "renyi"])
-def test_an_attempt_of_a_pipeline_counts_for_what_it_said_whatever_blocks_count_in(home: Home, filter: str) -> None:
+def test_an_attempt_of_a_pipeline_counts_for_what_it_said_whatever_blocks_count_in(home: SiteHome, filter: str) -> None:
     """Read off rho, an epsilon of 1.5 would count for about 9, and the rule would have nothing left."""
     policy = RULE.replace('"train"]', '"train", "pipeline"]') + "delta = 1e-6\n"
     dataset = grown(home, epsilon="40", policy=policy, filter=filter)
@@ -231,7 +235,9 @@ def test_an_attempt_of_a_pipeline_counts_for_what_it_said_whatever_blocks_count_
 
 
 @pytest.mark.parametrize("filter", ["basic", "zcdp", "renyi"])
-def test_a_task_counts_for_what_its_document_says_when_a_pipeline_asks_for_its_rights(home: Home, filter: str) -> None:
+def test_a_task_counts_for_what_its_document_says_when_a_pipeline_asks_for_its_rights(
+    home: SiteHome, filter: str
+) -> None:
     """Read off rho, Gaussian noise of epsilon 2 would count for about 0.5, and the rule would let a pipeline have more
     than it says."""
     policy = RULE.replace('"train"]', '"train", "pipeline"]') + "delta = 1e-6\n"
@@ -242,7 +248,7 @@ def test_a_task_counts_for_what_its_document_says_when_a_pipeline_asks_for_its_r
     assert told["cost"] == {"epsilon": 2.0, "delta": 0.0, **smooth}
     with closing(Workshop(home.folder)) as workshop, Ledger(home.ledger, keeper=NoKeeper()) as elsewhere:
         stream, names = stream_of(home, dataset, elsewhere), ["taxi/2026-01-01", "taxi/2026-01-02"]
-        rights = Rights(home, stream, "ana", workshop.attempts)
+        rights = PipelineRights(home, stream, "ana", workshop.attempts)
         rights(names, Decimal(1), Decimal(0))
         with pytest.raises(BudgetExceeded) as refused:
             rights(names, Decimal("1.001"), Decimal(0))
@@ -253,13 +259,13 @@ def test_a_task_counts_for_what_its_document_says_when_a_pipeline_asks_for_its_r
     office.ledger.close()
 
 
-def test_sizes_count_against_no_rule(home: Home) -> None:
+def test_sizes_count_against_no_rule(home: SiteHome) -> None:
     grown(home, policy=RULE.replace('["ana", "bob"]', '["*"]').replace("= 3", "= 1"))
     office = Office(home, "north")
     assert office.answer(ask(QUERY))["kind"] == "contribution"
 
 
-def test_separate_ledgers_let_each_requestor_spend_apart(home: Home) -> None:
+def test_separate_ledgers_let_each_requestor_spend_apart(home: SiteHome) -> None:
     grown(home, epsilon="2", separate_by="developer", accept_separate_ledgers=True)
     office = Office(home, "north")
     dear = {**QUERY, "epsilon": 1.5}
@@ -269,7 +275,7 @@ def test_separate_ledgers_let_each_requestor_spend_apart(home: Home) -> None:
     assert office.answer(ask(dear, task="t3", requestor="bob"))["kind"] == "contribution"
 
 
-def test_a_rule_counts_over_everybody_who_has_a_budget_of_their_own(home: Home) -> None:
+def test_a_rule_counts_over_everybody_who_has_a_budget_of_their_own(home: SiteHome) -> None:
     grown(home, epsilon="4", separate_by="developer", accept_separate_ledgers=True)
     office = Office(home, "north")
     dear = {**QUERY, "epsilon": 1.6}
@@ -284,10 +290,10 @@ def test_a_rule_counts_over_everybody_who_has_a_budget_of_their_own(home: Home) 
 APART = schema_of({**RIDES, "columns": {**RIDES["columns"], "zone": {"type": "string", "values": ["eu", "us"]}}})
 
 
-def test_a_query_is_about_the_contexts_of_its_rule_alone(home: Home) -> None:
+def test_a_query_is_about_the_contexts_of_its_rule_alone(home: SiteHome) -> None:
     """The rule's epsilon counts over all contexts; without contexts it allows nothing here."""
-    blocks = Blocks(block_by("time:1d", APART), {"separate_by": "zone"})
-    dataset = DataSet("taxi", APART, {"kind": "growing"}, Budget.of("10"), blocks, Cache("exact"))
+    blocks = BlockDeclaration(block_by("time:1d", APART), {"separate_by": "zone"})
+    dataset = DataSet("taxi", APART, {"kind": "growing"}, BudgetDeclaration.of("10"), blocks, Cache("exact"))
     DataSets(home).keep(dataset)
     with Ledger(home.ledger, keeper=NoKeeper()) as ledger:
         stream = stream_of(home, dataset, ledger)
@@ -310,13 +316,15 @@ def test_a_query_is_about_the_contexts_of_its_rule_alone(home: Home) -> None:
     assert office.answer(ask(most, task="t3", schema=APART))["kind"] == "refusal", "3 over all contexts"
 
 
-def test_a_rule_for_contexts_is_for_no_data_set_without_them(home: Home) -> None:
+def test_a_rule_for_contexts_is_for_no_data_set_without_them(home: SiteHome) -> None:
     grown(home, policy=RULE + 'contexts = ["eu"]\n')
     refused = Office(home, "north").answer(ask(QUERY))
     assert (refused["kind"], refused["code"]) == ("refusal", "policy")
 
 
-def test_a_task_of_several_phases_reads_the_same_blocks_in_each(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_task_of_several_phases_reads_the_same_blocks_in_each(
+    home: SiteHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(registry.packages(), "relay", "relay")
     grown(home, policy=RULE.replace('"train"', '"relay"'))
     office = Office(home, "north")
@@ -384,7 +392,7 @@ def test_blocks_are_shown_with_their_budget_and_without_a_count_of_rows(office: 
     assert views.ledger(office.purse, office.datasets, office.policy())["blocks"] == []
 
 
-def test_a_declaration_on_other_terms_is_trouble_and_no_budget(home: Home, office: Office) -> None:
+def test_a_declaration_on_other_terms_is_trouble_and_no_budget(home: SiteHome, office: Office) -> None:
     path = home.datasets / "taxi.toml"
     path.write_text(path.read_text().replace("epsilon = 10", "epsilon = 1000"))
     (told,) = views.described(office.datasets, office.ledger, Streams(home, office.ledger))
@@ -455,7 +463,7 @@ def test_the_schedule_and_the_engine_are_declared_too(run: Callable[..., Any], t
     more = ("--schema", "rides.json", "--block-by", "time:1d", "--epsilon", "1")
     told = run("create", "taxi", *more, "--schedule", "dpack", "--source", "spark.toml")
     assert told[0] == 0, told
-    made = DataSets(Home(tmp_path / "s")).get("taxi")
+    made = DataSets(SiteHome(tmp_path / "s")).get("taxi")
     assert made is not None
     assert made.blocks is not None
     assert (made.blocks.schedule, made.source["engine"], made.source["master"]) == ("dpack", "spark", "local[2]")

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from thebes.cli import main
-from thebes.curator.pipelines.scheduler import Policy
+from thebes.curator.pipelines.scheduler import SchedulingRule
 from thebes.ledger import Ledger, NoKeeper
 from thebes.privacy.faults import Mistake
 from thebes.site.dataset import SCHEDULES, DataSets, read
-from thebes.site.home import Home
+from thebes.site.home import SiteHome
 from thebes.site.streams import stream_of, turns_of
 
 DECLARED = """
@@ -44,12 +44,12 @@ def declared(folder: Path, more: str) -> Path:
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Home:
-    return Home(tmp_path / "site")
+def home(tmp_path: Path) -> SiteHome:
+    return SiteHome(tmp_path / "site")
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
-def test_the_owner_says_whose_turn_it_is(home: Home, schedule: str) -> None:
+def test_the_owner_says_whose_turn_it_is(home: SiteHome, schedule: str) -> None:
     declared(home.datasets, f'schedule = "{schedule}"')
     dataset = DataSets(home).get("rides")
     assert dataset is not None
@@ -59,13 +59,13 @@ def test_the_owner_says_whose_turn_it_is(home: Home, schedule: str) -> None:
         turns = turns_of(home, dataset, ledger)
         assert turns is not None
         turns.arrive("speed")
-        assert turns.policy is Policy(schedule)
+        assert turns.policy is SchedulingRule(schedule)
         turns.close()
         stream_of(home, dataset, ledger).close()
         assert (home.folder / "growing" / "rides" / "turns.db").is_file()  # no left-over of rows: it is not swept
 
 
-def test_without_a_word_whoever_is_first_is_served(home: Home) -> None:
+def test_without_a_word_whoever_is_first_is_served(home: SiteHome) -> None:
     declared(home.datasets, "")
     dataset = DataSets(home).get("rides")
     assert dataset is not None
@@ -74,7 +74,7 @@ def test_without_a_word_whoever_is_first_is_served(home: Home) -> None:
 
 
 def test_every_policy_can_be_asked_for() -> None:
-    assert set(SCHEDULES) == set(Policy)
+    assert set(SCHEDULES) == set(SchedulingRule)
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ class Large(_Lines):
 
 
 def test_a_pipeline_at_a_terminal_waits_for_its_turn(
-    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    home: SiteHome, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """With DPF a claim for half of a block waits until others have asked for it too."""
     monkeypatch.setattr("thebes.ledger.ledger.system_keeper", NoKeeper)

@@ -119,12 +119,12 @@ def test_a_site_without_rows_is_no_nobody() -> None:
 
 PATIENTS = pd.DataFrame(hospital(0, 7))
 SCENES = {
-    scene.document["type"]: scene.document
-    for scene in site_scenes(MadeUpHospitals(DATASET, visits.DATASET, ("north",), None, visits.visits(7)))
+    scene.document.get("update", scene.document["type"]): scene.document
+    for scene in site_scenes(MadeUpHospitals(DATASET, visits.DATASET, ("north",), None, visits.visits(7), {}, {}))
 }
 
 
-@pytest.mark.parametrize("kind", ["train", "algorithm"])
+@pytest.mark.parametrize("kind", ["train", "newton"])
 def test_models_of_sites_say_it_too(kind: str) -> None:
     document = {**SCENES[kind], "sites": ["north"]}
     glucose = PATIENTS["glucose"].where(np.arange(len(PATIENTS)) % 4 > 0, 1e6)

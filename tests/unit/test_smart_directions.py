@@ -13,11 +13,11 @@ from scipy.stats import binomtest, norm
 from papers.smartcache.directions import BITS, Direction, Noised, Taken, Taught
 from papers.smartcache.downhill import downhill
 from papers.smartcache.steering import Steered, Steering
-from thebes.curator.cache.answer import Source
+from thebes.curator.cache.answer import AnswerSource
 from thebes.curator.cache.purchase import Purchase
 from thebes.curator.cache.smart.check import SparseCheck
 from thebes.curator.cache.smart.guesses import Smart
-from thebes.curator.cache.smart.parameters import Parameters
+from thebes.curator.cache.smart.parameters import SmartParameters
 from thebes.curator.cache.synopsis import View
 from thebes.curator.questions.plans import Integers, Plan
 from thebes.data.engines.source import frame_table
@@ -71,7 +71,7 @@ def taken(seed: int) -> Taken:
 
 
 def steered(taught: Taught = LINEAR, *, filter: str = "basic", **steering: float) -> Steered:
-    smart = Smart(SCHEMA, Parameters(rows=256, parts=4, epsilon=2))
+    smart = Smart(SCHEMA, SmartParameters(rows=256, parts=4, epsilon=2))
     smart.prepare(Held(sales()), lambda _: None, seeded_for_simulation(1))
     made = smart.made_up()
     assert made is not None
@@ -183,7 +183,7 @@ def test_the_same_releases_from_other_rows_leave_the_same_rows_made_up():
     again = descent(second, Taken(LINEAR, frame_table(SCHEMA, sales(700, seed=3))), _Same(answers, again=True))
     assert told[0] == again[0]
     assert [one.source for one in told[1]] == [one.source for one in again[1]]
-    assert {one.source for one in told[1]} == {Source.MECHANISM, Source.SYNOPSIS}
+    assert {one.source for one in told[1]} == {AnswerSource.MECHANISM, AnswerSource.SYNOPSIS}
     one, other = first.kept(), second.kept()
     assert one.public == other.public
     assert all(np.array_equal(one.arrays[name], other.arrays[name]) for name in one.arrays)
@@ -192,13 +192,13 @@ def test_the_same_releases_from_other_rows_leave_the_same_rows_made_up():
 def test_a_descent_pays_openings_and_noised_answers_and_nothing_else():
     found = steered()
     paid, directions = descent(found, taken(1), seeded_for_simulation(7))
-    noised = sum(one.source is Source.MECHANISM for one in directions)
+    noised = sum(one.source is AnswerSource.MECHANISM for one in directions)
     assert found.passed > found.failed
     assert paid.count(found.opening) == found.check.openings
     assert len(paid) == found.check.openings + noised
     assert float(found.opening.epsilon) == pytest.approx(4 * EPSILON)
     assert sum(one.cost[0] for one in directions) == sum(one.epsilon for one in paid)
-    assert all(one.alike == (0.5, 0.01) for one in directions if one.source is Source.SYNOPSIS)
+    assert all(one.alike == (0.5, 0.01) for one in directions if one.source is AnswerSource.SYNOPSIS)
 
 
 def test_an_opening_in_a_concentrated_filter_costs_as_much_as_so_many_answers():
@@ -287,7 +287,7 @@ def test_nobody_pays_for_what_was_not_said():
 
 
 def test_a_model_over_columns_that_are_not_made_up_is_refused():
-    smart = Smart(SCHEMA, Parameters(rows=64, parts=2, columns=("size", "price")))
+    smart = Smart(SCHEMA, SmartParameters(rows=64, parts=2, columns=("size", "price")))
     smart.prepare(Held(sales(200)), lambda _: None, seeded_for_simulation(1))
     made = smart.made_up()
     assert made is not None

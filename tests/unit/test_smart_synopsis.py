@@ -11,15 +11,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from thebes.curator.cache.answer import Answered, Source
+from thebes.curator.cache.answer import Answered, AnswerSource
 from thebes.curator.cache.planner import Planner
 from thebes.curator.cache.purchase import Purchase
 from thebes.curator.cache.requirement import Wanted
 from thebes.curator.cache.smart import guesses
 from thebes.curator.cache.smart.guesses import Smart
-from thebes.curator.cache.smart.parameters import Parameters
-from thebes.curator.cache.store import Store
-from thebes.curator.cache.synopsis import Piece, View
+from thebes.curator.cache.smart.parameters import SmartParameters
+from thebes.curator.cache.store import CacheStore
+from thebes.curator.cache.synopsis import SynopsisPart, View
 from thebes.curator.cache.synopsis_kinds import synopsis_of
 from thebes.curator.cache.synthesis.recipe import SpanningTree
 from thebes.curator.questions.plans import Integers, Plan
@@ -130,7 +130,7 @@ def through(smart: Smart, plans: Sequence[Plan], wanted: Wanted, rows: Held, ran
             noise, purchase = wanted.calibrated(plan, SCHEMA)
             paid.append(purchase)
             made = purchase.epsilon, purchase.delta
-            answered = Answered(noise.add(rows.totals(plan), randomness), made, None, Source.MECHANISM)
+            answered = Answered(noise.add(rows.totals(plan), randomness), made, None, AnswerSource.MECHANISM)
             smart.heard(plan, answered, rows.view)
         else:
             answered = smart.answer(plan, wanted, rows, paid.append, randomness)
@@ -150,28 +150,28 @@ def public(smart: Smart) -> dict[str, Any]:
 def test_the_same_releases_from_other_rows_leave_the_same_public_state(check, source, monkeypatch):
     monkeypatch.setattr(SpanningTree, "_chosen", lambda *_: [(0, 1), (1, 2)])  # which pairs were chosen is released too
     wanted = Wanted(20, 0, 60.0, 0.05) if check == "sparse" else Wanted(0.5)
-    parameters = Parameters(**EAGER, check=check, source=source)
+    parameters = SmartParameters(**EAGER, check=check, source=source)
     first, second = Smart(SCHEMA, parameters), Smart(SCHEMA, parameters)
     tape = Taped(seeded_for_simulation(2))
     told = through(first, asked(), wanted, Held.of(people()), tape)
     replayed = Taped(tape.source, tape.tape, again=True)
     assert told == through(second, asked(), wanted, Held.of(people(900, seed=9, together=False)), replayed)
-    assert {one[1] for one in told[1:]} == {Source.MECHANISM, Source.SYNOPSIS}  # it went both ways
+    assert {one[1] for one in told[1:]} == {AnswerSource.MECHANISM, AnswerSource.SYNOPSIS}  # it went both ways
     assert public(first) == public(second)
     assert all(first.most(plan, wanted, ()) == second.most(plan, wanted, ()) for plan in asked(25))
 
 
 def test_what_is_paid_is_the_marginals_once_an_opening_for_each_failure_and_an_answer_for_each_failure():
     wanted = Wanted(20, 0, 60.0, 0.05)
-    smart, rows = Smart(SCHEMA, Parameters(**EAGER)), Held.of(people())
+    smart, rows = Smart(SCHEMA, SmartParameters(**EAGER)), Held.of(people())
     told = through(smart, asked(), wanted, rows, seeded_for_simulation(3))
     assert [float(one.epsilon) for one in told[0]] == [0.1]
     assert smart.preparation(()) == []
     closed = True
     for paid, source, bound, _ in told[1:]:
-        assert len(paid) == closed + (source is Source.MECHANISM)
-        assert (bound == (60.0, 0.025)) is (source is Source.SYNOPSIS)
-        closed = source is Source.MECHANISM
+        assert len(paid) == closed + (source is AnswerSource.MECHANISM)
+        assert (bound == (60.0, 0.025)) is (source is AnswerSource.SYNOPSIS)
+        closed = source is AnswerSource.MECHANISM
     standing = smart.standing()
     assert standing["failed"] > 0
     assert standing["passed"] > standing["failed"]
@@ -180,15 +180,15 @@ def test_what_is_paid_is_the_marginals_once_an_opening_for_each_failure_and_an_a
 
 def test_a_threshold_is_paid_for_every_time_and_leaves_the_rest_for_the_answer():
     wanted = Wanted(0.5)
-    smart = Smart(SCHEMA, Parameters(**EAGER, check="threshold"))
+    smart = Smart(SCHEMA, SmartParameters(**EAGER, check="threshold"))
     told = through(smart, asked(), wanted, Held.of(people()), seeded_for_simulation(3))
     for paid, source, _, _ in told[1:]:
         assert float(paid[0].epsilon) == 0.125
-        assert sum(float(one.epsilon) for one in paid) == (0.5 if source is Source.MECHANISM else 0.125)
+        assert sum(float(one.epsilon) for one in paid) == (0.5 if source is AnswerSource.MECHANISM else 0.125)
 
 
 def test_nothing_is_looked_at_to_say_what_an_answer_costs():
-    smart, rows = Smart(SCHEMA, Parameters(**EAGER)), Held.of(people())
+    smart, rows = Smart(SCHEMA, SmartParameters(**EAGER)), Held.of(people())
     assert smart.most(JOINT, Wanted(20, 0, 60.0, 0.05), ()) is None  # nothing is made up yet
     smart.prepare(rows, lambda _: None, seeded_for_simulation(1))
     looked = rows.looked
@@ -199,7 +199,7 @@ def test_nothing_is_looked_at_to_say_what_an_answer_costs():
 
 
 def test_charges_come_before_rows_are_looked_at():
-    smart, rows = Smart(SCHEMA, Parameters(**EAGER)), Held.of(people())
+    smart, rows = Smart(SCHEMA, SmartParameters(**EAGER)), Held.of(people())
 
     def refused(purchase: Purchase) -> None:
         raise Refusal("nothing is left")
@@ -218,7 +218,7 @@ def test_charges_come_before_rows_are_looked_at():
 
 
 def test_rows_learn_how_columns_hang_together_and_keep_what_they_were_bought_with():
-    smart, rows = Smart(SCHEMA, Parameters(**SMALL)), Held.of(people(4000))
+    smart, rows = Smart(SCHEMA, SmartParameters(**SMALL)), Held.of(people(4000))
     chance = seeded_for_simulation(4)
     smart.prepare(rows, lambda _: None, chance)
     women = Question("count", where="sex = 'f'").plan(SCHEMA)
@@ -232,7 +232,9 @@ def test_rows_learn_how_columns_hang_together_and_keep_what_they_were_bought_wit
     wanted = Wanted(1)
     for _ in range(10):
         noise, _ = wanted.calibrated(JOINT, SCHEMA)
-        told = Answered(noise.add(rows.totals(JOINT), chance), (wanted.epsilon, wanted.delta), None, Source.MECHANISM)
+        told = Answered(
+            noise.add(rows.totals(JOINT), chance), (wanted.epsilon, wanted.delta), None, AnswerSource.MECHANISM
+        )
         smart.heard(JOINT, told, ())
     guess, spread = smart.guess(JOINT) or (np.zeros(1), 0.0)
     assert abs(guess[0] - exact) < 60
@@ -242,7 +244,7 @@ def test_rows_learn_how_columns_hang_together_and_keep_what_they_were_bought_wit
 
 
 def test_rows_made_of_pairs_know_them_at_once_and_keep_them():
-    smart, rows = Smart(SCHEMA, Parameters(**SMALL, source="mst", epsilon=5)), Held.of(people(4000))
+    smart, rows = Smart(SCHEMA, SmartParameters(**SMALL, source="mst", epsilon=5)), Held.of(people(4000))
     chance, exact = seeded_for_simulation(4), rows.totals(JOINT)[0]
     smart.prepare(rows, lambda _: None, chance)
     guess, spread = smart.guess(JOINT) or (np.zeros(1), 0.0)
@@ -251,13 +253,13 @@ def test_rows_made_of_pairs_know_them_at_once_and_keep_them():
         guess, _ = smart.guess(JOINT) or (np.zeros(1), 0.0)
         assert abs(guess[0] - exact) < 150
         old = Question("count", where="age > 50 AND sex = 'f'").plan(SCHEMA)
-        told = Answered(np.array([1500.0]), (Decimal(1), Decimal(0)), None, Source.MECHANISM)
+        told = Answered(np.array([1500.0]), (Decimal(1), Decimal(0)), None, AnswerSource.MECHANISM)
         smart.heard(old, told, ())  # which is not so
 
 
 def test_every_kind_of_question_is_guessed_from_what_its_rows_say():
     frame = people(3000)
-    rows, smart = Held.of(frame), Smart(SCHEMA, Parameters(rows=4096, parts=4, bins={"age": 50}, epsilon=50))
+    rows, smart = Held.of(frame), Smart(SCHEMA, SmartParameters(rows=4096, parts=4, bins={"age": 50}, epsilon=50))
     smart.prepare(rows, lambda _: None, seeded_for_simulation(1))
     questions = [
         Question("count"),
@@ -278,26 +280,26 @@ def test_every_kind_of_question_is_guessed_from_what_its_rows_say():
 def test_an_honest_nothing_is_an_answer():
     frame = people(1000)
     frame = frame[frame["job"] != "d"]
-    rows, smart = Held.of(frame), Smart(SCHEMA, Parameters(**EAGER, epsilon=50))
+    rows, smart = Held.of(frame), Smart(SCHEMA, SmartParameters(**EAGER, epsilon=50))
     smart.prepare(rows, lambda _: None, seeded_for_simulation(1))
     none = Question("count", where="job = 'd'").plan(SCHEMA)
     wanted = Wanted(20, 0, 60.0, 0.05)
     answered = smart.answer(none, wanted, rows, lambda _: None, seeded_for_simulation(2))
-    assert answered.source is Source.SYNOPSIS
+    assert answered.source is AnswerSource.SYNOPSIS
     assert answered.totals.tolist() == [0.0]
     assert smart.standing()["passed"] == 1
 
 
-def restarted(smart: Smart, pieces: dict[str, Piece], parameters: Parameters) -> Smart:
+def restarted(smart: Smart, pieces: dict[str, SynopsisPart], parameters: SmartParameters) -> Smart:
     made = Smart(SCHEMA, parameters)
     made.restore(pieces)
     return made
 
 
 def test_a_restart_goes_on_where_it_was_and_a_lost_secret_is_paid_anew():
-    wanted, parameters = Wanted(20, 0, 60.0, 0.05), Parameters(**EAGER)
+    wanted, parameters = Wanted(20, 0, 60.0, 0.05), SmartParameters(**EAGER)
     smart, rows, chance = Smart(SCHEMA, parameters), Held.of(people()), seeded_for_simulation(3)
-    kept: dict[str, Piece] = {}
+    kept: dict[str, SynopsisPart] = {}
     through(smart, asked(4), wanted, rows, chance)
     assert smart.standing()["openings"] > smart.standing()["failed"]  # one is there
     kept |= smart.changed()
@@ -309,21 +311,21 @@ def test_a_restart_goes_on_where_it_was_and_a_lost_secret_is_paid_anew():
     same = [one.answer(plan, wanted, rows, lambda _: None, seeded_for_simulation(8)) for one in (smart, other)]
     assert same[0].totals.tolist() == same[1].totals.tolist()
     assert public(smart) == public(other)
-    lost = {name: Piece(piece.public, piece.arrays) for name, piece in kept.items()}
+    lost = {name: SynopsisPart(piece.public, piece.arrays) for name, piece in kept.items()}
     assert len(restarted(smart, lost, parameters).most(plan, wanted, ()) or ()) == 2
     assert restarted(smart, lost, parameters).preparation(()) == []
 
 
 def test_under_other_cells_marginals_are_bought_anew_and_under_other_numbers_of_rows_openings_still_count():
-    wanted, smart, rows = Wanted(20, 0, 60.0, 0.05), Smart(SCHEMA, Parameters(**EAGER)), Held.of(people())
+    wanted, smart, rows = Wanted(20, 0, 60.0, 0.05), Smart(SCHEMA, SmartParameters(**EAGER)), Held.of(people())
     through(smart, asked(4), wanted, rows, seeded_for_simulation(3))
     kept = dict(smart.changed())
-    fewer = Smart(SCHEMA, Parameters(**{**EAGER, "rows": 64}))
+    fewer = Smart(SCHEMA, SmartParameters(**{**EAGER, "rows": 64}))
     fewer.restore(kept)
     assert fewer.preparation(()) == []
     assert fewer.standing()["openings"] == smart.standing()["openings"] > 0
     assert fewer.standing()["learned"] == 0
-    finer = Smart(SCHEMA, Parameters(**EAGER, bins={"age": (18.0, *range(20, 92, 9))}))
+    finer = Smart(SCHEMA, SmartParameters(**EAGER, bins={"age": (18.0, *range(20, 92, 9))}))
     assert [cut.count for cut in finer.cuts] == [cut.count for cut in smart.cuts]  # so many, but others
     finer.restore(kept)
     assert len(finer.preparation(())) == 1
@@ -333,14 +335,14 @@ def test_under_other_cells_marginals_are_bought_anew_and_under_other_numbers_of_
 def test_views_that_are_put_away_come_back_as_they_were(monkeypatch):
     monkeypatch.setattr(guesses, "_VIEWS", 1)
     frames = {"mon": people(500), "tue": people(500, seed=2)}
-    smart, chance, wanted = Smart(SCHEMA, Parameters(**EAGER)), seeded_for_simulation(1), Wanted(20, 0, 60.0, 0.05)
+    smart, chance, wanted = Smart(SCHEMA, SmartParameters(**EAGER)), seeded_for_simulation(1), Wanted(20, 0, 60.0, 0.05)
     for view in (("mon",), ("tue",)):
         through(smart, asked(3), wanted, Held(frames, view), chance)
         smart.changed()
     before = {view: smart.standing(view) for view in (("mon",), ("tue",))}
     assert before["mon",]["openings"] > 0
     assert len(smart._views) == 1
-    other = Smart(SCHEMA, Parameters(**EAGER))
+    other = Smart(SCHEMA, SmartParameters(**EAGER))
     other.restore(smart._written)
     assert {view: other.standing(view) for view in before} == before
     guess, _ = other.guess(JOINT, ("mon", "tue")) or (np.zeros(1), 0.0)  # begins with what one of them knows
@@ -350,12 +352,14 @@ def test_views_that_are_put_away_come_back_as_they_were(monkeypatch):
 
 def test_a_view_that_grows_keeps_what_was_learned_and_buys_the_new_block_only():
     frames = {"mon": people(1000), "tue": people(3000, seed=2)}
-    smart, chance = Smart(SCHEMA, Parameters(**SMALL)), seeded_for_simulation(1)
+    smart, chance = Smart(SCHEMA, SmartParameters(**SMALL)), seeded_for_simulation(1)
     monday, both = Held(frames, ("mon",)), Held(frames, ("mon", "tue"))
     smart.prepare(monday, lambda _: None, chance)
     wanted = Wanted(1)
     for _ in range(10):
-        told = Answered(monday.totals(JOINT).astype(float), (wanted.epsilon, wanted.delta), None, Source.MECHANISM)
+        told = Answered(
+            monday.totals(JOINT).astype(float), (wanted.epsilon, wanted.delta), None, AnswerSource.MECHANISM
+        )
         smart.heard(JOINT, told, monday.view)
     assert len(smart.preparation(both.view)) == 1
     looked = both.looked
@@ -368,9 +372,9 @@ def test_a_view_that_grows_keeps_what_was_learned_and_buys_the_new_block_only():
 
 def test_all_that_is_paid_never_exceeds_answers_alone_by_more_than_the_risk():
     wanted = Wanted(20, 0, 30.0, 0.05)
-    smart = Smart(SCHEMA, Parameters(rows=1024, parts=4, epochs=4, risk=0.3, bins={"age": 50}, epsilon=1))
+    smart = Smart(SCHEMA, SmartParameters(rows=1024, parts=4, epochs=4, risk=0.3, bins={"age": 50}, epsilon=1))
     rows, chance = Held.of(people(together=False)), seeded_for_simulation(3)
-    alone, paid, sources, bought = 0.0, list[Purchase](), list[Source](), []
+    alone, paid, sources, bought = 0.0, list[Purchase](), list[AnswerSource](), []
     for low in range(0, 90, 6):
         for high in range(low + 6, 100, 6):
             plan = Question("count", where=f"age >= {low} AND age < {high}").plan(SCHEMA)
@@ -381,7 +385,7 @@ def test_all_that_is_paid_never_exceeds_answers_alone_by_more_than_the_risk():
                 noise, purchase = wanted.calibrated(plan, SCHEMA)
                 paid.append(purchase)
                 made = purchase.epsilon, purchase.delta
-                answered = Answered(noise.add(rows.totals(plan), chance), made, None, Source.MECHANISM)
+                answered = Answered(noise.add(rows.totals(plan), chance), made, None, AnswerSource.MECHANISM)
                 smart.heard(plan, answered, ())
             else:
                 answered = smart.answer(plan, wanted, rows, paid.append, chance)
@@ -392,7 +396,7 @@ def test_all_that_is_paid_never_exceeds_answers_alone_by_more_than_the_risk():
             assert smart.account.alone == pytest.approx(alone)
     assert len(bought) == 1
     assert bought[0] * alone / len(sources) > 0.9 * 1 / 0.3  # not before that may be risked
-    assert sources.count(Source.SYNOPSIS) > 5
+    assert sources.count(AnswerSource.SYNOPSIS) > 5
 
 
 def test_the_planner_charges_what_the_rows_cost_and_tells_it(tmp_path):
@@ -406,8 +410,8 @@ def test_the_planner_charges_what_the_rows_cost_and_tells_it(tmp_path):
         def settle(self, paid: Sequence[Purchase]) -> None:
             told.append(("settled", sum(float(one.epsilon) for one in paid)))
 
-    store = Store(tmp_path / "cache" / "people.db")
-    smart, rows = Smart(SCHEMA, Parameters(**EAGER)), Held.of(people())
+    store = CacheStore(tmp_path / "cache" / "people.db")
+    smart, rows = Smart(SCHEMA, SmartParameters(**EAGER)), Held.of(people())
     planner = Planner(SCHEMA, store, synopsis=smart)
     wanted, chance = Wanted(20, 0, 60.0, 0.05), seeded_for_simulation(3)
     for plan in asked(10):
@@ -419,8 +423,8 @@ def test_the_planner_charges_what_the_rows_cost_and_tells_it(tmp_path):
         assert settled[-1] == pytest.approx(float(answered.cost[0]), abs=1e-9)
         assert sum(amount for what, amount in told if what == "pay") == pytest.approx(sum(settled), abs=1e-9)
     # Another process goes on from what this one wrote.
-    other = Smart(SCHEMA, Parameters(**EAGER))
-    Planner(SCHEMA, Store(tmp_path / "cache" / "people.db"), synopsis=other).quote(JOINT, wanted, ())
+    other = Smart(SCHEMA, SmartParameters(**EAGER))
+    Planner(SCHEMA, CacheStore(tmp_path / "cache" / "people.db"), synopsis=other).quote(JOINT, wanted, ())
     assert other.standing() == smart.standing()
     store.close()
 
@@ -441,16 +445,16 @@ def test_the_planner_charges_what_the_rows_cost_and_tells_it(tmp_path):
 )
 def test_parameters_that_cannot_be_are_refused_by_name(declared, field):
     with pytest.raises(Mistake) as refused:
-        Parameters.of(declared)
+        SmartParameters.of(declared)
     assert refused.value.argument == field
 
 
 def test_columns_that_are_not_there_are_refused_by_name():
     with pytest.raises(Mistake, match="names 'size'"):
-        Smart(SCHEMA, Parameters.of({"columns": ["size"]}))
+        Smart(SCHEMA, SmartParameters.of({"columns": ["size"]}))
     with pytest.raises(Mistake, match="not one of the columns"):
-        Smart(SCHEMA, Parameters.of({"columns": ["sex"], "bins": {"age": 4}}))
-    few = Smart(SCHEMA, Parameters.of({"columns": ["sex", "job"]}))
+        Smart(SCHEMA, SmartParameters.of({"columns": ["sex"], "bins": {"age": 4}}))
+    few = Smart(SCHEMA, SmartParameters.of({"columns": ["sex", "job"]}))
     assert few.covers(JOINT)
     assert not few.covers(Question("sum", ("age",)).plan(SCHEMA))
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from thebes.cli.processes import Process
-from thebes.cli.stop_signals import Rest, Stopped, stoppable
+from thebes.cli.stop_signals import Rest, StopAsked, stoppable
 
 NUMBERS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
 
@@ -29,7 +29,7 @@ def test_a_request_to_end_is_one_thing_whatever_the_signal(number: signal.Signal
             heed()
             step.append("gone on")
 
-    with pytest.raises(Stopped):
+    with pytest.raises(StopAsked):
         work()
     assert step == ["begun"]
     assert signal.getsignal(number) is before
@@ -66,7 +66,7 @@ def test_a_request_that_comes_where_exceptions_are_lost_is_heeded_and_nothing_is
             heed()
             step.append("and nothing is begun after it")
 
-    with pytest.raises(Stopped):
+    with pytest.raises(StopAsked):
         work()
     assert step == ["what was under way ends in order"]
     assert capsys.readouterr().err == ""
@@ -85,7 +85,7 @@ def test_later_requests_do_not_disturb_the_cleaning_up() -> None:
                     signal.raise_signal(number)
                 cleaned.append(True)
 
-    with pytest.raises(Stopped):
+    with pytest.raises(StopAsked):
         work()
     assert cleaned
 
@@ -96,7 +96,7 @@ def test_who_waits_for_a_process_hears_the_request_within_a_moment(tmp_path: Pat
         process = Process("quiet", "http.server", "0", "--bind", "127.0.0.1", log=tmp_path / "log", heed=heed)
         try:
             threading.Timer(0.05, signal.pthread_kill, (threading.main_thread().ident, signal.SIGTERM)).start()
-            with pytest.raises(Stopped):
+            with pytest.raises(StopAsked):
                 process.hear(timeout=600)
         finally:
             process.stop()

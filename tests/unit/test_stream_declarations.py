@@ -26,7 +26,7 @@ from thebes.ledger.filters import FILTERS
 from thebes.privacy.faults import Mistake, Refusal
 from thebes.privacy.losses import Pure, concentrated_to_approximate, pure_to_concentrated, repeat
 from thebes.privacy.randomness import seeded_for_simulation
-from thebes.site.dataset import Blocks, Budget, DataSet
+from thebes.site.dataset import BlockDeclaration, BudgetDeclaration, DataSet
 
 ZONES = ["eu", "us"]
 RIDES = schema_of({
@@ -71,7 +71,11 @@ def declared(by: str, epsilon: str, delta: str, filter: str, apart: str, periods
         more["periods"] = periods
     columns = schema(by)
     return DataSet(
-        "s", columns, {"kind": "growing"}, Budget.of(epsilon, delta, filter), Blocks(block_by(by, columns), more)
+        "s",
+        columns,
+        {"kind": "growing"},
+        BudgetDeclaration.of(epsilon, delta, filter),
+        BlockDeclaration(block_by(by, columns), more),
     )
 
 

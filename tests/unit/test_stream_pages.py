@@ -23,8 +23,8 @@ from thebes.data.schema import schema_of
 from thebes.privacy.losses import Pure
 from thebes.privacy.randomness import seeded_for_simulation
 from thebes.site.algorithm_process import Office
-from thebes.site.dataset import Blocks, Budget, DataSet, DataSets
-from thebes.site.home import Home, written
+from thebes.site.dataset import BlockDeclaration, BudgetDeclaration, DataSet, DataSets
+from thebes.site.home import SiteHome, written
 from thebes.site.steward.rest import guarded, one_time
 from thebes.site.streams import turns_of
 from thebes.web.site import block_map
@@ -134,15 +134,15 @@ class Told:
         return json.loads(json.dumps(self.office.answer(sent)["body"]))
 
 
-def grown(home: Home) -> Office:
+def grown(home: SiteHome) -> Office:
     """Three days of rides, and a pipeline that was accepted on them."""
     DataSets(home).keep(
         DataSet(
             "rides",
             SCHEMA,
             {"kind": "growing"},
-            Budget.of("10"),
-            Blocks(block_by("time:1d", SCHEMA), {"schedule": "dpf"}),
+            BudgetDeclaration.of("10"),
+            BlockDeclaration(block_by("time:1d", SCHEMA), {"schedule": "dpf"}),
         )
     )
     written(home.policy, RULE)
@@ -163,12 +163,12 @@ def grown(home: Home) -> Office:
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
-    return Home(tmp_path_factory.mktemp("grown") / "site")
+def home(tmp_path_factory: pytest.TempPathFactory) -> SiteHome:
+    return SiteHome(tmp_path_factory.mktemp("grown") / "site")
 
 
 @pytest.fixture(scope="module")
-def office(home: Home) -> Iterator[Office]:
+def office(home: SiteHome) -> Iterator[Office]:
     made = grown(home)
     yield made
     made.ledger.close()
@@ -211,7 +211,7 @@ def test_pages_show_streams_pipelines_and_models_as_the_home_has_them(client: An
     page(client, "/models/none", 404)
 
 
-def test_who_waits_for_budget_is_shown(client: Any, office: Office, home: Home) -> None:
+def test_who_waits_for_budget_is_shown(client: Any, office: Office, home: SiteHome) -> None:
     assert "Waiting for budget" not in page(client, "/pipelines")
     dataset = office.datasets.get("rides")
     assert dataset is not None

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from thebes.curator.streams.stream import State, Stream, Terms
+from thebes.curator.streams.stream import BlockStage, Stream, Terms
 from thebes.data.growing import writer
 from thebes.data.growing.block_rule import block_by
 from thebes.data.schema import schema_of
@@ -488,7 +488,7 @@ def test_a_claim_is_made_in_all_of_its_blocks_or_in_none(tmp_path: Path) -> None
     made.reserve(["s/2026-01-01"], epsilon=0.5, purpose="p", spender="ana")
     with pytest.raises(BudgetExceeded):
         made.reserve(names(made), epsilon=0.6, purpose="p", spender="ana")
-    assert made.blocks()[1].state is State.OPEN or float(ledger.remaining("s/2026-01-02").epsilon) >= 0.95
+    assert made.blocks()[1].state is BlockStage.OPEN or float(ledger.remaining("s/2026-01-02").epsilon) >= 0.95
     assert [block.name for block in made.offered(loss=Pure(Decimal("0.6")))] == ["s/2026-01-02"]
     with pytest.raises(BudgetExceeded):
         made.reserve(["s/2026-01-02"], epsilon=0.97, purpose="p", spender="ana")
@@ -502,7 +502,7 @@ def test_new_blocks_keep_coming_while_old_ones_run_dry(tmp_path: Path) -> None:
         names = [block.name for block in made.offered(loss=Pure(Decimal("0.3")))]
         assert names, "a stream never runs dry while it grows"
         made.reserve(names, epsilon=0.3, purpose="daily", spender="ana").consume()
-    assert {block.state for block in made.blocks()[:10]} == {State.SEALED}
+    assert {block.state for block in made.blocks()[:10]} == {BlockStage.SEALED}
 
 
 def test_spent_blocks_retire_and_only_their_rows_can_be_deleted(tmp_path: Path) -> None:
@@ -521,7 +521,7 @@ def test_spent_blocks_retire_and_only_their_rows_can_be_deleted(tmp_path: Path) 
     files = len(list((tmp_path / "s").rglob("*.parquet")))
     made.drop(["s/2026-01-01"])
     assert len(list((tmp_path / "s").rglob("*.parquet"))) == files - 1
-    assert [block.state for block in made.blocks()] == [State.DROPPED, State.OPEN]
+    assert [block.state for block in made.blocks()] == [BlockStage.DROPPED, BlockStage.OPEN]
     assert [block.name for block in made.offered()] == ["s/2026-01-02"]
     with pytest.raises(Refusal, match="were deleted"):
         made.rows(["s/2026-01-01"])
@@ -577,7 +577,7 @@ def test_a_users_later_rows_stay_in_the_users_block(tmp_path: Path) -> None:
     made.reserve(["s/user-7"], epsilon=1, purpose="p", spender="ana").consume()
     made.ingest(people(7, 7), key="later")
     assert count(made, "s/user-7") == 2
-    assert made.blocks()[6].state is State.OPEN
+    assert made.blocks()[6].state is BlockStage.OPEN
 
 
 def test_ids_that_do_not_count_up_from_one_are_refused(tmp_path: Path) -> None:
@@ -790,7 +790,10 @@ def test_what_changed_while_files_were_joined_is_not_joined(tmp_path: Path, monk
 
     monkeypatch.setattr(made._writer, "_copied", meanwhile)
     drops(made, 3)
-    assert made._manifest.files([kept.number for kept in made._manifest.blocks() if kept.state is State.DROPPED]) == []
+    assert (
+        made._manifest.files([kept.number for kept in made._manifest.blocks() if kept.state is BlockStage.DROPPED])
+        == []
+    )
     assert count(made, "s/2026-01-02") == 3
     made._writer.sweep()
     read = duckdb.sql(f"SELECT DISTINCT zone FROM read_parquet({lying(made)}, hive_partitioning=false)").fetchall()

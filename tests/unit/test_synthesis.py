@@ -16,7 +16,7 @@ import pytest
 from thebes.curator.cache.purchase import Purchase
 from thebes.curator.cache.synopsis import View
 from thebes.curator.cache.synthesis.aim import Adaptive, MissingExtra
-from thebes.curator.cache.synthesis.allowance import Allowance
+from thebes.curator.cache.synthesis.allowance import SynthesisAllowance
 from thebes.curator.cache.synthesis.base_histograms import Groundwork, added
 from thebes.curator.cache.synthesis.domain import Domain, Measured
 from thebes.curator.cache.synthesis.recipe import Independent, Recipe, SpanningTree
@@ -127,7 +127,7 @@ def test_a_tree_learns_what_belongs_together_and_single_columns_do_not(delta: fl
     truth = {p: domain().counts(frame_table(SCHEMA, people()), p) / 4000 for p in combinations(range(4), 2)}
     errors = {}
     for recipe in (Independent, SpanningTree):
-        found = learned(recipe(domain(), Allowance(2, delta)))
+        found = learned(recipe(domain(), SynthesisAllowance(2, delta)))
         assert found.size == pytest.approx(4000, rel=0.05)
         rows = found.distribution.rows(4000, seeded_for_simulation(1))
         tables = [np.abs(shares_of(rows[:, list(p)], t.shape) - t).sum() / 2 for p, t in truth.items()]
@@ -136,7 +136,7 @@ def test_a_tree_learns_what_belongs_together_and_single_columns_do_not(delta: fl
 
 
 def test_rows_have_declared_values_only_and_nothing_of_a_key_or_of_free_text() -> None:
-    rows = learned(SpanningTree(domain(), Allowance(1))).drawn(500, seeded_for_simulation(2))
+    rows = learned(SpanningTree(domain(), SynthesisAllowance(1))).drawn(500, seeded_for_simulation(2))
     assert set(rows) == {"sex", "age", "dose", "sick"}
     assert set(rows["sex"].tolist()) <= {"f", "m", None}
     assert all(age is None or (isinstance(age, int) and 0 <= age <= 99) for age in rows["age"])
@@ -146,23 +146,23 @@ def test_rows_have_declared_values_only_and_nothing_of_a_key_or_of_free_text() -
 
 def test_missing_values_come_back_as_often_as_they_were_there() -> None:
     frame = people().assign(sex=lambda f: f["sex"].where(f["who"] % 4 != 0, None))
-    found = SpanningTree(domain(), Allowance(5)).learned(
+    found = SpanningTree(domain(), SynthesisAllowance(5)).learned(
         frame_table(SCHEMA, frame), lambda: None, seeded_for_simulation(0)
     )
     rows = found.drawn(2000, seeded_for_simulation(0))
     assert sum(value is None for value in rows["sex"]) / 2000 == pytest.approx(0.25, abs=0.03)
-    none = learned(SpanningTree(domain(missing=False), Allowance(5))).drawn(2000, seeded_for_simulation(0))
+    none = learned(SpanningTree(domain(missing=False), SynthesisAllowance(5))).drawn(2000, seeded_for_simulation(0))
     assert all(value is not None for values in none.values() for value in values)
 
 
 def test_one_column_needs_no_tree_and_pairs_that_are_too_large_are_not_measured(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    one = SpanningTree(Domain.of(SCHEMA, ["sex"]), Allowance(1))
-    assert one.event == Independent(Domain.of(SCHEMA, ["sex"]), Allowance(1)).event
+    one = SpanningTree(Domain.of(SCHEMA, ["sex"]), SynthesisAllowance(1))
+    assert one.event == Independent(Domain.of(SCHEMA, ["sex"]), SynthesisAllowance(1)).event
     assert set(learned(one).drawn(10, system())) == {"sex"}
     monkeypatch.setattr("thebes.curator.cache.synthesis.domain.MOST_PAIR", 16)
-    small = SpanningTree(domain(), Allowance(1))
+    small = SpanningTree(domain(), SynthesisAllowance(1))
     assert (1, 2) not in small.domain.pairs
     assert small.edges == 2  # the age is left to itself
     assert set(learned(small).drawn(10, system())) == {"sex", "age", "dose", "sick"}
@@ -174,17 +174,17 @@ def test_one_column_needs_no_tree_and_pairs_that_are_too_large_are_not_measured(
 @pytest.mark.parametrize(("epsilon", "delta"), BUDGETS)
 @pytest.mark.parametrize("recipe", [Independent, SpanningTree])
 def test_it_costs_what_was_allowed_and_nearly_all_of_it(recipe: Any, epsilon: Any, delta: float) -> None:
-    made = recipe(domain(), Allowance(str(float(epsilon)), delta))
+    made = recipe(domain(), SynthesisAllowance(str(float(epsilon)), delta))
     if delta:
         spent, allowed = concentrated.price(made.event, adjacency=ADD).rho, rho_for(epsilon, delta)
     else:
-        spent, allowed = pure.price(made.event, adjacency=ADD).epsilon, Allowance(str(float(epsilon))).epsilon
+        spent, allowed = pure.price(made.event, adjacency=ADD).epsilon, SynthesisAllowance(str(float(epsilon))).epsilon
     assert 0.999 * float(allowed) < spent <= allowed
 
 
 def test_what_would_cost_more_than_allowed_is_our_fault() -> None:
     with pytest.raises(Fault, match="larger than the budget"):
-        Allowance("0.5").within(Independent(domain(), Allowance(1)).event)
+        SynthesisAllowance("0.5").within(Independent(domain(), SynthesisAllowance(1)).event)
 
 
 @pytest.mark.parametrize("recipe", [Independent, SpanningTree])
@@ -212,13 +212,13 @@ def test_nothing_is_drawn_and_no_row_is_read_before_it_is_paid(recipe: Any) -> N
 
         batches: Any = None
 
-    recipe(domain(), Allowance(1)).learned(Watched(), lambda: happened.append("paid"), Noted())
+    recipe(domain(), SynthesisAllowance(1)).learned(Watched(), lambda: happened.append("paid"), Noted())
     assert happened[0] == "paid"
     assert {"read", "drawn"} <= set(happened[1:])
 
 
 def test_a_person_moves_no_utility_of_a_pair_by_more_than_their_rows() -> None:
-    recipe, shape = SpanningTree(domain(), Allowance(1)), domain().shape
+    recipe, shape = SpanningTree(domain(), SynthesisAllowance(1)), domain().shape
     alone = Tree.fit(shape, [Measured((i,), np.arange(1.0, n + 1), 1.0) for i, n in enumerate(shape)])
     rows, others = people(60), people(2, seed=9).assign(who=1000)
     most = 0
@@ -237,11 +237,13 @@ def test_a_person_moves_no_utility_of_a_pair_by_more_than_their_rows() -> None:
 
 def test_aim_says_what_it_needs_before_anything_is_paid(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(Mistake, match="delta"):
-        _ = Adaptive(domain(), Allowance(1)).event
-    assert concentrated.price(Adaptive(domain(), Allowance(1, 1e-6)).event, adjacency=ADD).rho <= rho_for(1, 1e-6)
+        _ = Adaptive(domain(), SynthesisAllowance(1)).event
+    assert concentrated.price(Adaptive(domain(), SynthesisAllowance(1, 1e-6)).event, adjacency=ADD).rho <= rho_for(
+        1, 1e-6
+    )
     monkeypatch.setitem(sys.modules, "mbi", None)
     with pytest.raises(MissingExtra, match=r"pip install 'thebes\[synth\]'") as missing:
-        Adaptive(domain(), Allowance(1, 1e-6)).learned(
+        Adaptive(domain(), SynthesisAllowance(1, 1e-6)).learned(
             frame_table(SCHEMA, people()), lambda: pytest.fail("it was paid"), system()
         )
     assert missing.value.extra == "synth"
@@ -255,13 +257,13 @@ def test_columns_without_a_domain_are_refused() -> None:
     with pytest.raises(Mistake, match="none twice"):
         Domain.of(SCHEMA, ["sex", "sex"])
     with pytest.raises(Mistake, match="too small"):
-        Allowance("1e-9").choosing(Fraction(1, 3), 1000)
+        SynthesisAllowance("1e-9").choosing(Fraction(1, 3), 1000)
 
 
 @pytest.mark.slow
 def test_aim_is_closer_than_a_tree_where_columns_go_in_a_ring() -> None:
     pytest.importorskip("mbi")
-    found = learned(Adaptive(domain(), Allowance(2, 1e-6)))
+    found = learned(Adaptive(domain(), SynthesisAllowance(2, 1e-6)))
     truth = {p: domain().counts(frame_table(SCHEMA, people()), p) / 4000 for p in combinations(range(4), 2)}
     rows = found.distribution.rows(4000, seeded_for_simulation(1))
     assert max(np.abs(shares_of(rows[:, list(p)], t.shape) - t).sum() / 2 for p, t in truth.items()) < 0.06
@@ -358,7 +360,7 @@ def test_groundwork_that_cannot_be_paid_reads_and_keeps_nothing() -> None:
     assert bought.lacking(())
     with pytest.raises(Fault, match="less than it costs"):
         Purchase(bought.recipe.event, Decimal("0.9"))
-    gaussian = SpanningTree(domain(), Allowance(1, 1e-6)).event
+    gaussian = SpanningTree(domain(), SynthesisAllowance(1, 1e-6)).event
     assert Purchase(gaussian, Decimal(1), Decimal("1e-6")).epsilon == 1
     with pytest.raises(Fault, match="less than it costs"):
         Purchase(gaussian, Decimal("0.9"), Decimal("1e-6"))

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from thebes.cli import main
-from thebes.ledger import Claim, Ledger, NoKeeper
+from thebes.ledger import Ledger, LedgerClaim, NoKeeper
 from thebes.privacy.faults import Mistake
 from thebes.privacy.randomness import seeded_for_simulation
 from thebes.site.steward import synthesis
@@ -152,7 +152,7 @@ def test_rows_that_break_off_stay_paid_once_noise_may_have_been_drawn(
 ) -> None:
     created(run)
 
-    def cut(claim: Claim) -> None:
+    def cut(claim: LedgerClaim) -> None:
         claim.consume()
         raise OSError("the disk is full")
 

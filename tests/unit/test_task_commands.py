@@ -331,8 +331,14 @@ def test_a_simulated_model_no_better_than_guessing_is_a_warning(thebes) -> None:
     Path("rows.csv").write_text("x,y\n" + "".join(f"{a:.3f},{b}\n" for a, b in zip(x, label, strict=True)))
     status, out, err = thebes("simulate", "model.json", "rows.csv", "--seed", "1")
     assert status == 0
-    assert "thebes: warning: the model is no better than guessing: it tells " in err
-    assert "rows simulated, y: the model tells " in out
+    assert "thebes: warning: the model is no better than guessing: of 200 rows that it learned from it tells " in err
+    assert "rows simulated, from which it learned, y: the model tells " in out
+    Path("more.csv").write_text("x,y\n" + "".join(f"{a:.3f},{int(a > 0)}\n" for a in x))
+    Path("model.json").write_text(json.dumps({**document, "epsilon": 50}))
+    status, out, err = thebes("simulate", "model.json", "more.csv", "--seed", "1", "--aside", "more.csv")
+    assert (status, err) == (0, "")
+    assert "rows kept aside, y: the model tells " in out
+    assert thebes("simulate", "model.json", "rows.csv", "--aside", "more.csv", "--aside", "rows.csv")[0] != 0
 
 
 def test_a_plan_over_a_table_says_which_values_do_not_fit(thebes) -> None:
@@ -468,7 +474,9 @@ def test_what_the_demo_asks_of_hospitals_can_be_asked_and_answered() -> None:
     frames = {name: pd.DataFrame(hospital(number, 7)) for number, name in enumerate(names)}
     patients = {column: pd.concat(frames.values())[column].to_numpy() for column in frames["north"].columns}
     seen = visits.visits(7)
-    made = site_scenes(MadeUpHospitals(DATASET, visits.DATASET, names[:2], names[2], seen))
+    others = [hospital(number, 8) for number in range(3)]
+    unseen = ({column: np.concatenate([each[column] for each in others]) for column in others[0]}, visits.visits(8))
+    made = site_scenes(MadeUpHospitals(DATASET, visits.DATASET, names[:2], names[2], seen, *unseen))
     assert {scene.document["type"] for scene in made} == set(registry.site_types())
     assert [scene.missing for scene in made if scene.missing] == [("harbour",)]
     for scene in made:
@@ -484,5 +492,6 @@ def test_what_the_demo_asks_of_hospitals_can_be_asked_and_answered() -> None:
             learned = thebes.simulate(asked, {"north": pd.DataFrame(strangers)}, schema=SCHEMA, seed=1)
             assert not scene.judge(learned, patients).ok, f"{scene.name}: nothing was learned, and it is not said"
     assert all(
-        not scene.missing for scene in site_scenes(MadeUpHospitals(DATASET, visits.DATASET, names[:1], None, seen))
+        not scene.missing
+        for scene in site_scenes(MadeUpHospitals(DATASET, visits.DATASET, names[:1], None, seen, *unseen))
     )

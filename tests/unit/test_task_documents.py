@@ -328,3 +328,12 @@ def test_a_broken_kind_of_another_package_takes_no_other_along(
         assert "basic" in registry.people_types()
     finally:
         registry.packages.cache_clear()
+
+
+def test_every_fault_of_a_document_is_explained_and_not_only_the_first() -> None:
+    from thebes.tasks.document import InvalidDocument
+
+    faults = [("epsilon", "must be at least 1e-06"), ("bounds.age", "is missing"), ("name", "is too long")]
+    said = str(InvalidDocument(faults))
+    assert all(f"{field}" in said and message in said for field, message in faults)
+    assert "(and 2 more: bounds.age is missing; name is too long)" in said

@@ -19,11 +19,11 @@ from thebes.privacy import randomness
 from thebes.privacy.faults import Mistake
 from thebes.privacy.promise import Unit
 from thebes.tasks import registry
+from thebes.tasks.audit.purse import Purse
 from thebes.tasks.gradient.network import network
 from thebes.tasks.gradient.owner import OWNER, SIMULATED
 from thebes.tasks.protocols import Ask, Setting
 from thebes.tasks.release_reader import release_from_json
-from thebes.testing.kinds import Purse
 
 torch = pytest.importorskip("torch")
 from thebes.torch import encode  # noqa: E402
@@ -77,6 +77,7 @@ def test_an_owners_confined_child_gives_what_a_simulation_gives(more) -> None:
     aggregator.examine(confined)
 
 
+@pytest.mark.slow
 def test_what_is_not_there_in_time_is_as_if_there_were_no_rows_and_nothing_leaves_earlier(monkeypatch) -> None:
     from thebes.tasks.gradient import owner
 

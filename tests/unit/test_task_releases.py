@@ -17,9 +17,9 @@ from thebes.privacy.promise import Unit
 from thebes.simulation.featurizer import featurize
 from thebes.simulation.tables import people_of
 from thebes.tasks import registry
+from thebes.tasks.audit.purse import Purse
 from thebes.tasks.protocols import Setting
 from thebes.tasks.release_reader import release_from_json
-from thebes.testing.kinds import Purse
 
 DRAW = np.random.default_rng(3)
 N = 400

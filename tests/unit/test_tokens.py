@@ -23,8 +23,8 @@ from thebes.tokens import (
     Enrolment,
     EnrolmentRefused,
     Flaw,
+    GroupParameters,
     GroupTooSmall,
-    Parameters,
     Presented,
     TokenRefused,
     UnpinnedGroup,
@@ -50,17 +50,17 @@ def authority() -> Authority:
 
 
 @pytest.fixture(scope="module")
-def published(authority: Authority) -> Parameters:
+def published(authority: Authority) -> GroupParameters:
     return authority.parameters(size=3)
 
 
-def enrolled(authority: Authority, published: Parameters) -> Credential:
+def enrolled(authority: Authority, published: GroupParameters) -> Credential:
     begun = Enrolment.begin(published, pin=published.digest)
     return begun.finish(authority.enrol(begun.request))
 
 
 @pytest.fixture(scope="module")
-def credential(authority: Authority, published: Parameters) -> Credential:
+def credential(authority: Authority, published: GroupParameters) -> Credential:
     return enrolled(authority, published)
 
 
@@ -68,7 +68,7 @@ def credential(authority: Authority, published: Parameters) -> Credential:
 
 
 def test_a_second_token_for_a_context_has_the_same_pseudonym_and_other_bytes(
-    credential: Credential, published: Parameters
+    credential: Credential, published: GroupParameters
 ) -> None:
     other = HERE.report_digest(b"another report")
     first, second = credential.present(HERE, REPORT, published), credential.present(HERE, other, published)
@@ -77,7 +77,7 @@ def test_a_second_token_for_a_context_has_the_same_pseudonym_and_other_bytes(
 
 
 def test_a_peer_knows_its_pseudonym_in_a_context_before_it_presents(
-    credential: Credential, published: Parameters
+    credential: Credential, published: GroupParameters
 ) -> None:
     for part in ("h0", "h1"):
         context = replace(HERE, part=part)
@@ -86,7 +86,9 @@ def test_a_peer_knows_its_pseudonym_in_a_context_before_it_presents(
     assert credential.pseudonym(HERE) != credential.pseudonym(replace(HERE, part="h1"))
 
 
-def test_a_token_counts_for_its_report_context_and_group_alone(credential: Credential, published: Parameters) -> None:
+def test_a_token_counts_for_its_report_context_and_group_alone(
+    credential: Credential, published: GroupParameters
+) -> None:
     token = credential.present(HERE, REPORT, published)
     elsewhere = [
         (published, HERE, HERE.report_digest(b"{} ")),
@@ -103,12 +105,14 @@ def test_a_token_counts_for_its_report_context_and_group_alone(credential: Crede
             verify(group, context, report, token)
 
 
-def test_the_same_request_again_gives_no_second_credential(authority: Authority, published: Parameters) -> None:
+def test_the_same_request_again_gives_no_second_credential(authority: Authority, published: GroupParameters) -> None:
     begun = Enrolment.begin(published, pin=published.digest)
     assert authority.enrol(begun.request) == authority.enrol(begun.request)
 
 
-def test_two_enrolments_of_one_secret_still_have_two_pseudonyms(authority: Authority, published: Parameters) -> None:
+def test_two_enrolments_of_one_secret_still_have_two_pseudonyms(
+    authority: Authority, published: GroupParameters
+) -> None:
     """Peers who share a secret cannot pass for one another; nor can a peer choose its pseudonyms."""
     names = set()
     for _ in range(2):
@@ -123,7 +127,9 @@ def test_two_enrolments_of_one_secret_still_have_two_pseudonyms(authority: Autho
 # --- what a peer refuses
 
 
-def test_a_peer_begins_and_presents_only_with_the_pinned_group(credential: Credential, published: Parameters) -> None:
+def test_a_peer_begins_and_presents_only_with_the_pinned_group(
+    credential: Credential, published: GroupParameters
+) -> None:
     for other in (replace(published, minimum=3), replace(published, epoch="2027-01"), replace(published, group="me")):
         with pytest.raises(UnpinnedGroup) as refused:
             Enrolment.begin(other, pin=published.digest)
@@ -132,7 +138,7 @@ def test_a_peer_begins_and_presents_only_with_the_pinned_group(credential: Crede
             credential.present(HERE, REPORT, other)
 
 
-def test_a_credential_under_a_header_of_its_own_is_refused(authority: Authority, published: Parameters) -> None:
+def test_a_credential_under_a_header_of_its_own_is_refused(authority: Authority, published: GroupParameters) -> None:
     """An authority that marks a peer by its header or key is found out before there is anything to present."""
     begun = Enrolment.begin(published, pin=published.digest)
     for marking in (replace(authority, epoch="2026-12.peer-7"), Authority.create("friends", "2026-12", minimum=2)):
@@ -156,14 +162,14 @@ def test_a_group_of_one_cannot_be_made() -> None:
 # --- batches
 
 
-def forged(published: Parameters, credential: Credential, point: str) -> bytes:
+def forged(published: GroupParameters, credential: Credential, point: str) -> bytes:
     """A token whose proof is true but for the signature, of somebody who was never enrolled."""
     kept = bytes.fromhex(credential.as_json()["secret"])
     signature = replace(Signature.read(kept[:80]), a=hash_to_point(point.encode(), b"forged"))
     return token_of(published, kept, signature, SUITE.fresh_scalars(7))
 
 
-def token_of(published: Parameters, kept: bytes, signature: Signature, masks: list[int]) -> bytes:
+def token_of(published: GroupParameters, kept: bytes, signature: Signature, masks: list[int]) -> bytes:
     issuer = Issuer.of_pseudonyms(SUITE, published.public_key, published.header, messages=0, committed=0, secrets=1)
     context = context_point(SUITE, HERE.digest(published))
     scalars = [read_scalar(kept[80:112]), read_scalar(kept[112:])]
@@ -172,7 +178,9 @@ def token_of(published: Parameters, kept: bytes, signature: Signature, masks: li
 
 
 @pytest.mark.parametrize("bad", [set(), {0}, {11}, {4, 5}, set(range(0, 12, 2)), set(range(12))])
-def test_a_batch_says_of_each_what_it_says_of_one(bad: set[int], authority: Authority, published: Parameters) -> None:
+def test_a_batch_says_of_each_what_it_says_of_one(
+    bad: set[int], authority: Authority, published: GroupParameters
+) -> None:
     peers = [enrolled(authority, published) for _ in range(3)]
     tokens = [
         codec.write(1, forged(published, peers[n % 3], str(n)))
@@ -188,14 +196,14 @@ def test_a_batch_says_of_each_what_it_says_of_one(bad: set[int], authority: Auth
     assert {place: one for place, one in enumerate(found) if isinstance(one, Flaw)} == refused
 
 
-def outcome(published: Parameters, token: str) -> str | Flaw:
+def outcome(published: GroupParameters, token: str) -> str | Flaw:
     try:
         return verify(published, HERE, REPORT, token)
     except TokenRefused as refused:
         return refused.flaw
 
 
-def test_two_forgeries_that_cancel_out_are_both_found(published: Parameters, credential: Credential) -> None:
+def test_two_forgeries_that_cancel_out_are_both_found(published: GroupParameters, credential: Credential) -> None:
     kept = bytes.fromhex(credential.as_json()["secret"])
     true, error = Signature.read(kept[:80]), hash_to_point(b"error", b"forged")
     r1, r2, *rest = SUITE.fresh_scalars(7)
@@ -211,7 +219,7 @@ def test_two_forgeries_that_cancel_out_are_both_found(published: Parameters, cre
     ]
 
 
-def test_a_batch_may_mix_contexts_and_may_be_empty(credential: Credential, published: Parameters) -> None:
+def test_a_batch_may_mix_contexts_and_may_be_empty(credential: Credential, published: GroupParameters) -> None:
     assert verify_many(published, []) == []
     contexts = [replace(HERE, part=f"h{n}") for n in range(4)]
     presented = [Presented(context, REPORT, credential.present(context, REPORT, published)) for context in contexts]
@@ -219,7 +227,7 @@ def test_a_batch_may_mix_contexts_and_may_be_empty(credential: Credential, publi
 
 
 def test_bad_tokens_cost_at_most_twice_as_many_pairings_as_one_by_one(
-    monkeypatch: pytest.MonkeyPatch, published: Parameters, credential: Credential
+    monkeypatch: pytest.MonkeyPatch, published: GroupParameters, credential: Credential
 ) -> None:
     asked = []
     monkeypatch.setattr(batch, "signed_by", lambda *given: asked.append(given) or signed_by(*given))
@@ -234,7 +242,7 @@ def test_bad_tokens_cost_at_most_twice_as_many_pairings_as_one_by_one(
 def test_nothing_public_lets_its_caller_choose_random_numbers() -> None:
     allowed = {"group", "epoch", "minimum", "scheme", "size", "request", "value", "parameters", "pin", "response"}
     allowed |= {"context", "report_digest", "published", "token", "presented", "report", "self", "names"}
-    for public in (Authority, Enrolment, Credential, Parameters, Context):
+    for public in (Authority, Enrolment, Credential, GroupParameters, Context):
         for name, method in inspect.getmembers(public, callable):
             if not name.startswith("_"):
                 assert set(inspect.signature(method).parameters) <= allowed, name
@@ -257,7 +265,7 @@ def core_of(token: str) -> bytes:
 
 
 def test_a_repeated_entropy_does_not_reveal_the_secret(
-    monkeypatch: pytest.MonkeyPatch, credential: Credential, published: Parameters
+    monkeypatch: pytest.MonkeyPatch, credential: Credential, published: GroupParameters
 ) -> None:
     kept = bytes.fromhex(credential.as_json()["secret"])
     secret, signature = read_scalar(kept[112:]), Signature.read(kept[:80])
@@ -292,31 +300,33 @@ def test_fresh_scalars_differ_and_are_never_zero() -> None:
 # --- keeping
 
 
-def test_what_is_kept_comes_back_as_it_was(authority: Authority, published: Parameters, credential: Credential) -> None:
+def test_what_is_kept_comes_back_as_it_was(
+    authority: Authority, published: GroupParameters, credential: Credential
+) -> None:
     begun = Enrolment.begin(published, pin=published.digest)
     for one in (authority, published, credential, begun):
         assert type(one).from_json(json.loads(json.dumps(one.as_json()))) == one
 
 
 def test_a_changed_record_is_refused_by_the_field_that_gives_it_away(
-    authority: Authority, published: Parameters, credential: Credential
+    authority: Authority, published: GroupParameters, credential: Credential
 ) -> None:
     record = published.as_json()
     for field in ("header", "constants", "digest"):
         with pytest.raises(Mistake, match=rf"^{field}: does not follow"):
-            Parameters.from_json({**record, field: "00" * 32})
+            GroupParameters.from_json({**record, field: "00" * 32})
     for change in ({"minimum": 3}, {"names": "public"}):
         with pytest.raises(Mistake, match=r"^digest"):
-            Parameters.from_json({**record, **change})
+            GroupParameters.from_json({**record, **change})
     with pytest.raises(Mistake, match=r"^names"):
-        Parameters.from_json({**record, "names": "some"})
+        GroupParameters.from_json({**record, "names": "some"})
     with pytest.raises(Mistake, match="version"):
-        Parameters.from_json({**record, "version": 1})
+        GroupParameters.from_json({**record, "version": 1})
     for key in ("00" * 96, "c0" + "00" * 95, "ff" * 96, record["public_key"][:-2]):
         with pytest.raises(Mistake, match=r"^public_key"):
-            Parameters.from_json({**record, "public_key": key})
+            GroupParameters.from_json({**record, "public_key": key})
     with pytest.raises(Mistake, match=r"^scheme"):
-        Parameters.from_json({**record, "scheme": "bbs-nym-2"})
+        GroupParameters.from_json({**record, "scheme": "bbs-nym-2"})
     for key in ("00" * 32, "ff" * 32, "01"):
         with pytest.raises(Mistake, match=r"^secret_key"):
             Authority.from_json({**authority.as_json(), "secret_key": key})
@@ -326,7 +336,7 @@ def test_a_changed_record_is_refused_by_the_field_that_gives_it_away(
             Credential.from_json({**kept, "secret": secret})
 
 
-def test_no_secret_is_printed(authority: Authority, published: Parameters, credential: Credential) -> None:
+def test_no_secret_is_printed(authority: Authority, published: GroupParameters, credential: Credential) -> None:
     begun = Enrolment.begin(published, pin=published.digest)
     for one, field in ((authority, "secret_key"), (credential, "secret"), (begun, "secret")):
         secret = one.as_json()[field]
@@ -367,7 +377,7 @@ def test_an_argument_that_cannot_work_is_named(make, argument: str) -> None:
     assert mistake.value.argument == argument
 
 
-def test_a_report_is_given_by_its_digest(credential: Credential, published: Parameters) -> None:
+def test_a_report_is_given_by_its_digest(credential: Credential, published: GroupParameters) -> None:
     for wrong in (b"", REPORT.hex(), REPORT + b"\0"):
         with pytest.raises(Mistake, match=r"^report_digest"):
             credential.present(HERE, wrong, published)
@@ -378,7 +388,7 @@ def test_a_report_is_given_by_its_digest(credential: Credential, published: Para
             published.require(wrong_pin)
 
 
-def test_a_key_outside_the_subgroup_is_no_key(published: Parameters) -> None:
+def test_a_key_outside_the_subgroup_is_no_key(published: GroupParameters) -> None:
     x = 1
     while True:  # on the curve, and by the size of the cofactor practically never in the group
         raw = bytes([0x80]) + bytes(47) + x.to_bytes(48, "big")

@@ -20,12 +20,12 @@ from thebes.privacy.losses import concentrated_to_approximate, renyi_to_approxim
 from thebes.privacy.promise import Unit
 from thebes.privacy.randomness import seeded_for_simulation
 from thebes.tasks import registry
+from thebes.tasks.audit.purse import Purse
 from thebes.tasks.contributions import Contributions, read_payloads
 from thebes.tasks.protocols import Ask, State, TaskClosed
 from thebes.tasks.release_reader import release_from_json
 from thebes.tasks.train.local import read, totals
-from thebes.tasks.train.plan import Plan
-from thebes.testing.kinds import Purse
+from thebes.tasks.train.plan import TrainingPlan
 
 LOUD = {**DOCUMENT, "epsilon": 1e6}  #: so much that sizes are believed as they are
 SITES = {name: patients(count, seed) for seed, (name, count) in enumerate({"a": 120, "b": 60, "c": 200}.items())}
@@ -181,7 +181,7 @@ def test_a_person_with_many_rows_counts_once(reduce) -> None:
     same = {column: np.append(values, np.repeat(values[:1], 30)) for column, values in patients(30, 5).items()}
     table = site({**same, "who": np.append(np.arange(30), np.full(30, 99))}, SEVERAL)
     checked = registry.check({**LOUD, "clip": 0.1, "reduce": reduce})
-    plan = Plan(checked.descent, table.schema)
+    plan = TrainingPlan(checked.descent, table.schema)
     slopes, weights = LogisticSlopes(3, 2), np.zeros(4)
     found = totals(plan, list(read(plan, table)), slopes, weights, None, Silent())
     once = {column: np.append(values, values[:1]) for column, values in few.items()}
@@ -200,7 +200,7 @@ def test_leaving_one_unit_out_moves_a_sum_by_no_more_than_its_sensitivity(seed, 
     rows = {**rows, "who": draw.integers(0, 20, 70)}
     schema = SEVERAL if unit == "person" else {**SEVERAL, "unit": "event", "max_rows_per_unit": 1}
     document = registry.check({**LOUD, "clip": 0.3, "reduce": "sum", "loss_share": 0.1})
-    plan = Plan(document.descent, schema_of(schema))
+    plan = TrainingPlan(document.descent, schema_of(schema))
     weights = draw.normal(0, 3, 4)
 
     def all_of(keep):
@@ -217,7 +217,7 @@ def test_leaving_one_unit_out_moves_a_sum_by_no_more_than_its_sensitivity(seed, 
 
 
 def test_only_those_whose_coin_comes_up_are_added_up() -> None:
-    plan = Plan(registry.check({**LOUD, "batch": 0.3}).descent, TABLES["c"].schema)
+    plan = TrainingPlan(registry.check({**LOUD, "batch": 0.3}).descent, TABLES["c"].schema)
     rows = list(read(plan, TABLES["c"]))
     coin = plan.budget.coin
     found = totals(plan, rows, LogisticSlopes(3, 2), np.zeros(4), coin, Silent(4))
@@ -288,7 +288,7 @@ def test_all_rounds_together_cost_no_more_than_the_document_says(more) -> None:
     assert whole.epsilon <= Decimal(str(document.epsilon))
     assert whole.epsilon > Decimal(str(document.epsilon)) * Decimal("0.98")
     for buying in (True, False):
-        shares = Plan(document.descent, schema).budget.shares(buying=buying)
+        shares = TrainingPlan(document.descent, schema).budget.shares(buying=buying)
         assert shares.sums + shares.size + shares.loss + shares.curvature == 1
         assert shares.sums > 0
 
@@ -624,5 +624,7 @@ def test_the_explanation_says_what_leaves_and_what_it_costs() -> None:
 
 
 def test_linear_slopes_serve_a_linear_model() -> None:
-    plan = Plan(registry.check({**LOUD, "model": "LinearRegression", "output": "dose"}).descent, TABLES["a"].schema)
+    plan = TrainingPlan(
+        registry.check({**LOUD, "model": "LinearRegression", "output": "dose"}).descent, TABLES["a"].schema
+    )
     assert plan.weights == LinearSlopes(3).count

@@ -12,9 +12,9 @@ from tests.support.training import DOCUMENT, Silent, begun, heard, patients, run
 from thebes.privacy.faults import Fault, Mistake
 from thebes.privacy.randomness import seeded_for_simulation
 from thebes.tasks import registry
+from thebes.tasks.audit.purse import Purse
 from thebes.tasks.release_reader import release_from_json
 from thebes.tasks.train import owner as half
-from thebes.testing.kinds import Purse
 
 torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
@@ -93,6 +93,7 @@ def test_a_child_stays_warm_between_rounds_and_ends_when_nobody_comes_back(monke
     assert worker._child is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("people", [0, 50])
 def test_a_network_that_cannot_be_computed_says_nothing_of_whether_there_are_rows(monkeypatch, people) -> None:
     document = registry.check(_document())

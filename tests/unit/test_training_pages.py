@@ -17,6 +17,7 @@ from tests.support.coordinator import AGES, EVENTS, Front
 from thebes.coordinator.auth.accounts import Role
 from thebes.privacy.figures import spaced
 from thebes.tasks import registry
+from thebes.tasks.draw_discard import course
 from thebes.web import drawings
 from thebes.web.coordinator import endless_task
 
@@ -92,7 +93,7 @@ def test_a_training_is_seen_to_go_on_before_and_after_its_first_answer(front: Fr
     assert "its answer is below, as it stands now" in shown
     assert "The average of 5 instances after 12 updates" in shown
     assert "not an error bar" in shown
-    assert "</strong> of 12 contributions; it goes on" in shown
+    assert "</strong> of the 12 contributions it needs; it goes on" in shown
 
 
 def test_what_was_refused_and_set_aside_is_counted(front: Front) -> None:
@@ -189,7 +190,7 @@ def test_what_is_guaranteed_stands_beside_what_is_estimated(front: Front) -> Non
 def test_estimates_are_those_of_the_certificate(front: Front) -> None:
     document: Any = registry.check({**EVENTS, "max_participations": 2})
     told = front.task(ready(front, {**EVENTS, "max_participations": 2}, 12))["result"]["certificate"]
-    found = endless_task.learned(document)
+    found = course.learned(document)
     assert [each.guaranteed for each in found] == [True, False, False, False]
     assert found[0].epsilon * 2 == told["epsilon"]
     assert found[1].epsilon == told["parameters"]["estimates"]["internal"]["expected_epsilon"]
@@ -201,22 +202,22 @@ def test_estimates_are_those_of_the_certificate(front: Front) -> None:
 def test_nobody_is_said_to_know_less_than_they_could() -> None:
     """An instance has a k-th of the task's updates; a server's silence is a promise; a release may hold everything."""
     document: Any = registry.check(RATES)
-    _, internal, *later = endless_task.learned(document)
+    _, internal, *later = course.learned(document)
     assert internal.who == "who sees all instances"
     assert "whoever runs the server could note that" in internal.sees
     assert f"one instance, 100 updates of it later: about {spaced(8000)} of the task" in later[0].sees
     document = registry.check({**EVENTS, "average": "predictions"})
-    assert endless_task.learned(document)[1].who == "whoever reads the releases"
+    assert course.learned(document)[1].who == "whoever reads the releases"
 
 
 def test_many_weights_are_drawn_by_the_distance_of_each_instance_and_the_largest_weights() -> None:
     values = [str(number) for number in range(500)]
     document: Any = registry.check({**EVENTS, "bounds": {**EVENTS["bounds"], "b": {"type": "set", "values": values}}})
     lane = {"updates": 2, "refused": 0, "quarantined": 0, "stale": 0, "history": [[1, 0.5], [2, 0.6]]}
-    told = endless_task.going(document, {"lanes": [{**lane, "models": [], "distances": [1.0, 2.0]}]})
-    assert "How far each instance is from their average" in told.courses[0].alike
-    assert told.courses[0].instances is not None
-    assert str(told.courses[0].instances).count("<rect") == 2
+    told = course.going(document, {"lanes": [{**lane, "models": [], "distances": [1.0, 2.0]}]})
+    last = told.courses[0].sections[-1]
+    assert "How far each instance is from their average" in last.words
+    assert str(endless_task.drawn(last.picture)).count("<rect") == 2
 
 
 def test_small_multiples_share_one_scale() -> None:

@@ -38,8 +38,8 @@ from thebes.ledger.schema import VERSIONS as OF_LEDGERS
 from thebes.person.home import Person
 from thebes.privacy.faults import ThebesError
 from thebes.site.algorithm_process import Office
-from thebes.site.home import Home as SiteHome
-from thebes.site.requests.response_store import Outbox
+from thebes.site.home import SiteHome
+from thebes.site.requests.response_store import ResponseStore
 from thebes.site.steward.audit_log import Audit
 from thebes.wire import task_log
 from thebes.wire.client import CoordinatorClient
@@ -127,7 +127,7 @@ def front(tmp_path: Path, on: str) -> Iterator[Front]:
 def me(tmp_path: Path, front: Front, monkeypatch: pytest.MonkeyPatch) -> Iterator[Person]:
     monkeypatch.setattr("thebes.ledger.ledger.system_keeper", NoKeeper)
     written("person", tmp_path / "person")
-    client = CoordinatorClient("http://127.0.0.1:1", transport=front.client._transport, retries=0)
+    client = CoordinatorClient("http://127.0.0.1:1", transport=front.transport, retries=0)
     with Person(tmp_path / "person", client=client, delay=False) as opened:
         yield opened
 
@@ -262,7 +262,7 @@ NUMBER = f"PRAGMA user_version = {version_mark.NEWEST + 1}"
 OPENERS: dict[str, tuple[str, str, str, Callable[[Path], Any], type[ThebesError]]] = {
     "book": ("person", "person.db", NUMBER, Person, NewerTables),
     "store": ("person", "store/metadata.db", NUMBER, Store.open, NewerTables),
-    "outbox": ("site", "outbox.db", NUMBER, lambda home: Outbox(home / "outbox.db"), NewerTables),
+    "outbox": ("site", "outbox.db", NUMBER, lambda home: ResponseStore(home / "outbox.db"), NewerTables),
     "audit log": ("site", "audit.db", NUMBER, lambda home: Audit(home / "audit.db"), NewerTables),
     "ledger": (
         "person",

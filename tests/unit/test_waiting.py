@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from thebes.curator.pipelines.scheduler import Policy, Turns
+from thebes.curator.pipelines.scheduler import SchedulingRule, Turns
 from thebes.ledger import Ledger
 from thebes.privacy.faults import Mistake
 from thebes.privacy.losses import Loss, Pure
@@ -196,4 +196,4 @@ def test_mistakes_are_named(room: Room) -> None:
         with pytest.raises(Mistake) as mistake:
             call()
         assert mistake.value.argument == named
-    assert set(Policy) == {"even", "dpf", "dpack", "fcfs"}
+    assert set(SchedulingRule) == {"even", "dpf", "dpack", "fcfs"}

@@ -19,7 +19,7 @@ from thebes.tasks.document import InvalidDocument
 from thebes.tasks.protocols import Ask, Closed, TaskClosed, Wait
 from thebes.wire import frames
 from thebes.wire.client import CoordinatorClient
-from thebes.wire.connection import Kind
+from thebes.wire.connection import AnswerLimits
 from thebes.wire.problems import to_problem
 from thebes.wire.refusals import BrokenLog, Busy, Conflict, NotFound, NotSignedIn, TooLarge, Unreachable
 
@@ -261,7 +261,7 @@ def test_a_redirect_is_not_followed_with_the_token() -> None:
 
 
 def test_an_endless_answer_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("thebes.wire.client.LIST", Kind(1000, 1000))
+    monkeypatch.setattr("thebes.wire.client.LIST", AnswerLimits(1000, 1000))
     read: list[int] = []
 
     def endless() -> Any:
@@ -337,7 +337,7 @@ def test_proxies_of_the_environment_are_used_only_when_wanted(monkeypatch: pytes
         reached.append(f"{host}:{port}")
         raise httpcore.ConnectError
 
-    monkeypatch.setattr(answers.Network, "connect_tcp", connect)
+    monkeypatch.setattr(answers.MeteredConnections, "connect_tcp", connect)
 
     def asked(*, trusted: bool) -> str:
         with CoordinatorClient("http://a.example", trust_env=trusted, retries=0) as made, pytest.raises(Unreachable):

@@ -16,7 +16,7 @@ from thebes.tokens import (
     Credential,
     Enrolment,
     EnrolmentRefused,
-    Parameters,
+    GroupParameters,
     Presented,
     TokenRefused,
     verify,
@@ -25,7 +25,7 @@ from thebes.tokens import (
 
 ROOT = Path(__file__).parents[2]
 KEPT: dict[str, Any] = json.loads((Path(__file__).parent / "bbs-nym-1.json").read_text(encoding="utf-8"))
-GROUP = Parameters.from_json(KEPT["parameters"])
+GROUP = GroupParameters.from_json(KEPT["parameters"])
 CONTEXTS = {
     name: Context(found["task_id"], found["task_digest"], found["part"]) for name, found in KEPT["contexts"].items()
 }

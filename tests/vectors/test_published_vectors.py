@@ -162,7 +162,7 @@ def test_commitment_is_the_drafts_byte_for_byte(path: Path) -> None:
 
 
 class Signed:
-    """What a fixture's authority and holder have in common, once the holder is enrolled."""
+    """Return what a fixture's authority and holder have in common, once the holder is enrolled."""
 
     def __init__(self, found: dict[str, Any], public_key: str) -> None:
         self.own = [SUITE.message_scalar(message) for message in raw(found["messages"])]

@@ -1,6 +1,4 @@
-"""The page of results, written from the outcomes that are kept: docs/results.md, and its pictures in docs/results/.
-
-    python -m tools.results
+"""The page of results, written from the outcomes that are kept while the documentation is built.
 
 Only the words between the numbers were typed. A line whose outcome is not kept is left out.
 """

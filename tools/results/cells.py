@@ -1,4 +1,4 @@
-"""What the page's tables are made of: rows of an outcome, numbers in words, cells."""
+"""The pieces of the page's tables: rows of an outcome, numbers in words, cells."""
 
 from __future__ import annotations
 

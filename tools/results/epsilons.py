@@ -1,4 +1,4 @@
-"""What is learned at which epsilon."""
+"""The table of what is learned at which epsilon."""
 
 from __future__ import annotations
 

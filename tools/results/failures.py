@@ -1,4 +1,4 @@
-"""What does not work, and why."""
+"""The list of what does not work, and why."""
 
 from __future__ import annotations
 

@@ -16,8 +16,7 @@ BEGIN = """\
 # Results
 
 What works at which epsilon, with how many people; what does not, and why; then every table and figure of the papers,
-run again through the code that people run. `python -m tools.results` writes this page from the outcomes that lie
-beside it, and a test says that it is.
+run again through the code that people run. `make docs` writes this page from the outcomes that lie beside it.
 
 Epsilon is what one person pays in all: at 1, what one person says makes no result more than e = 2.72 times likelier, at
 .1 no more than 1.11 times (where there is a delta, but for odds of about that).
@@ -69,7 +68,7 @@ def made(kept: Kept) -> str:
 
 
 def page(kept: Kept) -> dict[str, str]:
-    """By name below docs/: the page and its pictures."""
+    """Return the page and its pictures, by their names in the documentation."""
     known = experiments()
     lines = [BEGIN, *summary(kept), *papers(kept, known)]
     files = {"results.md": "\n".join(lines).rstrip("\n") + "\n"}

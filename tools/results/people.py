@@ -1,4 +1,4 @@
-"""What somebody may expect who is about to ask."""
+"""The errors that somebody may expect who is about to ask."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TRUSTS = {TRUSTED: "somebody", UNTRUSTED: "nobody"}
 
 
 def expected(kept: Kept) -> Iterator[str]:
-    """What somebody may expect who is about to ask: by how many people, for an epsilon of 1 and of .1."""
+    """Tell what somebody may expect who is about to ask: by how many people, for an epsilon of 1 and of .1."""
     if PEOPLE not in kept:
         return
     outcome = kept[PEOPLE]

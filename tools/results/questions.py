@@ -1,4 +1,4 @@
-"""What many questions to one table cost."""
+"""The cost of many questions to one table."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tools.results.cells import Kept, figure, listed, percent, row_of
 
 
 def questions(kept: Kept) -> Iterator[str]:
-    """What many questions to one table cost, by how answers are used again."""
+    """Tell what many questions to one table cost, by how answers are used again."""
     names = {"smartcache-figure-10-1": "avocado prices", "smartcache-figure-10-2": "a bank's calls"}
     ways = {
         "none": "each answered anew",

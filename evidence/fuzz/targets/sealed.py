@@ -19,8 +19,8 @@ from unittest import mock
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
 from thebes.cli.homes import archive, sealed_file
-from thebes.cli.homes.roles import Role
 from thebes.privacy.faults import Mistake, Refusal
+from thebes.wire.homes import HomeRole
 
 PASSPHRASE = "a passphrase for nothing but this"
 HOME = {"policy.toml": b"[[allow]]\n", "cache/long": bytes(range(256))}
@@ -45,7 +45,7 @@ def written() -> bytes:
         for name, content in HOME.items():
             (stage / name).parent.mkdir(parents=True, exist_ok=True)
             (stage / name).write_bytes(content)
-        archive.write(stage, file, archive.Copied(Role.SITE, 0.0, "1"), None)
+        archive.write(stage, file, archive.Copied(HomeRole.SITE, 0.0, "1"), None)
         return file.read_bytes().rstrip(b"\0") + bytes(1024)
 
 

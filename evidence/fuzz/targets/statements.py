@@ -25,7 +25,7 @@ from thebes.data.featurizer import Featurizer
 from thebes.data.filter import leaves, read_filter
 from thebes.data.sandbox.process import Failed
 from thebes.data.store import Store
-from thebes.data.store.view import View
+from thebes.data.store.view import StoreView
 from thebes.privacy.faults import Mistake
 
 SECRET = "the-word-nobody-may-read"
@@ -48,10 +48,10 @@ class _Looking:
             self._store.insert(collector, table, [{c: _value(c, n) for c in columns} for n in range(40)])
         self._store.insert("profile", "secrets", [{"word": SECRET}])
         self._views = OPEN.enter_context(ExitStack())
-        self._view: View | None = None
+        self._view: StoreView | None = None
 
     @property
-    def view(self) -> View:
+    def view(self) -> StoreView:
         if self._view is None or self._view._sandbox._lost:
             self._views.close()
             self._view = self._views.enter_context(self._store.view())

@@ -12,11 +12,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from thebes.privacy.faults import Mistake
-from thebes.tokens import Authority, Context, Credential, Enrolment, Parameters, codec, verify
+from thebes.tokens import Authority, Context, Credential, Enrolment, GroupParameters, codec, verify
 
 GROUP = Path(__file__).parents[1] / "corpus" / "group.json"
 _KEPT = json.loads(GROUP.read_text(encoding="utf-8"))
-PARAMETERS = Parameters.from_json(_KEPT["parameters"])
+PARAMETERS = GroupParameters.from_json(_KEPT["parameters"])
 ENROLMENT = Enrolment.from_json(_KEPT["enrolment"])
 AUTHORITY = Authority.from_json(_KEPT["authority"])
 HERE = Context("task", "00" * 32, "h0")
@@ -27,8 +27,8 @@ _TEXTS: dict[bytes, Callable[[object], object]] = {
     b"r": AUTHORITY.enrol,
     b"a": ENROLMENT.finish,
 }
-_RECORDS: dict[bytes, type[Parameters] | type[Credential] | type[Enrolment] | type[Authority]] = {
-    b"p": Parameters,
+_RECORDS: dict[bytes, type[GroupParameters] | type[Credential] | type[Enrolment] | type[Authority]] = {
+    b"p": GroupParameters,
     b"c": Credential,
     b"e": Enrolment,
     b"k": Authority,

@@ -11,7 +11,7 @@ from thebes.cli import output
 from thebes.privacy.faults import Mistake
 
 if TYPE_CHECKING:
-    from thebes.coordinator.auth.authority import Authority
+    from thebes.coordinator.auth.authority import CertificateAuthority
 
 app = typer.Typer(
     help="Issue, list and revoke the certificates by which a coordinator knows its sites; end an authority.",
@@ -103,7 +103,7 @@ def end_old(
     typer.echo(f"{said}: SHA-256 {authority.fingerprint}")
 
 
-def _still(authority: Authority) -> str:
+def _still(authority: CertificateAuthority) -> str:
     """Say what keeps the old authority from its end."""
     from thebes.coordinator.auth.authority import few
 
@@ -113,10 +113,10 @@ def _still(authority: Authority) -> str:
     return f"Not yet come with a certificate of the new one: {few(behind)}. Bring each its link/: thebes ca issue NAME"
 
 
-def _authority(home: Path) -> Authority:
-    from thebes.coordinator.auth.authority import Authority
+def _authority(home: Path) -> CertificateAuthority:
+    from thebes.coordinator.auth.authority import CertificateAuthority
     from thebes.coordinator.clock import SystemClock
 
     if not home.is_dir():
         raise Mistake("--home", f"there is no directory {str(home)!r}")
-    return Authority(home, SystemClock())
+    return CertificateAuthority(home, SystemClock())

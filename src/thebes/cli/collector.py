@@ -214,13 +214,13 @@ def sign(
     from thebes.collectors.declaration import declaration
     from thebes.collectors.publication import make_key, read_key, read_publication
     from thebes.collectors.publication import sign as write
-    from thebes.collectors.registry import Offer, loaded
+    from thebes.collectors.registry import InstallableCollector, loaded
     from thebes.data.store.declaration import Declaration
 
     sys.path.insert(0, str(Path.cwd()))  # as `python -m` would find it
     made = loaded(entry)
     declared = declaration(made, made.tables) if made.tables else Declaration(())
-    folder = Offer(made.name, entry, "").folder
+    folder = InstallableCollector(made.name, entry, "").folder
     if new_key:
         make_key(key)
     path = write(

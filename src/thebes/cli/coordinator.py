@@ -63,10 +63,10 @@ def coordinator(
 
     def models(home: Path) -> Models:
         from thebes.curator.pipelines.model_store import (
-            Store,  # with all that models are made of: most never ask for one
+            ModelStore,  # with all that models are made of: most never ask for one
         )
 
-        return Store(home)
+        return ModelStore(home)
 
     if one_of_several:
         from thebes.coordinator.process.fronts import serve_one

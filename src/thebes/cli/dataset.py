@@ -30,7 +30,6 @@ app = typer.Typer(
 )
 
 _Home = Annotated[Path, typer.Option("--home", envvar="THEBES_HOME", help="The site's home.")]
-_Json = Annotated[str | None, typer.Option("--json", metavar="[FILE]", help=output.JSON_HELP, show_default=False)]
 
 
 @app.command()
@@ -97,15 +96,24 @@ def create(
     from thebes.data.growing.block_rule import TIME
     from thebes.data.growing.block_rule import block_by as blocking
     from thebes.data.schema import read_schema, schema_of
-    from thebes.site.dataset import GROWING, SCHEDULES, Blocks, Budget, DataSet, DataSets, cache_of, path_of
-    from thebes.site.home import Home
+    from thebes.site.dataset import (
+        GROWING,
+        SCHEDULES,
+        BlockDeclaration,
+        BudgetDeclaration,
+        DataSet,
+        DataSets,
+        cache_of,
+        path_of,
+    )
+    from thebes.site.home import SiteHome
     from thebes.site.streams import stream_of
 
-    place = Home(home)
+    place = SiteHome(home)
     if path_of(place, name).exists():
         raise Mistake("NAME", f"{name!r} is declared already; thebes dataset show {name} says how")
     declared = schema_of({**read_schema(schema), "public": public})
-    budget = Budget.of(epsilon, delta, filter)
+    budget = BudgetDeclaration.of(epsilon, delta, filter)
     if block_by is not None:
         described = {"kind": GROWING} if source is None else source_of(source)
         if check or described.get("kind") != GROWING:
@@ -126,7 +134,7 @@ def create(
             more["schedule"] = schedule
         if periods is not None:
             more["periods"] = periods
-        cut = Blocks(by, more)
+        cut = BlockDeclaration(by, more)
         grown = DataSet(name, declared, described, budget, cut, cache_of({"kind": cache}, declared, budget, cut))
         with ledger_of(place) as ledger:
             stream_of(place, grown, ledger).close()
@@ -167,15 +175,15 @@ def create(
 
 
 @app.command("list")
-def list_(home: _Home, as_json: _Json = None) -> None:
+def list_(home: _Home, as_json: output.JsonTarget = None) -> None:
     """Every data set with what is left of its budget.
 
     Example: thebes dataset list --home ./site
     """
     from thebes.site.dataset import DataSets
-    from thebes.site.home import Home
+    from thebes.site.home import SiteHome
 
-    place = Home(home)
+    place = SiteHome(home)
     found = []
     for name in DataSets(place).names():
         try:
@@ -199,17 +207,17 @@ def show(
     forecast: Annotated[
         bool, typer.Option("--forecast", help="Also when a synopsis would start to pay, by the questions so far.")
     ] = False,
-    as_json: _Json = None,
+    as_json: output.JsonTarget = None,
 ) -> None:
     """One data set: its schema, its budget, what is left of it, and what its cache saved. Never how many rows it has.
 
     Example: thebes dataset show patients --home ./site --json
     """
-    from thebes.site.home import Home
+    from thebes.site.home import SiteHome
 
-    found = _shown(Home(home), name)
+    found = _shown(SiteHome(home), name)
     if forecast:
-        found["forecast"] = forecasts_of(Home(home), name)
+        found["forecast"] = forecasts_of(SiteHome(home), name)
     if as_json is not None:
         output.write_json(as_json, found)
         return
@@ -257,10 +265,10 @@ def grant(
 
     from thebes.site.budget.policy import appended
     from thebes.site.dataset import DataSets
-    from thebes.site.home import Home, written
+    from thebes.site.home import SiteHome, written
     from thebes.tasks import registry
 
-    place = Home(home)
+    place = SiteHome(home)
     if name != "*" and name not in DataSets(place).names():
         raise Mistake("NAME", f"there is no data set {name!r} in {place.datasets}")
     asked, who = names("--kinds", kinds), names("--to", to)
@@ -303,9 +311,9 @@ def remove(name: str, home: _Home) -> None:
     Example: thebes dataset remove patients --home ./site
     """
     from thebes.site.dataset import path_of
-    from thebes.site.home import Home
+    from thebes.site.home import SiteHome
 
-    path = path_of(Home(home), name)
+    path = path_of(SiteHome(home), name)
     if not path.exists():
         raise Mistake("NAME", f"there is no data set {name!r} in {path.parent}")
     path.unlink()

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from thebes.ledger import Ledger
 
 _Home = Annotated[Path, typer.Option("--home", envvar="THEBES_HOME", help="The site's home.")]
-_Json = Annotated[str | None, typer.Option("--json", metavar="[FILE]", help=output.JSON_HELP, show_default=False)]
 _MOST_SHOWN = 40  #: blocks on a terminal
 
 
@@ -30,7 +29,7 @@ def ingest(
         str | None,
         typer.Option(help="What names this batch: the same again changes nothing. By default the file's name."),
     ] = None,
-    as_json: _Json = None,
+    as_json: output.JsonTarget = None,
 ) -> None:
     """Bring rows into a data set that grows: all of the file, or nothing if anything in it is wrong.
 
@@ -117,10 +116,10 @@ def tell_blocks(found: dict[str, Any]) -> None:
 def _stream(home: Path, name: str) -> Iterator[Stream]:
     """A data set that grows."""
     from thebes.site.dataset import DataSets
-    from thebes.site.home import Home
+    from thebes.site.home import SiteHome
     from thebes.site.streams import stream_of
 
-    place = Home(home)
+    place = SiteHome(home)
     dataset = DataSets(place).get(name)
     if dataset is None:
         raise Mistake("NAME", f"there is no data set {name!r} in {place.datasets}")

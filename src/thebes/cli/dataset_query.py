@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from thebes.data.growing.reader import GrownTable
     from thebes.data.table import Table
     from thebes.site.dataset import DataSet
-    from thebes.site.home import Home
-    from thebes.site.steward.questions import Question
+    from thebes.site.home import SiteHome
+    from thebes.site.steward.questions import StewardQuestion
     from thebes.tasks.query.kind import QueryDocument
     from thebes.tasks.release import Release
 
@@ -50,9 +50,7 @@ def query(
         float | None, typer.Option(help="With --alpha: the odds that it is farther off (0.05).", show_default=False)
     ] = None,
     quote: Annotated[bool, typer.Option("--quote", help="Only say what it would cost now.")] = False,
-    as_json: Annotated[
-        str | None, typer.Option("--json", metavar="[FILE]", help=output.JSON_HELP, show_default=False)
-    ] = None,
+    as_json: output.JsonTarget = None,
 ) -> None:
     """Ask a data set of your own. It costs what everybody pays: nothing, where the same was answered well enough.
 
@@ -90,7 +88,7 @@ def query(
 
 
 def _priced(
-    question: Question, document: QueryDocument, dataset: DataSet, quotes: dict[str, Any]
+    question: StewardQuestion, document: QueryDocument, dataset: DataSet, quotes: dict[str, Any]
 ) -> tuple[QueryDocument, dict[str, Any]]:
     """The document with its price, and what an answer would cost now. Of an accuracy the price leaves room for the
     noise that the data set's own filter counts least, and for a synopsis, where these have a larger epsilon."""
@@ -109,7 +107,7 @@ def _priced(
     return cast("QueryDocument", registry.check({**found.as_json(), "epsilon": epsilon})), told
 
 
-def _released(question: Question, dataset: DataSet, document: Any, quotes: dict[str, Any]) -> Release:
+def _released(question: StewardQuestion, dataset: DataSet, document: Any, quotes: dict[str, Any]) -> Release:
     """From the ask to the release, with this site alone."""
     from thebes.privacy.promise import Unit
     from thebes.privacy.randomness import system
@@ -134,7 +132,11 @@ def _released(question: Question, dataset: DataSet, document: Any, quotes: dict[
 def _tell_release(release: Release, as_json: str | None) -> None:
     """Tell the answer and what it cost."""
     if as_json is not None:
-        output.write_json(as_json, release.as_json())
+        try:
+            output.write_json(as_json, release.as_json())
+        except Mistake:  # it could be written before; the answer is paid for, so it is not lost with the file
+            output.write_json("-", release.as_json())
+            raise
         return
     typer.echo(str(release))
     cost = release.extra["cost"]
@@ -142,7 +144,7 @@ def _tell_release(release: Release, as_json: str | None) -> None:
     typer.echo(f"It cost epsilon {figure(cost['epsilon'])}{more}. It came from the {release.extra['source']}.")
 
 
-def _tell_misfits(document: QueryDocument, question: Question, read: _Read) -> None:
+def _tell_misfits(document: QueryDocument, question: StewardQuestion, read: _Read) -> None:
     """Tell, of the rows that were read for the answer, which values did not fit: on this terminal only. They are exact,
     and no part of an answer that may be handed on. Where nothing was read nothing is known."""
     from thebes.data.filter import read_filter
@@ -160,18 +162,18 @@ def _tell_misfits(document: QueryDocument, question: Question, read: _Read) -> N
             typer.echo(f"thebes: warning: {told}", err=True)
 
 
-def _question(home: Path, name: str, stack: ExitStack) -> tuple[Question, DataSet, _Read]:
+def _question(home: Path, name: str, stack: ExitStack) -> tuple[StewardQuestion, DataSet, _Read]:
     """The question as it is asked here, the data set, and the tables that are read for it: none before it is."""
     from thebes.data.engines.source import table_of
     from thebes.ledger import Ledger
     from thebes.privacy.randomness import system
     from thebes.site.caches import Caches
     from thebes.site.dataset import DataSets
-    from thebes.site.home import Home
-    from thebes.site.steward.questions import Question
+    from thebes.site.home import SiteHome
+    from thebes.site.steward.questions import StewardQuestion
     from thebes.site.streams import stream_of
 
-    place = Home(home)
+    place = SiteHome(home)
     dataset = DataSets(place).get(name)
     if dataset is None:
         raise Mistake("NAME", f"there is no data set {name!r} in {place.datasets}")
@@ -195,10 +197,10 @@ def _question(home: Path, name: str, stack: ExitStack) -> tuple[Question, DataSe
         read[tuple(sorted(blocks))] = table
         return table
 
-    return Question(dataset, ledger, caches(dataset), stream, opened, system()), dataset, read
+    return StewardQuestion(dataset, ledger, caches(dataset), stream, opened, system()), dataset, read
 
 
-def _scratch(place: Home, stack: ExitStack) -> Path:
+def _scratch(place: SiteHome, stack: ExitStack) -> Path:
     """A folder of this command's own: the site's process empties HOME/scratch when it begins."""
     from tempfile import TemporaryDirectory
 

@@ -12,10 +12,10 @@ from thebes.privacy.figures import figure
 from thebes.web.site.savings_words import own_purchases
 
 if TYPE_CHECKING:
-    from thebes.site.home import Home
+    from thebes.site.home import SiteHome
 
 
-def forecasts_of(place: Home, name: str) -> dict[str, dict[str, Any] | None]:
+def forecasts_of(place: SiteHome, name: str) -> dict[str, dict[str, Any] | None]:
     """The questions so far, asked again of a synopsis of each kind; None where too little was asked to tell."""
     from thebes.site.caches import Caches
     from thebes.site.dataset import DataSets

@@ -37,9 +37,7 @@ def synthesize(
     complete: Annotated[
         bool, typer.Option("--complete", help="Rows that lack a value are neither learned from nor made.")
     ] = False,
-    as_json: Annotated[
-        str | None, typer.Option("--json", metavar="[FILE]", help=output.JSON_HELP, show_default=False)
-    ] = None,
+    as_json: output.JsonTarget = None,
 ) -> None:
     """Make synthetic rows of a data set, paid from its budget; their certificate is written beside them. More rows cost
     no more, but each time is paid anew: ask for enough of them at once.
@@ -49,11 +47,11 @@ def synthesize(
     from thebes.data.engines.source import table_of
     from thebes.ledger import Ledger
     from thebes.site.dataset import DataSets
-    from thebes.site.home import Home
+    from thebes.site.home import SiteHome
     from thebes.site.steward.synthesis import Wish, as_frame, synthesized
     from thebes.site.streams import stream_of
 
-    place = Home(home)
+    place = SiteHome(home)
     dataset = DataSets(place).get(name)
     if dataset is None:
         raise Mistake("NAME", f"there is no data set {name!r} in {place.datasets}")
@@ -96,6 +94,7 @@ def _writable(*files: Path) -> None:
             raise Mistake("--out", f"{path} is there already; rows are made once, and are not written over others")
         if not path.parent.is_dir():
             raise Mistake("--out", f"there is no folder {path.parent}")
+        output.check_writable("--out", path)
     if files[0].suffix not in _SUFFIXES:
         raise Mistake("--out", f"must end in {' or '.join(_SUFFIXES)}")
 

@@ -12,11 +12,11 @@ from typing import Annotated
 
 import typer
 
-from thebes.cli.homes.findings import Finding, How, found
-from thebes.cli.output import JSON_HELP, write_json
+from thebes.cli.homes.findings import HomeFinding, How, found
+from thebes.cli.output import JsonTarget, write_json
 
 
-def _findings() -> Iterator[Finding]:
+def _findings() -> Iterator[HomeFinding]:
     yield found(sys.version_info >= (3, 11), f"Python {sys.version.split()[0]}", "needs 3.11 or newer")
     yield found(
         os.urandom(8) != os.urandom(8),
@@ -32,10 +32,10 @@ def _findings() -> Iterator[Finding]:
         noise = randomness.system().laplace(np.zeros(64, dtype=np.int64), scale=100.0)
         yield found(bool(noise.any()), "opendp draws noise", "it draws nothing but zeros; reinstall thebes")
     except ImportError as error:
-        yield Finding(How.BROKEN, "opendp draws noise", f"{error.name} is missing; reinstall thebes")
+        yield HomeFinding(How.BROKEN, "opendp draws noise", f"{error.name} is missing; reinstall thebes")
 
 
-def _walls() -> Iterator[Finding]:
+def _walls() -> Iterator[HomeFinding]:
     """Check what only some systems take from the processes that meet strangers or their work."""
     from thebes.confinement import landlock
     from thebes.data.sandbox.process import Sandbox
@@ -55,7 +55,7 @@ def _walls() -> Iterator[Finding]:
     yield found(landlock.version() > 0, what, apart, How.ABSENT)
 
 
-def _extras() -> Iterator[Finding]:
+def _extras() -> Iterator[HomeFinding]:
     for module, extra, use in (
         ("psycopg", "postgres", "ledgers and coordinators on PostgreSQL"),
         ("torch", "torch", "gradient tasks"),
@@ -76,16 +76,17 @@ _Coordinator = Annotated[
     ),
 ]
 _Store = Annotated[str | None, typer.Option("--store", help="Whether this database can be used: postgresql://...")]
-_Json = Annotated[str | None, typer.Option("--json", metavar="[FILE]", help=JSON_HELP, show_default=False)]
 
 
-def doctor(home: _Home = None, coordinator: _Coordinator = None, store: _Store = None, as_json: _Json = None) -> None:
+def doctor(
+    home: _Home = None, coordinator: _Coordinator = None, store: _Store = None, as_json: JsonTarget = None
+) -> None:
     """Check this installation and, with --home, a home: its keys, databases, ledger, permissions, disk, clock and
     whom it speaks with. Nothing is changed, and no secret shown. Exit status 1: something is broken.
 
     Example: thebes doctor --home /var/lib/thebes-site --coordinator coordinator.example:8443
     """
-    said = list[Finding]()
+    said = list[HomeFinding]()
     for finding in _all(home, coordinator, store):
         said.append(finding)
         if as_json is None:
@@ -99,7 +100,7 @@ def doctor(home: _Home = None, coordinator: _Coordinator = None, store: _Store =
         raise typer.Exit(1)
 
 
-def _all(home: Path | None, coordinator: str | None, store: str | None) -> Iterator[Finding]:
+def _all(home: Path | None, coordinator: str | None, store: str | None) -> Iterator[HomeFinding]:
     yield from _findings()
     yield from _walls()
     yield from _extras()

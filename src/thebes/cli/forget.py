@@ -33,14 +33,14 @@ def forget(
     from contextlib import closing
 
     from thebes.cli.homes.roles import check_coordinators
-    from thebes.coordinator.home import Home
+    from thebes.coordinator.home import CoordinatorHome
     from thebes.coordinator.storage.database_owner import database_of
     from thebes.coordinator.tasks import removal
 
     check_coordinators(home, store)
     if bool(tasks) is (before is not None):
         raise Mistake("TASK", "must be named, or else a date with --before, and not both")
-    place = Home(home)
+    place = CoordinatorHome(home)
     left = 0
     with closing(database_of(place, store)) as database:
         meant = tasks or removal.over(database, _day(before or ""))

@@ -14,7 +14,7 @@ from thebes.cli import output
 from thebes.privacy.faults import Mistake
 
 if TYPE_CHECKING:
-    from thebes.coordinator.people.groups import Groups
+    from thebes.coordinator.people.groups import ContributorGroups
 
 app = typer.Typer(
     help="Make groups whose members answer with anonymous tokens, and join them.",
@@ -208,9 +208,9 @@ def _is_persons(home: Path) -> bool:
 
 def _way(home: Path | None, coordinator: str | None, proxy: str | None) -> tuple[str, str | None]:
     """Return whom to ask and through what: what is given, else what a person's home remembers."""
-    from thebes.person.settings import Settings
+    from thebes.person.settings import PersonSettings
 
-    remembered = Settings() if home is None else Settings.read(home)
+    remembered = PersonSettings() if home is None else PersonSettings.read(home)
     asked = remembered.coordinator if coordinator is None else coordinator
     if asked is None:
         raise Mistake("--coordinator", "is missing: this home does not know whom to ask")
@@ -266,12 +266,12 @@ def _lines(file: Path) -> list[str]:
     return [line.strip() for line in lines if line.strip()]
 
 
-def _groups(home: Path, store: str | None) -> Groups:
+def _groups(home: Path, store: str | None) -> ContributorGroups:
     from thebes.cli.homes.roles import store_of
     from thebes.coordinator.clock import SystemClock
-    from thebes.coordinator.home import Home
-    from thebes.coordinator.people.groups import Groups
+    from thebes.coordinator.home import CoordinatorHome
+    from thebes.coordinator.people.groups import ContributorGroups
     from thebes.coordinator.storage.database_owner import database_of
 
-    store, place = store_of(home, store), Home(home)
-    return Groups(database_of(place, store), place, SystemClock())
+    store, place = store_of(home, store), CoordinatorHome(home)
+    return ContributorGroups(database_of(place, store), place, SystemClock())

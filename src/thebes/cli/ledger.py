@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from decimal import Decimal
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from thebes.cli import output
 from thebes.privacy.faults import Mistake
 from thebes.privacy.figures import figure
 
@@ -43,7 +43,7 @@ def show(where: _Where = None, home: _Home = None, as_json: _Json = None) -> Non
     if as_json is None:
         _print(picture)
     else:
-        _write(picture, as_json)
+        output.write_json(as_json, picture)
 
 
 @app.command()
@@ -65,7 +65,7 @@ def verify(where: _Where = None, home: _Home = None, head: _Head = None, as_json
         found, kept = ledger.head(), ledger.kept_head()
     if as_json is not None:
         report = {"ok": not findings, "head": str(found), "kept": kept and str(kept), "findings": list(findings)}
-        _write(report, as_json)
+        output.write_json(as_json, report)
     if findings:
         typer.echo("thebes: the ledger was changed by something other than Thebes:", err=True)
         for finding in findings:
@@ -95,7 +95,7 @@ def freeze(where: _Where = None, home: _Home = None, as_json: _Json = None) -> N
     if (folder := _folder(where, home)) is not None:
         settle(folder)
     if as_json is not None:
-        _write({"was_frozen": before, "frozen": True}, as_json)
+        output.write_json(as_json, {"was_frozen": before, "frozen": True})
     else:
         typer.echo("The ledger was frozen already." if before else "Nothing is spent until `thebes ledger thaw`.")
 
@@ -116,7 +116,7 @@ def thaw(where: _Where = None, home: _Home = None, as_json: _Json = None) -> Non
             settle(folder)  # first: whoever is killed in between thaws again
         settled = ledger.thaw()
     if as_json is not None:
-        _write({"was_frozen": frozen, "frozen": False, "settled": settled}, as_json)
+        output.write_json(as_json, {"was_frozen": frozen, "frozen": False, "settled": settled})
     elif frozen:
         typer.echo(f"The ledger spends again. Claims that were open and now count as consumed: {len(settled)}.")
     else:
@@ -125,7 +125,9 @@ def thaw(where: _Where = None, home: _Home = None, as_json: _Json = None) -> Non
 
 def _untangled(where: str | None, as_json: str | None) -> tuple[str | None, str | None]:
     """`show --json URL`: an address after a bare --json is the ledger, not a file to write."""
-    return (as_json, "-") if where is None and as_json is not None and "://" in as_json else (where, as_json)
+    if where is None and as_json is not None and "://" in as_json:
+        return as_json, "-"
+    return where, output.json_target(as_json)
 
 
 def _folder(where: str | None, home: Path | None) -> Path | None:
@@ -207,17 +209,6 @@ def _block(block: Block) -> dict[str, Any]:
         "state": str(block.state),
         "meters": meters,
     }
-
-
-def _write(value: dict[str, Any], target: str) -> None:
-    text = json.dumps(value, indent=2, ensure_ascii=False)
-    if target == "-":
-        typer.echo(text)
-        return
-    try:
-        Path(target).write_text(text + "\n", encoding="utf-8")
-    except OSError as error:
-        raise Mistake("json", f"cannot write {target}: {error.strerror}") from None
 
 
 def _print(picture: dict[str, Any]) -> None:

@@ -94,6 +94,10 @@ def with_json_target(arguments: list[str]) -> list[str]:
 def main() -> None:
     """Run one command of `thebes`."""
     _in_utf8()
+    if "THEBES_STARTED_BY" in os.environ:
+        from thebes.cli.processes import end_with_parent
+
+        end_with_parent()
     _wire()
     run(app, "thebes")
 

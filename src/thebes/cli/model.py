@@ -13,7 +13,7 @@ from thebes.privacy.faults import Mistake
 from thebes.privacy.figures import figure
 
 if TYPE_CHECKING:
-    from thebes.curator.pipelines.model_store import Store
+    from thebes.curator.pipelines.model_store import ModelStore
 
 app = typer.Typer(
     help="Models in the store of a site. A coordinator's home stands for its own site.",
@@ -25,11 +25,10 @@ app = typer.Typer(
 _Home = Annotated[Path, typer.Option("--home", envvar="THEBES_HOME", help="The site's home.")]
 _Name = Annotated[str, typer.Argument(help="The model: the name of the pipeline that published it.")]
 _Version = Annotated[int | None, typer.Option("--version", help="Which version. Default: the newest.")]
-_Json = Annotated[str | None, typer.Option("--json", metavar="[FILE]", help=output.JSON_HELP, show_default=False)]
 
 
 @app.command("list")
-def list_(home: _Home, as_json: _Json = None) -> None:
+def list_(home: _Home, as_json: output.JsonTarget = None) -> None:
     """The newest version of every model.
 
     Example: thebes model list --home ./site
@@ -46,7 +45,7 @@ def list_(home: _Home, as_json: _Json = None) -> None:
 
 
 @app.command()
-def show(name: _Name, home: _Home, version: _Version = None, as_json: _Json = None) -> None:
+def show(name: _Name, home: _Home, version: _Version = None, as_json: output.JsonTarget = None) -> None:
     """One model: what it was shown to reach, and what it cost. --json gives all of it, the model too.
 
     Example: thebes model show speed --home ./site --json speed.json
@@ -68,7 +67,7 @@ def predict(
     file: Annotated[Path, typer.Argument(help="Rows with the data set's own columns (.csv).")],
     home: _Home,
     version: _Version = None,
-    as_json: _Json = None,
+    as_json: output.JsonTarget = None,
 ) -> None:
     """Write what a model says of every row of a file, a line for each; an empty line where it has no number.
 
@@ -93,11 +92,11 @@ def predict(
         typer.echo("" if each is None else figure(each))
 
 
-def _store(home: Path) -> Store:
-    from thebes.curator.pipelines.model_store import Store
-    from thebes.site.home import Home
+def _store(home: Path) -> ModelStore:
+    from thebes.curator.pipelines.model_store import ModelStore
+    from thebes.site.home import SiteHome
 
-    return Store(Home(home).folder)
+    return ModelStore(SiteHome(home).folder)
 
 
 def _there(bundle: dict[str, Any] | None) -> dict[str, Any]:

@@ -27,8 +27,36 @@ LogForm = Annotated[
 WEAK_EPSILON, WEAK_DELTA = 20.0, 0.01  #: beyond these a price is worth a warning
 
 
+def check_writable(argument: str, path: Path) -> None:
+    """Refuse a file that could not be written, before anything is asked or paid; what is there stays as it is."""
+    try:
+        there = path.exists()
+        if there and not path.is_file() and not path.is_dir():
+            return  # a device or a pipe, whose reader would take this for its end
+        path.open("ab").close()
+        if not there:
+            path.unlink()
+    except OSError as error:
+        raise Mistake(argument, f"cannot write {str(path)!r}: {error.strerror}") from None
+
+
+def json_target(target: str | None) -> str | None:
+    """Return where JSON goes, if it can be written there."""
+    if target not in (None, "-"):
+        check_writable("--json", Path(target))
+    return target
+
+
 def json_option() -> Any:
-    return typer.Option(None, "--json", metavar="[FILE]", help=JSON_HELP, show_default=False)
+    """The option; a FILE that cannot be written is refused before the command begins."""
+    return typer.Option(None, "--json", metavar="[FILE]", help=JSON_HELP, show_default=False, callback=json_target)
+
+
+#: the same, for functions that are also called without a command line
+JsonTarget = Annotated[
+    str | None,
+    typer.Option("--json", metavar="[FILE]", help=JSON_HELP, show_default=False, callback=json_target),
+]
 
 
 def write_json(target: str, body: Any) -> None:

@@ -55,7 +55,7 @@ def person(
 
     from thebes.person.daemon import run
     from thebes.person.folder import Hold, HomeInUse, prepared
-    from thebes.person.settings import Settings
+    from thebes.person.settings import PersonSettings
     from thebes.simulation.example import fill
     from thebes.web.person import pages
     from thebes.wire import log_output
@@ -81,7 +81,7 @@ def person(
                     believed = "the key with this fingerprint is believed from now on, and the one that it gives way to"
                     typer.echo(f"Only {believed}.")
                     return
-        if coordinator is None and Settings.read(prepared(home)).coordinator is None:
+        if coordinator is None and PersonSettings.read(prepared(home)).coordinator is None:
             raise Mistake("--coordinator", "is needed the first time: whose tasks should be shown?")
         log_output.choose(log)
         run(
@@ -102,10 +102,11 @@ def _destroy(home: Path) -> None:
     """Everything of a home, whether a process runs on it or not; contributions that have left stay where they are."""
     import sys
 
-    from thebes.cli.homes.roles import Role, role_of
+    from thebes.cli.homes.roles import role_of
     from thebes.person.access import open_person
+    from thebes.wire.homes import HomeRole
 
-    if role_of(home) is not Role.PERSON:
+    if role_of(home) is not HomeRole.PERSON:
         raise Mistake("--home", f"{str(home)!r} is no person's home")
     typer.echo("What lies here cannot be brought back. To go on type: destroy everything", err=True)
     if sys.stdin.readline().strip() != "destroy everything":
@@ -125,9 +126,9 @@ def _pin(home: Path, told: str) -> None:
 
 def _address(home: Path) -> str:
     """A one-time address of the process that holds this home; without one, a sentence that says how to start it."""
-    from thebes.person.client import Distant
+    from thebes.person.client import PersonClient
 
-    me = Distant.running(home) if home.is_dir() else None
+    me = PersonClient.running(home) if home.is_dir() else None
     if me is None:
         raise Refusal(f"no `thebes person` runs in {str(home)!r}; start one, and it prints an address")
     with me:

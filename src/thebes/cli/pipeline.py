@@ -18,7 +18,7 @@ from thebes.privacy.faults import Mistake
 from thebes.privacy.figures import figure
 
 if TYPE_CHECKING:
-    from thebes.curator.pipelines.attempt_store import Attempt, Run
+    from thebes.curator.pipelines.attempt_store import Attempt, PipelineRun
     from thebes.curator.pipelines.pipeline import Pipeline
     from thebes.curator.pipelines.workspace import Workshop
 
@@ -30,7 +30,6 @@ app = typer.Typer(
 )
 
 _Home = Annotated[Path, typer.Option("--home", envvar="THEBES_HOME", help="The site's home.")]
-_Json = Annotated[str | None, typer.Option("--json", metavar="[FILE]", help=output.JSON_HELP, show_default=False)]
 _LOOK = 5.0  #: seconds between two looks at whether blocks can pay
 
 
@@ -50,7 +49,7 @@ def run(
     ] = None,
     every: Annotated[str | None, typer.Option(help="Begin again each time this has passed, until stopped: 1d.")] = None,
     wait: Annotated[bool, typer.Option("--wait", help="Wait for data or budget until the pipeline's timeout.")] = False,
-    as_json: _Json = None,
+    as_json: output.JsonTarget = None,
 ) -> None:
     """Run a pipeline until it is accepted, rejected or out of time; without --wait also until it would have to wait,
     and the next run goes on from there. Every attempt is charged to the blocks it reads before it reads them.
@@ -60,7 +59,7 @@ def run(
     from thebes.curator.pipelines.loader import pipelines_in
     from thebes.curator.pipelines.pipeline import seconds
     from thebes.curator.pipelines.workspace import Workshop
-    from thebes.site.home import Home
+    from thebes.site.home import SiteHome
 
     pause = None if every is None else seconds(every, "--every")
     pipelines, source = pipelines_in(file)
@@ -73,21 +72,21 @@ def run(
         _once(pipeline, source, home, developer, wait, as_json, rest)
         return
     rest.end_in_it(signal.SIGTERM)
-    with closing(Workshop(Home(home).folder)) as workshop, workshop.staying(pipeline.name):
+    with closing(Workshop(SiteHome(home).folder)) as workshop, workshop.staying(pipeline.name):
         _until_stopped(lambda: _once(pipeline, source, home, developer, wait, as_json, rest), pause, rest)
 
 
 @app.command("list")
-def list_(home: _Home, as_json: _Json = None) -> None:
+def list_(home: _Home, as_json: output.JsonTarget = None) -> None:
     """Every pipeline with its latest run and the versions of its model.
 
     Example: thebes pipeline list --home ./site
     """
     from thebes.curator.pipelines.workspace import Workshop
-    from thebes.site.home import Home
+    from thebes.site.home import SiteHome
 
-    with closing(Workshop(Home(home).folder)) as workshop:
-        runs: dict[str, list[Run]] = {}
+    with closing(Workshop(SiteHome(home).folder)) as workshop:
+        runs: dict[str, list[PipelineRun]] = {}
         for one in workshop.attempts.runs(most=1000):
             runs.setdefault(one.pipeline, []).append(one)
         if as_json is not None:
@@ -108,12 +107,12 @@ def _once(
     from thebes.curator.pipelines.runner import Runner
     from thebes.curator.pipelines.workspace import Workshop
     from thebes.ledger import Ledger
-    from thebes.site.budget.pipeline_rights import Rights
+    from thebes.site.budget.pipeline_rights import PipelineRights
     from thebes.site.dataset import DataSets
-    from thebes.site.home import Home
+    from thebes.site.home import SiteHome
     from thebes.site.streams import stream_of, turns_of
 
-    place = Home(home)
+    place = SiteHome(home)
     dataset = DataSets(place).get(pipeline.stream)
     if dataset is None:
         raise Mistake("stream", f"there is no data set {pipeline.stream!r} in {place.datasets}")
@@ -123,7 +122,7 @@ def _once(
             turns = turns_of(place, dataset, ledger)
             if turns is not None:
                 opened.enter_context(closing(turns))
-            rights = Rights(place, stream, developer, workshop.attempts)
+            rights = PipelineRights(place, stream, developer, workshop.attempts)
             rights.rule()
 
             def told(attempt: Attempt) -> None:
@@ -179,14 +178,14 @@ def _metrics(attempt: Attempt) -> str:
     return f" ({'; '.join(said)})" if said else ""
 
 
-def _stands(run: Run) -> str:
+def _stands(run: PipelineRun) -> str:
     verdict = run.verdict or str(run.state)
     if run.version is not None:
         return f"{verdict}, version {run.version}"
     return f"{verdict} ({run.reason})" if run.reason else verdict
 
 
-def _listed(name: str, runs: list[Run], workshop: Workshop) -> dict[str, Any]:
+def _listed(name: str, runs: list[PipelineRun], workshop: Workshop) -> dict[str, Any]:
     return {
         "name": name,
         "stream": runs[0].stream,

@@ -1,4 +1,6 @@
-"""Processes that a command starts for itself: each says in a line of JSON that it is ready, and none is left behind."""
+"""Processes that a command starts for itself: each says in a line of JSON that it is ready, and none is left behind,
+also where the command is killed: each looks whether it still has its parent.
+"""
 
 from __future__ import annotations
 
@@ -21,12 +23,30 @@ from thebes.privacy.figures import figure
 READY_SECONDS = 120.0
 HEED_SECONDS = 0.2  #: so soon is a request to end noticed while a process is silent
 STOP_SECONDS = 15.0
+_PARENT = "THEBES_STARTED_BY"  #: holds the number of the process that started this one for itself
+_LOOK_SECONDS = 1.0  #: between two looks whether it is still there
 _OURS = (
     "THEBES_HOME",
     "THEBES_COORDINATOR",
     "THEBES_TOKEN",
     "THEBES_PASSPHRASE",
 )  # meant for somebody else's processes
+
+
+def end_with_parent() -> None:
+    """End this process, and whatever it started, soon after the one that started it as a `Process` has gone."""
+    parent = os.environ.pop(_PARENT, "")
+    if not parent.isdigit():
+        return
+
+    def watch() -> None:
+        while os.getppid() == int(parent):
+            time.sleep(_LOOK_SECONDS)
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(STOP_SECONDS)
+        os.killpg(os.getpid(), signal.SIGKILL)  # it leads a session of its own
+
+    threading.Thread(target=watch, name="watching the parent", daemon=True).start()
 
 
 class Process:
@@ -40,7 +60,7 @@ class Process:
         self.name, self._log, self._heed = name, log, heed
         # A home in a temporary folder leaves nothing in the keyring of whoever runs this.
         kept = {key: value for key, value in os.environ.items() if key not in _OURS}
-        environment = {**kept, "PYTHON_KEYRING_BACKEND": "keyring.backends.null.Keyring"}
+        environment = {**kept, _PARENT: str(os.getpid()), "PYTHON_KEYRING_BACKEND": "keyring.backends.null.Keyring"}
         with log.open("ab") as errors:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", module, *arguments],

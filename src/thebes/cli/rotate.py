@@ -34,10 +34,11 @@ def rotate(
 
     Example: thebes rotate log.key --home /var/lib/thebes
     """
-    from thebes.cli.homes.roles import Role, role_of
+    from thebes.cli.homes.roles import role_of
+    from thebes.wire.homes import HomeRole
 
     role = role_of(home)
-    if (role is Role.COORDINATOR) is (what is Rotated.TOKEN) or role is Role.LEDGER:
+    if (role is HomeRole.COORDINATOR) is (what is Rotated.TOKEN) or role is HomeRole.LEDGER:
         raise Mistake("FILE", f"the home of a {role} has no {what}")
     if store is not None and what is not Rotated.LOG_KEY:
         raise Mistake("--store", "goes with log.key only")
@@ -51,9 +52,9 @@ def rotate(
     elif what is Rotated.AUTHORITY:
         typer.echo(_authority(home))
     else:
-        from thebes.coordinator.home import Home
+        from thebes.coordinator.home import CoordinatorHome
 
-        Home(home).replace(what)
+        CoordinatorHome(home).replace(what)
         told = "everybody who was logged in logs in again" if what is Rotated.SESSION_KEY else "give it to its holders"
         typer.echo(f"{home / what} is new, and counts at once: {told}.")
 
@@ -63,12 +64,12 @@ def _list_key(home: Path, store: str | None) -> str:
 
     from thebes.cli.homes.roles import check_store
     from thebes.coordinator.auth.log_key import next_list_key
-    from thebes.coordinator.home import Home
+    from thebes.coordinator.home import CoordinatorHome
     from thebes.coordinator.storage.database_owner import database_of
     from thebes.wire.task_log import fingerprint
 
     check_store(home, store)
-    place = Home(home)
+    place = CoordinatorHome(home)
     with closing(database_of(place, store)) as database:
         made = next_list_key(place, database)
     return (
@@ -80,10 +81,10 @@ def _list_key(home: Path, store: str | None) -> str:
 
 
 def _authority(home: Path) -> str:
-    from thebes.coordinator.auth.authority import Authority
+    from thebes.coordinator.auth.authority import CertificateAuthority
     from thebes.coordinator.clock import SystemClock
 
-    authority = Authority(home, SystemClock())
+    authority = CertificateAuthority(home, SystemClock())
     made = authority.rotate()
     return (
         f"{'Another authority for sites has begun' if made else 'Another authority for sites had begun already'}: "

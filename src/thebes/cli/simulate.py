@@ -45,7 +45,7 @@ def people_like(document: Any, file: Path) -> Population:
     return load(file, numbers=_numbers(document), sets=_sets(document))
 
 
-def _sites(data: list[str]) -> dict[str, Path]:
+def _sites(data: list[str], option: str) -> dict[str, Path]:
     """NAME=FILE of every site; a file alone is called by its own name."""
     from thebes.tasks.site_document import SITE_NAME
 
@@ -55,11 +55,11 @@ def _sites(data: list[str]) -> dict[str, Path]:
         path = Path(file if equals else said)
         name = name if equals else path.stem
         if re.match(SITE_NAME, name) is None:
-            raise Mistake("DATA", "the name of a site is up to 63 small letters, digits, dots, dashes or underscores")
+            raise Mistake(option, "the name of a site is up to 63 small letters, digits, dots, dashes or underscores")
         if name in found:
-            raise Mistake("DATA", f"names site {name!r} twice")
+            raise Mistake(option, f"names site {name!r} twice")
         if not path.is_file():
-            raise Mistake("DATA", f"there is no file {str(path)!r}")
+            raise Mistake(option, f"there is no file {str(path)!r}")
         found[name] = path
     return found
 
@@ -73,6 +73,12 @@ def simulate(
     ),
     schema: Path | None = typer.Option(
         None, "--schema", metavar="FILE", help="What the columns are, where sites answer (TOML or JSON)."
+    ),
+    aside: list[str] | None = typer.Option(
+        None,
+        "--aside",
+        metavar="DATA",
+        help="Rows kept aside, like DATA: they take no part, and a model is judged over them.",
     ),
     seed: int | None = typer.Option(None, min=0, help="Make every draw repeatable (which protects nobody)."),
     json: str | None = output.json_option(),
@@ -92,19 +98,19 @@ def simulate(
 
     document = registry.check(output.read_document(task))
     body = None if schema is None else read_schema(schema)
-    table: Any
-    if isinstance(document, SiteDocument):
-        if body is None:
-            raise Mistake("--schema", "is needed where sites answer: name the file that says what the columns are")
-        table = _sites(data)
-    elif len(data) != 1:
-        raise Mistake("DATA", "must be one file: this is a task that people answer")
-    else:
-        table = None
+    if isinstance(document, SiteDocument) and body is None:
+        raise Mistake("--schema", "is needed where sites answer: name the file that says what the columns are")
+
+    def read(files: list[str], option: str) -> Any:
+        if isinstance(document, SiteDocument):
+            return _sites(files, option)
+        if len(files) != 1:
+            raise Mistake(option, "must be one file: this is a task that people answer")
+        return people_like(document, Path(files[0]))
+
     with output.told_warnings():
-        if table is None:
-            table = people_like(document, Path(data[0]))
-        release = run(document, table, seed=seed, schema=body)
+        table, kept = read(data, "DATA"), read(aside, "--aside") if aside else None
+        release = run(document, table, seed=seed, schema=body, aside=kept)
     if json is not None:
         output.write_json(json, release.as_json())
     else:

@@ -46,7 +46,7 @@ def site(
         return
     import os
 
-    from thebes.site.home import Home
+    from thebes.site.home import SiteHome
     from thebes.site.supervisor import Supervisor
     from thebes.wire import log_output
     from thebes.wire.local_server import HomeInUse
@@ -65,7 +65,7 @@ def site(
     log_output.choose(log)
     pages = "thebes.web.site.pages:put_on"
     try:
-        supervisor = Supervisor(Home(home), coordinator=_address(coordinator), port=port, pages=pages)
+        supervisor = Supervisor(SiteHome(home), coordinator=_address(coordinator), port=port, pages=pages)
     except HomeInUse as used:
         raise HomeInUse(f"{used}; for a new address of its pages: thebes site --home {home} --open") from None
     supervisor.run()
@@ -77,10 +77,10 @@ def init(home: Annotated[Path, _HomeOption]) -> None:
 
     Example: thebes site init --home /var/lib/thebes-site
     """
-    from thebes.site.home import Home, written
+    from thebes.site.home import SiteHome, written
     from thebes.site.steward.example_files import POLICY, SCHEMA
 
-    made = Home(home)
+    made = SiteHome(home)
     for name, text in (("policy.toml", POLICY), ("schema.example.toml", SCHEMA)):
         path = made.folder / name
         if path.exists():
@@ -96,8 +96,17 @@ def init(home: Annotated[Path, _HomeOption]) -> None:
 
 
 def _address(text: str) -> str:
-    """HOST:PORT as it is dialled."""
+    """HOST:PORT as it is dialled; refused where the environment names a proxy for it that a site would go past."""
+    from thebes.site.link.proxy import is_usable, proxy_of
+
     host, colon, port = text.rpartition(":")
     if "//" in text or not colon or not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
         raise Mistake("--coordinator", "must be HOST:PORT, the `site_url` in the coordinator's ready line")
+    proxy = proxy_of(text)
+    if proxy is not None and not is_usable(proxy):  # its address is not shown: it may hold a password
+        raise Mistake(
+            "--coordinator",
+            "is reached by the proxy that the environment names (https_proxy or grpc_proxy), but that is not one of "
+            "HTTP, so a site would go past it; name one that begins with http://, or its host in no_proxy",
+        )
     return text

@@ -15,14 +15,14 @@ from contextlib import contextmanager
 from weakref import finalize
 
 
-class Stopped(BaseException):
+class StopAsked(BaseException):
     """Somebody asked this command to end: Ctrl-C, SIGTERM, or the terminal that went away."""
 
 
 @contextmanager
 def stoppable() -> Iterator[Callable[[], None]]:
     """Inside, a request to end is only noted. What this gives is called wherever there is nothing half done, and there
-    raises `Stopped`; what cleans up calls it no more, so that further requests change nothing."""
+    raises `StopAsked`; what cleans up calls it no more, so that further requests change nothing."""
     asked = False
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     before = {number: signal.getsignal(number) for number in numbers}
@@ -33,7 +33,7 @@ def stoppable() -> Iterator[Callable[[], None]]:
 
     def heed() -> None:
         if asked:
-            raise Stopped
+            raise StopAsked
 
     for number in numbers:
         signal.signal(number, stop)

@@ -15,7 +15,7 @@ from thebes.cli import output
 from thebes.privacy.faults import Mistake
 
 if TYPE_CHECKING:
-    from thebes.requestor.server import Server
+    from thebes.requestor.server import Quote, Server
 
 _TOKEN = "give a requestor's token with --token or the variable THEBES_TOKEN"  # noqa: S105
 
@@ -88,7 +88,7 @@ def quote(
     json: str | None = output.json_option(),
 ) -> None:
     """Say what one contributor would pay at most; of a question to sites, whether each would answer now and what it
-    expects. Nothing is put up.
+    expects. Nothing is put up. Status 1 where too few sites would answer.
 
     Example: thebes task quote count.json --coordinator http://127.0.0.1:8000
     """
@@ -98,13 +98,25 @@ def quote(
     output.doubt(found.price.epsilon, found.price.delta)
     if json is None:
         typer.echo(f"price   {found}")
+        _end(found)
         return
     until = None if found.expires_at is None else found.expires_at.isoformat()
     told = {"price": found.price.as_json(), "expires_at": until}
     asked = {"sites": dict(found.sites), "missing": dict(found.missing)} if found.sites or found.missing else {}
     if found.verdicts:
-        asked |= {"allowed": found.allowed, "verdicts": {site: vars(one) for site, one in found.verdicts.items()}}
+        asked |= {
+            "allowed": found.allowed,
+            "needed": found.needed,
+            "verdicts": {site: vars(one) for site, one in found.verdicts.items()},
+        }
     output.write_json(json, {**told, **asked})
+    _end(found)
+
+
+def _end(quote: Quote) -> None:
+    """End with status 1 where the task would end without an answer."""
+    if quote.allowed is False:
+        raise typer.Exit(1)
 
 
 def list_(
@@ -145,6 +157,8 @@ def show(
     for name in ("reason", "contributions", "min_count"):
         if body.get(name) is not None:
             typer.echo(f"{name:<7} {_word(body, name)}")
+    if waits := _how_far(body):
+        typer.echo(f"waits   {waits}")
     for line in _refusals(body):
         typer.echo(line)
     if body.get("result") is not None:
@@ -252,9 +266,14 @@ def _finish(handle: Any, timeout: float | None, json: str | None, told: Mapping[
 
 
 def _progress(body: Mapping[str, Any]) -> None:
-    heard, wanted = body.get("contributions"), body.get("min_count")
-    count = f": {heard} of {wanted}" if isinstance(heard, int) and isinstance(wanted, int) else ""
-    typer.echo(f"\r\033[K{_word(body, 'status')}{count}", nl=False, err=True)
+    waits = _how_far(body)
+    typer.echo(f"\r\033[K{_word(body, 'status')}{': ' if waits else ''}{waits}", nl=False, err=True)
+
+
+def _how_far(body: Mapping[str, Any]) -> str:
+    from thebes.requestor.handle import how_far
+
+    return how_far(body)
 
 
 def _print_release(result: Any) -> None:

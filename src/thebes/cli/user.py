@@ -172,10 +172,10 @@ def _accounts(home: Path, store: str | None) -> Accounts:
     from thebes.cli.homes.roles import store_of
     from thebes.coordinator.auth.accounts import Accounts
     from thebes.coordinator.clock import SystemClock
-    from thebes.coordinator.home import Home
+    from thebes.coordinator.home import CoordinatorHome
     from thebes.coordinator.storage.database_owner import database_of
 
-    store, place = store_of(home, store), Home(home)
+    store, place = store_of(home, store), CoordinatorHome(home)
     return Accounts(
         database_of(place, store),
         admin_token=lambda: place.admin_token,

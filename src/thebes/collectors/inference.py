@@ -18,12 +18,11 @@ from decimal import Decimal
 from typing import Any
 
 from thebes.collectors.sources import moment, words
-from thebes.data.store.values import LONGEST_STRING
+from thebes.data.store.values import LONGEST_STRING, says_none
 
-_MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "nil", "-", "--", "?", "#n/a"})
 _TRUTH = {"true": True, "false": False, "yes": True, "no": False}
 _INTEGER = re.compile(r"[+-]?(0|[1-9]\d{0,18})", re.ASCII)
-_POINT = re.compile(r"[+-]?(\d{1,3}(,\d{3})+|\d+)?(\.\d+)?([eE][+-]?\d{1,3})?", re.ASCII)
+_POINT = re.compile(r"[+-]?(\d{1,3}(,\d{3})+|\d+)?(\.\d*)?([eE][+-]?\d{1,3})?", re.ASCII)
 _COMMA = re.compile(r"[+-]?(\d{1,3}(\.\d{3})+|\d+)(,\d+)?", re.ASCII)
 _CURRENCY = re.compile(r"^[€$£¥]\s?|\s?(€|\$|£|¥|EUR|USD|GBP|CHF)$")
 _DAY = re.compile(r"(\d{1,2})[./-](\d{1,2})[./-](\d{4})(?:[ ,T]+(\d{1,2}):(\d{2})(?::(\d{2}))?)?", re.ASCII)
@@ -41,7 +40,7 @@ class Unreadable(ValueError):
 
 
 @dataclass(slots=True)
-class Reading:
+class ColumnReading:
     """The ways in which every value of a column seen so far can be read, most exact first."""
 
     as_text: bool = False
@@ -92,7 +91,7 @@ class Types:
     doubts: Mapping[str, str]  #: what could mean two things, and the option that says which
 
     @classmethod
-    def of(cls, readings: Mapping[str, Reading], before: Mapping[str, str]) -> Types:
+    def of(cls, readings: Mapping[str, ColumnReading], before: Mapping[str, str]) -> Types:
         names = _named(list(readings), before)
         ways = {title: reading.way() for title, reading in readings.items()}
         clash = None
@@ -118,7 +117,7 @@ class Types:
             return error
 
 
-def misfit(values: Iterable[tuple[int, Any]], reading: Reading, kind: str) -> int | None:
+def misfit(values: Iterable[tuple[int, Any]], reading: ColumnReading, kind: str) -> int | None:
     """The line of the first value that is not of a kind, read in the way that reads most of them; a `reading` that has
     seen nothing says which ways there are."""
     ways = [way for way in reading.open if _KINDS[way] == kind]
@@ -135,7 +134,7 @@ def misfit(values: Iterable[tuple[int, Any]], reading: Reading, kind: str) -> in
 def missing(value: Any) -> bool:
     """Return whether a value says that there is none."""
     if isinstance(value, str):
-        return value.strip().lower() in _MISSING
+        return says_none(value)
     if isinstance(value, (float, Decimal)):
         return not math.isfinite(value)
     return value is None

@@ -24,7 +24,7 @@ _OURS, _US = "thebes.collectors.shipped.", "thebes"
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class InstallableCollector:
     """A collector that could be installed. `package` is None for those that are part of Thebes."""
 
     name: str
@@ -53,14 +53,14 @@ class Offer:
         return told
 
 
-def offers() -> list[Offer]:
+def offers() -> list[InstallableCollector]:
     """Every collector of this installation, by name; names of ours are ours."""
-    found: dict[str, Offer] = {}
+    found: dict[str, InstallableCollector] = {}
     for point in sorted(entry_points(group=GROUP), key=lambda p: (not _is_ours(p), p.name)):
         package = None if _is_ours(point) else (point.dist.name if point.dist is not None else "?")
         held = found.get(point.name)
         if held is None:
-            found[point.name] = Offer(point.name, point.value, package)
+            found[point.name] = InstallableCollector(point.name, point.value, package)
         elif held.entry != point.value and held.package is not None:
             raise Mistake("collector", f"{point.name!r} is offered by {held.package} and {package}; uninstall one")
     return [found[name] for name in sorted(found)]
@@ -72,7 +72,7 @@ def _is_ours(point: EntryPoint) -> bool:
     return point.value.startswith(_OURS) and point.dist is not None and point.dist.name == _US
 
 
-def offer(name: str) -> Offer:
+def offer(name: str) -> InstallableCollector:
     """The collector of that name, or a Mistake that says where to look."""
     for each in offers():
         if each.name == name:
@@ -80,7 +80,7 @@ def offer(name: str) -> Offer:
     raise Mistake("NAME", f"there is no collector {name[:60]!r} here; `thebes collector list` shows those there are")
 
 
-def load(found: Offer) -> tuple[Collector, Publication | None]:
+def load(found: InstallableCollector) -> tuple[Collector, Publication | None]:
     """The collector itself and its verified publication; refuses one that is not what was published."""
     told = found.publication()
     if told is not None:

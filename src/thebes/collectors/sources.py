@@ -57,14 +57,14 @@ def own_folder() -> Path:
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class SourceFile:
     """A file, or a file inside an archive."""
 
     name: str
     stream: IO[bytes]
 
 
-def members(path: str | Path, wanted: Callable[[str], bool]) -> Iterator[Member]:
+def members(path: str | Path, wanted: Callable[[str], bool]) -> Iterator[SourceFile]:
     """A file itself, or those in a folder, a .zip or a .tar(.gz) whose name is wanted. Each is open while in use."""
     place, found = Path(path), False
     for member in _members(place, wanted):
@@ -74,11 +74,11 @@ def members(path: str | Path, wanted: Callable[[str], bool]) -> Iterator[Member]
         raise broken(place, None, "holds no file that this collector reads")
 
 
-def _members(place: Path, wanted: Callable[[str], bool]) -> Iterator[Member]:
+def _members(place: Path, wanted: Callable[[str], bool]) -> Iterator[SourceFile]:
     if place.is_dir():
         for each in sorted(p for p in place.rglob("*") if p.is_file() and wanted(p.relative_to(place).as_posix())):
             with opened(each) as file:
-                yield Member(each.name, file)
+                yield SourceFile(each.name, file)
         return
     with opened(place) as file:
         start = file.read(4)
@@ -89,7 +89,7 @@ def _members(place: Path, wanted: Callable[[str], bool]) -> Iterator[Member]:
             elif start[:2] == b"\x1f\x8b" or place.name.lower().endswith((".tar", ".tgz")):
                 yield from _tarred(file, place, wanted)
             else:
-                yield Member(place.name, file)
+                yield SourceFile(place.name, file)
         except _DAMAGED:
             raise broken(place, None, "is a damaged or encrypted archive") from None
 
@@ -215,7 +215,7 @@ class _Bounded(io.RawIOBase):
         return len(piece)
 
 
-def _zipped(file: IO[bytes], place: Path, wanted: Callable[[str], bool]) -> Iterator[Member]:
+def _zipped(file: IO[bytes], place: Path, wanted: Callable[[str], bool]) -> Iterator[SourceFile]:
     left = [max(LEAST_UNPACKED, MOST_GROWTH * place.stat().st_size)]
     with zipfile.ZipFile(file) as archive:
         names = archive.infolist()
@@ -224,7 +224,7 @@ def _zipped(file: IO[bytes], place: Path, wanted: Callable[[str], bool]) -> Iter
         for each in sorted(names, key=lambda i: i.filename):
             if not each.is_dir() and wanted(each.filename):
                 with archive.open(each) as stream:
-                    yield Member(each.filename, io.BufferedReader(_Bounded(stream, each.filename, left)))
+                    yield SourceFile(each.filename, io.BufferedReader(_Bounded(stream, each.filename, left)))
 
 
 class _Head(tarfile.TarInfo):
@@ -239,7 +239,7 @@ class _Head(tarfile.TarInfo):
         return made
 
 
-def _tarred(file: IO[bytes], place: Path, wanted: Callable[[str], bool]) -> Iterator[Member]:
+def _tarred(file: IO[bytes], place: Path, wanted: Callable[[str], bool]) -> Iterator[SourceFile]:
     most = max(LEAST_UNPACKED, MOST_GROWTH * place.stat().st_size)
     with tarfile.open(fileobj=file, mode="r:*", tarinfo=_Head) as archive:
         total, left = 0, [most]
@@ -250,7 +250,7 @@ def _tarred(file: IO[bytes], place: Path, wanted: Callable[[str], bool]) -> Iter
             if each.isfile() and wanted(each.name):
                 stream = archive.extractfile(each)
                 if stream is not None:
-                    yield Member(each.name, io.BufferedReader(_Bounded(stream, each.name, left)))
+                    yield SourceFile(each.name, io.BufferedReader(_Bounded(stream, each.name, left)))
 
 
 def _facts(place: Path) -> dict[str, tuple[int, int, int]]:

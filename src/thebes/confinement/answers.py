@@ -21,7 +21,7 @@ from typing import Any, Self
 import httpcore
 import httpx
 
-BOUNDS = "bounds"  #: extension of a request: its `Bounds`, where they are not those of its client
+BOUNDS = "bounds"  #: extension of a request: its `AnswerBounds`, where they are not those of its client
 CONNECTING_SECONDS = 10.0  #: for each address of a server
 SECONDS, MOST_BYTES = 300.0, 2**28
 _WRITTEN_AT_ONCE = 2**16
@@ -42,7 +42,7 @@ class Packed(Untaken):
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class AnswerBounds:
     """Of one request: at most so many bytes of an answer, the last of them before `end` (of `time.monotonic`)."""
 
     most_bytes: int
@@ -75,7 +75,7 @@ class Bounded(httpx.BaseTransport):
         self._inner, self._seconds, self._most_bytes = inner, seconds, most_bytes
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
-        bounds = request.extensions.get(BOUNDS) or Bounds.within(self._seconds, self._most_bytes)
+        bounds = request.extensions.get(BOUNDS) or AnswerBounds.within(self._seconds, self._most_bytes)
         request.extensions[BOUNDS] = bounds
         request.headers["Accept-Encoding"] = "identity"
         with _until(bounds.end):
@@ -100,7 +100,7 @@ class Bounded(httpx.BaseTransport):
 class _Taken(httpx.SyncByteStream):
     """The body of an answer, as far as its bounds go."""
 
-    def __init__(self, stream: httpx.SyncByteStream, bounds: Bounds) -> None:
+    def __init__(self, stream: httpx.SyncByteStream, bounds: AnswerBounds) -> None:
         self._stream, self._bounds = stream, bounds
 
     def __iter__(self) -> Iterator[bytes]:
@@ -161,7 +161,7 @@ class Direct(httpx.BaseTransport):
         return address if "://" in address else f"http://{address}"
 
     def _pool(self, proxy: httpx.Proxy | None) -> httpcore.ConnectionPool:
-        told: dict[str, Any] = {"ssl_context": self._verify, "network_backend": Network()}
+        told: dict[str, Any] = {"ssl_context": self._verify, "network_backend": MeteredConnections()}
         told |= {"max_connections": 100, "max_keepalive_connections": self._kept, "keepalive_expiry": _KEPT_SECONDS}
         if proxy is None:
             return httpcore.ConnectionPool(**told)
@@ -208,7 +208,7 @@ class Body(httpx.SyncByteStream):
             self._answer.close()
 
 
-class Network(httpcore.NetworkBackend):
+class MeteredConnections(httpcore.NetworkBackend):
     """Connections of this machine on which each step ends with the request that it is for."""
 
     def __init__(self) -> None:

@@ -16,16 +16,19 @@ from pathlib import Path
 import thebes
 
 
-class Lost(Exception):
+class ChildLost(Exception):
     """The child gave no answer that can be used; the words are ours, never the child's."""
 
 
 class Child:
-    """`python -m module` with a clean environment, in a session of its own, reading and writing two pipes."""
+    """`python -m module` with a clean environment, in a session of its own, reading and writing two pipes.
 
-    def __init__(self, module: str, **environment: str) -> None:
+    `imported` are folders to import from, beside this package's and those where packages are installed.
+    """
+
+    def __init__(self, module: str, *imported: str, **environment: str) -> None:
         package = str(Path(thebes.__file__).parent.parent)
-        places = [package, *(place for place in sys.path if place and "site-packages" in place)]
+        places = [package, *(place for place in sys.path if place and "site-packages" in place), *imported]
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-s", "-B", "-m", module],
             stdin=subprocess.PIPE,
@@ -45,7 +48,7 @@ class Child:
         """Sends everything and hears one answer by the deadline (of `time.monotonic`); see `converse`."""
         sink, source = self._process.stdin, self._process.stdout
         if sink is None or source is None or sink.closed or source.closed:
-            raise Lost("it is not there")
+            raise ChildLost("it is not there")
         return converse(sink.fileno(), source.fileno(), question, deadline, wanted)
 
     def close(self) -> None:
@@ -60,8 +63,8 @@ class Child:
 def converse(sink: int, source: int, question: bytes, deadline: float, wanted: Callable[[bytearray], int]) -> bytes:
     """Writes `question` to `sink` and gives exactly the answer from `source`.
 
-    `wanted` says how long the answer will be, from what was heard of it so far, and may raise `Lost` itself. A child
-    that speaks before it was asked everything, or says more than that, is lost.
+    `wanted` says how long the answer will be, from what was heard of it so far, and may raise `ChildLost` itself. A
+    child that speaks before it was asked everything, or says more than that, is lost.
     """
     os.set_blocking(sink, False)
     os.set_blocking(source, False)
@@ -74,7 +77,7 @@ def converse(sink: int, source: int, question: bytes, deadline: float, wanted: C
             left = deadline - time.monotonic()
             ready = waiting.select(left) if left > 0 else []
             if not ready:
-                raise Lost("it took longer than the wall-clock limit")
+                raise ChildLost("it took longer than the wall-clock limit")
             for place, _ in ready:
                 if place.fd == sink:
                     rest = rest[_sent(sink, rest) :]
@@ -83,13 +86,13 @@ def converse(sink: int, source: int, question: bytes, deadline: float, wanted: C
                     continue
                 part = os.read(source, 2**20)
                 if not part:
-                    raise Lost("it ended early")
+                    raise ChildLost("it ended early")
                 if rest:
-                    raise Lost("it answered out of turn")
+                    raise ChildLost("it answered out of turn")
                 heard += part
                 length = wanted(heard)
                 if len(heard) > length:
-                    raise Lost("it answered more than it was asked")
+                    raise ChildLost("it answered more than it was asked")
     return bytes(heard)
 
 
@@ -99,4 +102,4 @@ def _sent(sink: int, rest: memoryview) -> int:
     except BlockingIOError:
         return 0
     except BrokenPipeError:
-        raise Lost("it ended early") from None
+        raise ChildLost("it ended early") from None

@@ -21,7 +21,7 @@ from thebes.coordinator import settings
 from thebes.coordinator.tasks.task_keys import Keys
 from thebes.database.folder_sync import settle
 from thebes.privacy.faults import Mistake
-from thebes.wire.homes import Role, has_of
+from thebes.wire.homes import HomeRole, has_of
 from thebes.wire.local_server import TOKEN as OWNERS_TOKEN
 from thebes.wire.task_log import Succession, new_key
 
@@ -35,12 +35,12 @@ _AUTHORITIES = "groups"
 _OWN_STORE = "coordinator.db"
 
 
-class Home:
+class CoordinatorHome:
     """The home of a coordinator: what it keeps outside its database."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder.absolute()
-        if has_of(Role.PERSON, self.folder) or (self.folder / OWNERS_TOKEN).exists():
+        if has_of(HomeRole.PERSON, self.folder) or (self.folder / OWNERS_TOKEN).exists():
             told = "is the home of a person or a site; give the coordinator a folder of its own"
             raise Mistake("--home", f"{str(folder)!r} {told}")
         try:

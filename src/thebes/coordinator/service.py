@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from argon2 import PasswordHasher
 
@@ -21,18 +21,21 @@ from thebes.coordinator.api.single_flight import Together
 from thebes.coordinator.auth.access import Lobby
 from thebes.coordinator.auth.accounts import Accounts, Role, Somebody
 from thebes.coordinator.clock import Clock
-from thebes.coordinator.home import Home
+from thebes.coordinator.home import CoordinatorHome
 from thebes.coordinator.institution_models import Models, NoModels
-from thebes.coordinator.people.group_service import Membership
-from thebes.coordinator.people.groups import Groups
+from thebes.coordinator.people.group_service import GroupService
+from thebes.coordinator.people.groups import ContributorGroups
 from thebes.coordinator.people.request_handler import Hearing
 from thebes.coordinator.sites.site_tasks import Convocation, Inquiries
 from thebes.coordinator.storage.database import Database
-from thebes.coordinator.storage.store import CoordinatorStore, NewTask, Standing, check_under_way
+from thebes.coordinator.storage.store import CoordinatorStore, NewTask, TaskStanding, check_under_way
 from thebes.coordinator.storage.write_queue import Intake
 from thebes.coordinator.tasks.acceptance import Acceptance, Accepted
+from thebes.coordinator.tasks.phase_end import setting
 from thebes.coordinator.tasks.states import Status
 from thebes.coordinator.tasks.task_feed import Notice, Notices
+from thebes.tasks import registry
+from thebes.tasks.protocols import Endless
 from thebes.tasks.site_document import SiteDocument
 from thebes.wire import task_log
 from thebes.wire.refusals import Conflict, NotAllowed, NotFound
@@ -45,7 +48,7 @@ class Reception:
 
     def __init__(
         self,
-        home: Home,
+        home: CoordinatorHome,
         database: Database,
         clock: Clock,
         *,
@@ -64,12 +67,12 @@ class Reception:
             clock=clock,
             hasher=hasher,
         )
-        self.register = Groups(database, home, clock)
+        self.register = ContributorGroups(database, home, clock)
         self.inquiries = Inquiries(home, database, clock, self.accounts.capabilities)
         self.acceptance = Acceptance(home, self.register, self.inquiries, clock)
         self._intake = Intake(self.store)
         self._readers = ThreadPoolExecutor(4, thread_name_prefix="thebes-reader")
-        self.groups = Membership(self.register, readers=self._readers, intake=self._intake)
+        self.groups = GroupService(self.register, readers=self._readers, intake=self._intake)
         self.lobby = Lobby(self.accounts, readers=self._readers, most_waiting=home.settings.waiting_logins)
         self._notices = Notices(self.store, self.inquiries)
         self.hearing = Hearing(
@@ -166,11 +169,11 @@ class Reception:
         """Tasks that are over, the one put up last first."""
         return await self._in_reader(lambda: self._summaries(self.store.ended(skip=skip, most=most)))
 
-    def _summaries(self, standings: Sequence[Standing]) -> list[dict[str, Any]]:
+    def _summaries(self, standings: Sequence[TaskStanding]) -> list[dict[str, Any]]:
         going = self.inquiries.going(standings)
         return [self._summary(standing, going.get(standing.id)) for standing in standings]
 
-    def _summary(self, standing: Standing, going: Mapping[str, Any] | None) -> dict[str, Any]:
+    def _summary(self, standing: TaskStanding, going: Mapping[str, Any] | None) -> dict[str, Any]:
         """`going` is how a task goes that sites answer and that is not over."""
         notice = self._notices.of(standing.id)
         return {
@@ -186,7 +189,7 @@ class Reception:
             **self._counted(standing, notice, going),
         }
 
-    def _counted(self, standing: Standing, notice: Notice, going: Mapping[str, Any] | None) -> dict[str, Any]:
+    def _counted(self, standing: TaskStanding, notice: Notice, going: Mapping[str, Any] | None) -> dict[str, Any]:
         """Tell who has contributed so far, and how many are needed."""
         document = notice.document
         if isinstance(document, SiteDocument):
@@ -227,10 +230,9 @@ class Reception:
         training = await self.hearing.training(task_id)
         if training is not None:
             standing = await self._in_reader(lambda: self.store.standing(task_id))
-            return await training.progress(models=asking is not None and _may_end(standing, asking))
+            return await training.progress(pieces=asking is not None and _may_end(standing, asking))
         facts = (await self._in_reader(lambda: self.hearing.trainings.shelf.read(task_id))).facts
-        lanes = facts["lanes"]
-        return {"contributions": sum(lane["updates"] + lane["quarantined"] for lane in lanes), "lanes": lanes}
+        return cast(Endless, registry.aggregator(notice.document, setting())).progress(facts)
 
     async def end(self, task_id: str, asking: Somebody) -> None:
         """End a task that is trained without end and keep its last release; nothing to do where that was done."""
@@ -315,7 +317,7 @@ class Reception:
         return await asyncio.get_running_loop().run_in_executor(self._readers, work)
 
 
-def _may_end(standing: Standing, asking: Somebody) -> bool:
+def _may_end(standing: TaskStanding, asking: Somebody) -> bool:
     """Return whether this is the task's requestor or an operator."""
     return asking.role is Role.OPERATOR or asking.name == standing.requestor
 

@@ -16,7 +16,7 @@ from thebes.tasks.field_errors import in_words
 FILE = "coordinator.toml"
 
 
-class Settings(BaseModel):
+class CoordinatorSettings(BaseModel):
     """The policy of one coordinator."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
@@ -39,13 +39,13 @@ class Settings(BaseModel):
     metrics: Literal["everybody", "operators", "nobody"] = "everybody"
 
 
-def read(home: Path) -> Settings:
+def read(home: Path) -> CoordinatorSettings:
     """The settings of a home, or a Mistake naming the one that is wrong."""
     file = home / FILE
     try:
-        return Settings.model_validate(tomllib.loads(file.read_text(encoding="utf-8")))
+        return CoordinatorSettings.model_validate(tomllib.loads(file.read_text(encoding="utf-8")))
     except FileNotFoundError:
-        return Settings()
+        return CoordinatorSettings()
     except (OSError, UnicodeDecodeError):
         raise Mistake(FILE, "cannot be read as text") from None
     except tomllib.TOMLDecodeError as error:

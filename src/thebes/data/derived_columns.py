@@ -5,15 +5,17 @@ Rows are read, clipped and chosen by the table below; here each of them only get
 
 from __future__ import annotations
 
+import json
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from thebes.data.expressions import Expression, read_expression
-from thebes.data.filter import Filter
+from thebes.data.expressions import Expression, columns_in, read_expression
+from thebes.data.filter import RowFilter
 from thebes.data.schema import Schema, schema_of
 from thebes.data.table import Batch, Factor, Sums, Table
 from thebes.privacy.faults import Fault, Mistake
@@ -41,6 +43,57 @@ def derived_schema(features: Mapping[str, Any], schema: Schema) -> Schema:
     return schema_of(body)
 
 
+@dataclass(frozen=True, slots=True)
+class DerivedColumns:
+    """Columns that are made of others, as a document names them: each with its expression as JSON text, so that they
+    can be told from others, kept, and asked again."""
+
+    made: tuple[tuple[str, str], ...] = ()
+
+    @classmethod
+    def of(cls, features: Mapping[str, Any] | None) -> DerivedColumns:
+        """Return the features that a document holds, alike for documents of one digest: by name, and 50.0 as 50."""
+        return cls(
+            tuple((name, json.dumps(_plain(body), sort_keys=True)) for name, body in sorted((features or {}).items()))
+        )
+
+    def __bool__(self) -> bool:
+        return bool(self.made)
+
+    @property
+    def expressions(self) -> dict[str, Any]:
+        """The expression of each by its name."""
+        return {name: json.loads(text) for name, text in self.made}
+
+    def among(self, names: Iterable[str]) -> DerivedColumns:
+        """Return those that are named here."""
+        wanted = set(names)
+        return DerivedColumns(tuple(one for one in self.made if one[0] in wanted))
+
+    def needs(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Return the data set's own columns of which columns and features of these names are made."""
+        own = self.expressions
+        found = [column for name in names for column in (columns_in(own[name]) if name in own else (name,))]
+        return tuple(dict.fromkeys(found))
+
+    def schema(self, schema: Schema) -> Schema:
+        """Return a data set's schema with the features in it."""
+        return derived_schema(self.expressions, schema)
+
+    def table(self, table: Table) -> Table:
+        """Return a table with the features in it; the table itself where there are none."""
+        return DerivedTable(table, self.expressions) if self.made else table
+
+
+def _plain(body: Any) -> Any:
+    """Return an expression with whole numbers as integers, which is how a digest reads them."""
+    if isinstance(body, Mapping):
+        return {name: _plain(part) for name, part in body.items()}
+    if isinstance(body, list | tuple):
+        return [_plain(part) for part in body]
+    return int(body) if isinstance(body, float) and body.is_integer() else body
+
+
 class DerivedTable:
     """`table` with more columns, for as long as somebody else keeps the table."""
 
@@ -49,7 +102,7 @@ class DerivedTable:
         self._made = expressions_of(features, table.schema)
         self.schema = derived_schema(features, table.schema)
 
-    def batches(self, columns: Sequence[str], where: Filter | None = None, *, rows: int = 65_536) -> Iterator[Batch]:
+    def batches(self, columns: Sequence[str], where: RowFilter | None = None, *, rows: int = 65_536) -> Iterator[Batch]:
         table = self._table()
         if table is None:
             raise Fault("a table was closed while its rows were read")

@@ -75,7 +75,7 @@ NEVER = Either(())
 
 
 @dataclass(frozen=True, slots=True)
-class Filter:
+class RowFilter:
     """A condition that was read and found allowed. `text` is what the document says."""
 
     text: str
@@ -96,9 +96,9 @@ def leaves(condition: Condition) -> Iterator[Compared | Among | Present]:
         yield condition
 
 
-def read_filter(text: str, schema: Schema) -> Filter:
+def read_filter(text: str, schema: Schema) -> RowFilter:
     """Read a condition, or refuse it naming what it may not contain."""
-    return Filter(text, _Reader(schema).condition(_tree(text), negated=False, depth=0))
+    return RowFilter(text, _Reader(schema).condition(_tree(text), negated=False, depth=0))
 
 
 def named_columns(text: str) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from thebes.data.filter import Filter
+from thebes.data.filter import RowFilter
 from thebes.data.schema import Schema
 
 
@@ -61,7 +61,7 @@ class Sums:
     terms: tuple[Term, ...]
     bits: int = 16
     axes: tuple[Axis, ...] = ()
-    where: Filter | None = None
+    where: RowFilter | None = None
 
     @property
     def cells(self) -> int:
@@ -106,6 +106,6 @@ class Table(Protocol):
         """One row of totals for each cell, one column for each term; clamped to what fits into 62 bits."""
         ...
 
-    def batches(self, columns: Sequence[str], where: Filter | None = None, *, rows: int = 65_536) -> Iterator[Batch]:
+    def batches(self, columns: Sequence[str], where: RowFilter | None = None, *, rows: int = 65_536) -> Iterator[Batch]:
         """The rows that have all of these columns, person after person, about `rows` at a time."""
         ...

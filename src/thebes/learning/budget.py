@@ -60,7 +60,7 @@ class Noisy:
     scale: float
 
 
-class Budget:
+class FitBudget:
     """`epsilon` and `delta` for everything one fit releases, under `adjacency`.
 
     Pure releases: discrete Laplace noise, epsilons add. Gaussian releases: shares of 1 / ratio^2 add, and together

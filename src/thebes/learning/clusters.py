@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.base import ClusterMixin
 
 from thebes.learning.arguments import whole
-from thebes.learning.budget import Budget, Floats, Reach
+from thebes.learning.budget import FitBudget, Floats, Reach
 from thebes.learning.estimator import MISSING, PrivateEstimator
 from thebes.learning.rows import blocks
 from thebes.privacy.faults import Mistake
@@ -45,7 +45,7 @@ class KMeans(ClusterMixin, PrivateEstimator):  # type: ignore[misc]
         self.steps = steps
         self.random_state = random_state
 
-    def _check_arguments(self, budget: Budget) -> None:
+    def _check_arguments(self, budget: FitBudget) -> None:
         whole("n_clusters", self.n_clusters)
         whole("steps", self.steps)
 
@@ -81,7 +81,7 @@ class KMeans(ClusterMixin, PrivateEstimator):  # type: ignore[misc]
         return {**super()._shapes(), "centres_": (self.n_clusters, self.n_features_in_)}
 
 
-def _lloyd(units: Floats, clusters: int, steps: int, budget: Budget) -> Floats:
+def _lloyd(units: Floats, clusters: int, steps: int, budget: FitBudget) -> Floats:
     width = units.shape[1]
     centres = _starts(clusters, width, budget)
     # A count weighs as much as a typical column's sum; see `_reach`.
@@ -129,7 +129,7 @@ def _nearest(units: Floats, centres: Floats) -> NDArray[np.int64]:
     return chosen
 
 
-def _starts(clusters: int, width: int, budget: Budget) -> Floats:
+def _starts(clusters: int, width: int, budget: FitBudget) -> Floats:
     tries = 20
     words = budget.randomness.below(2**30, tries * clusters * width)
     points = (words.reshape(tries, clusters, width) / 2**30 - 0.5) * 1.2

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from thebes.learning.budget import Budget, Floats, Reach
+from thebes.learning.budget import FitBudget, Floats, Reach
 from thebes.learning.rows import blocks, lengths, scores
 
 #: (scores of rows, targets) -> the loss's derivative by each score
@@ -33,7 +33,7 @@ class Descent:
 
 
 def descend(
-    rows: Any, targets: Any, residual: Residual, outputs: int, *, plan: Descent, count: float, budget: Budget,
+    rows: Any, targets: Any, residual: Residual, outputs: int, *, plan: Descent, count: float, budget: FitBudget,
     share: Fraction, seen: Callable[[Any], Floats] | None = None, start: Floats | None = None,
 ) -> Floats:  # fmt: skip
     """Weights (columns of `rows` x `outputs`) after `plan.steps` releases, each with an equal part of `share`.
@@ -43,7 +43,7 @@ def descend(
 
     Proof: a row's gradient is the outer product of residual and row, scaled down to length `clip` (L2), so a step is
     a Gaussian release with reach (clip, 2 clip); each step's loss is fixed in advance, and adaptive Gaussian releases
-    compose as in `Budget`. `count` is the public or released number of rows.
+    compose as in `FitBudget`. `count` is the public or released number of rows.
     """
     width = rows.shape[1] if start is None else len(start)
     weights, velocity, tail = (np.zeros((width, outputs)) for _ in range(3))

@@ -19,7 +19,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from thebes.learning.arguments import one_of, randomness_of
-from thebes.learning.budget import Budget, Floats
+from thebes.learning.budget import FitBudget, Floats
 from thebes.learning.cells import column_of, numbers_of
 from thebes.learning.inputs import framed
 from thebes.learning.labels import bought_classes, declared_classes, places_of
@@ -54,11 +54,11 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     low_: Floats
     high_: Floats
 
-    def _budget(self) -> Budget:
+    def _budget(self) -> FitBudget:
         """Judge every argument that can be judged without data, and open the budget."""
         if self.bounds is None:
             raise Mistake("bounds", 'are missing: add bounds={column: (low, high), ...} or bounds="estimate"')
-        budget = Budget(
+        budget = FitBudget(
             epsilon=self.epsilon,
             delta=self.delta,
             adjacency=self.adjacency,
@@ -67,10 +67,10 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         self._check_arguments(budget)
         return budget
 
-    def _check_arguments(self, budget: Budget) -> None:
+    def _check_arguments(self, budget: FitBudget) -> None:
         """Refuse bad hyperparameters; overridden where there are any."""
 
-    def _rows(self, X: Any, *, reset: bool, budget: Budget | None = None) -> Floats:
+    def _rows(self, X: Any, *, reset: bool, budget: FitBudget | None = None) -> Floats:
         """Rows as numbers, NaN for whatever is none: of a table the columns by name, in the order of the fit, of an
         array by position. Only what the table as a whole is like is refused."""
         # Where rows come and go, refusing to learn from none would say for certain that there was none.
@@ -98,7 +98,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             budget.size = len(rows)
         return np.ascontiguousarray(rows)
 
-    def _boxes(self, rows: Floats, target: Floats | None, budget: Budget) -> tuple[Box, Box | None]:
+    def _boxes(self, rows: Floats, target: Floats | None, budget: FitBudget) -> tuple[Box, Box | None]:
         names = getattr(self, "feature_names_in_", None)
         if isinstance(self.bounds, str):
             one_of("bounds", self.bounds, ("estimate",))
@@ -113,7 +113,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         return features, (None if target is None else Box(box.low[width:], box.high[width:]))
 
     def _certify(
-        self, budget: Budget, rows: int, mechanism: str, notes: tuple[str, ...], parameters: Mapping[str, Any]
+        self, budget: FitBudget, rows: int, mechanism: str, notes: tuple[str, ...], parameters: Mapping[str, Any]
     ) -> None:
         estimated: tuple[str, ...] = ("bounds",) if isinstance(self.bounds, str) else ()
         if isinstance(getattr(self, "classes", None), str):
@@ -189,7 +189,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
     classes: Any
     classes_: NDArray[Any]
 
-    def _budget(self) -> Budget:
+    def _budget(self) -> FitBudget:
         budget = super()._budget()
         if self.classes is None:
             raise Mistake(
@@ -227,7 +227,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
         return self
 
     def _learn(
-        self, units: Floats, labels: NDArray[np.int64], budget: Budget
+        self, units: Floats, labels: NDArray[np.int64], budget: FitBudget
     ) -> tuple[str, tuple[str, ...], dict[str, Any]]:
         """Fit on rows in [-1, 1] and label numbers; the mechanism's name, notes and parameters for the certificate."""
         raise NotImplementedError
@@ -267,7 +267,7 @@ class PrivateRegressor(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
         self._certify(budget, len(rows), mechanism, notes, parameters)
         return self
 
-    def _learn(self, units: Floats, target: Floats, budget: Budget) -> tuple[str, tuple[str, ...], dict[str, Any]]:
+    def _learn(self, units: Floats, target: Floats, budget: FitBudget) -> tuple[str, tuple[str, ...], dict[str, Any]]:
         """Fit on rows and targets in [-1, 1]; the mechanism's name, notes and parameters for the certificate."""
         raise NotImplementedError
 

@@ -22,7 +22,7 @@ _MOST_VALUES = 10_000
 RANGE_CELLS = 20  #: into which a range is cut where rows are told apart by it
 
 
-class Piece(Protocol):
+class FeaturePiece(Protocol):
     """The numbers that one column becomes: `width` numbers between 0 and 1, whose squares add up to at most 1."""
 
     kind: ClassVar[str]
@@ -185,7 +185,7 @@ class Bins:
 class Features:
     """Pieces side by side. `columns` are what they are made from, in the order in which a batch must have them."""
 
-    def __init__(self, pieces: Sequence[Piece]) -> None:
+    def __init__(self, pieces: Sequence[FeaturePiece]) -> None:
         if not pieces:
             raise Mistake("inputs", "must name at least one column")
         self.pieces = tuple(pieces)
@@ -261,7 +261,7 @@ class Features:
             raise Mistake("features", "are none that were written here") from None
 
 
-def _piece(told: dict[str, Any]) -> Piece:
+def _piece(told: dict[str, Any]) -> FeaturePiece:
     column = str(told["column"])
     match told["kind"]:
         case "categories":

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thebes.learning.arguments import one_of, whole
-from thebes.learning.budget import Budget, Floats, Noisy, Reach
+from thebes.learning.budget import FitBudget, Floats, Noisy, Reach
 from thebes.learning.estimator import PrivateClassifier
 from thebes.learning.scaler import Scaling, learned_scaling
 from thebes.privacy.faults import Mistake
@@ -65,7 +65,7 @@ class RandomForestClassifier(PrivateClassifier):
         self.rows = rows
         self.random_state = random_state
 
-    def _check_arguments(self, budget: Budget) -> None:
+    def _check_arguments(self, budget: FitBudget) -> None:
         if whole("n_estimators", self.n_estimators) > 1000:
             raise Mistake("n_estimators", "must be at most 1000")
         if self.max_depth is not None and whole("max_depth", self.max_depth) > 2 * _DEEPEST:
@@ -73,7 +73,7 @@ class RandomForestClassifier(PrivateClassifier):
         one_of("rows", self.rows, ("auto", "shared", "disjoint"))
 
     def _learn(
-        self, units: Floats, labels: NDArray[np.int64], budget: Budget
+        self, units: Floats, labels: NDArray[np.int64], budget: FitBudget
     ) -> tuple[str, tuple[str, ...], dict[str, Any]]:
         rest = Fraction(1)
         trees, share = self.n_estimators, 1 - _SCALING_SHARE
@@ -159,17 +159,17 @@ def _reach(trees: int, *, pure: bool) -> Reach:
     return Reach(trees, 2 * trees) if pure else Reach(math.sqrt(trees), math.sqrt(2 * trees))
 
 
-def _deviation(trees: int, budget: Budget, share: Fraction) -> float:
+def _deviation(trees: int, budget: FitBudget, share: Fraction) -> float:
     laplace = math.sqrt(2) * budget.laplace_scale(_reach(trees, pure=True), share)
     return laplace if budget.pure else min(laplace, budget.gaussian_scale(_reach(trees, pure=False), share))
 
 
-def _gaussian_is_better(trees: int, budget: Budget, share: Fraction) -> bool:
+def _gaussian_is_better(trees: int, budget: FitBudget, share: Fraction) -> bool:
     laplace = math.sqrt(2) * budget.laplace_scale(_reach(trees, pure=True), share)
     return not budget.pure and budget.gaussian_scale(_reach(trees, pure=False), share) < laplace
 
 
-def _disjoint_is_better(trees: int, budget: Budget, share: Fraction) -> bool:
+def _disjoint_is_better(trees: int, budget: FitBudget, share: Fraction) -> bool:
     # Counts are `trees` times smaller in disjoint parts; equality up to rounding is a tie.
     return trees * _deviation(1, budget, share) < _deviation(trees, budget, share) * (1 - 1e-6)
 

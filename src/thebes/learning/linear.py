@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from thebes.learning.arguments import one_of, positive, whole
-from thebes.learning.budget import Budget, Floats, Reach
+from thebes.learning.budget import FitBudget, Floats, Reach
 from thebes.learning.descent import Descent, descend
 from thebes.learning.estimator import PrivateRegressor
 from thebes.learning.rows import blocks, shortened
@@ -63,7 +63,7 @@ class LinearRegression(PrivateRegressor):
         self.steps = steps
         self.random_state = random_state
 
-    def _check_arguments(self, budget: Budget) -> None:
+    def _check_arguments(self, budget: FitBudget) -> None:
         if budget.pure:
             budget.refuse_pure("linear regression (AdaSSP, noisy gradient descent)")
         one_of("method", self.method, ("auto", "moments", "descent"))
@@ -74,7 +74,7 @@ class LinearRegression(PrivateRegressor):
     def _ridge(self) -> float:
         return 0.0
 
-    def _learn(self, units: Floats, target: Floats, budget: Budget) -> tuple[str, tuple[str, ...], dict[str, Any]]:
+    def _learn(self, units: Floats, target: Floats, budget: FitBudget) -> tuple[str, tuple[str, ...], dict[str, Any]]:
         rest = Fraction(1)
         count = budget.row_count(len(units), _COUNT_SHARE)
         if not budget.counts_are_public:
@@ -93,7 +93,7 @@ class LinearRegression(PrivateRegressor):
         self._by_descent(columns, steps, count, budget, share)
         return "noisy gradient descent, gaussian", (), {"steps": steps}
 
-    def _by_moments(self, columns: Floats, count: float, noise: float, budget: Budget, share: Fraction) -> None:
+    def _by_moments(self, columns: Floats, count: float, noise: float, budget: FitBudget, share: Fraction) -> None:
         """Release sum v v' for v = (row, 1, g target) of length at most C; solve with a ridge of the noise's size.
 
         Reach: v v' has Frobenius norm |v|^2 <= C^2, and |v v' - w w'|^2 = |v|^4 + |w|^4 - 2 (v.w)^2 <= 2 C^4. The
@@ -123,7 +123,7 @@ class LinearRegression(PrivateRegressor):
         ridge[-1] = 0
         self.weights_ = np.linalg.solve(square + np.diag(ridge), cross)[:, 0]
 
-    def _by_descent(self, columns: Floats, steps: int, count: float, budget: Budget, share: Fraction) -> None:
+    def _by_descent(self, columns: Floats, steps: int, count: float, budget: FitBudget, share: Fraction) -> None:
         rows, target = self._standardised(columns)
         plan = Descent(
             steps=steps,
@@ -212,6 +212,6 @@ def _moment_reach(width: int) -> Reach:
     return Reach(square, math.sqrt(2) * square)
 
 
-def _spectral_noise(width: int, budget: Budget, share: Fraction) -> float:
+def _spectral_noise(width: int, budget: FitBudget, share: Fraction) -> float:
     """The spectral norm to expect of the noise on sum row row': 2 sd sqrt(width), symmetric Gaussian."""
     return math.sqrt(2 * width) * budget.gaussian_scale(_moment_reach(width), share)

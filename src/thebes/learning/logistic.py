@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thebes.learning.arguments import positive, whole
-from thebes.learning.budget import Budget, Floats
+from thebes.learning.budget import FitBudget, Floats
 from thebes.learning.descent import Descent, descend
 from thebes.learning.estimator import PrivateClassifier
 from thebes.learning.scaler import Scaling, learned_scaling
@@ -56,7 +56,7 @@ class LogisticRegression(PrivateClassifier):
         self.l2 = l2
         self.random_state = random_state
 
-    def _check_arguments(self, budget: Budget) -> None:
+    def _check_arguments(self, budget: FitBudget) -> None:
         if budget.pure:
             budget.refuse_pure("noisy gradient descent")
         whole("steps", self.steps)
@@ -65,7 +65,7 @@ class LogisticRegression(PrivateClassifier):
         positive("l2", self.l2, zero=True)
 
     def _learn(
-        self, units: Floats, labels: NDArray[np.int64], budget: Budget
+        self, units: Floats, labels: NDArray[np.int64], budget: FitBudget
     ) -> tuple[str, tuple[str, ...], dict[str, Any]]:
         rest = Fraction(1)
         count = budget.row_count(len(units), _COUNT_SHARE)

@@ -15,7 +15,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from thebes.learning.budget import Budget, Reach
+from thebes.learning.budget import FitBudget, Reach
 from thebes.learning.features import Features
 from thebes.learning.scaler import SQUARE_WEIGHT
 from thebes.privacy.faults import Mistake
@@ -86,7 +86,7 @@ def fitted(
     rows: Pass,
     *,
     count: float,
-    budget: Budget,
+    budget: FitBudget,
     targets: Callable[[], Iterable[Floats]] | None = None,
 ) -> LinearModel:
     """Least squares on one noisy sum of v v', v = (features, 1, scaled target), beside a tenth of the budget that finds
@@ -148,7 +148,7 @@ def _whole_rows(inputs: Floats, target: Floats, longest: int) -> Floats:
     return row
 
 
-def _of_target(targets: Iterable[Floats], count: float, budget: Budget, share: Fraction) -> tuple[float, float]:
+def _of_target(targets: Iterable[Floats], count: float, budget: FitBudget, share: Fraction) -> tuple[float, float]:
     """Private middle and spread of a target in [-1, 1]; the wider, the less noise lets them be known."""
     sums = budget.gaussian(
         (np.column_stack([target, SQUARE_WEIGHT * target * target]) for target in targets),

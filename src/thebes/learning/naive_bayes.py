@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thebes.learning.arguments import one_of
-from thebes.learning.budget import Budget, Floats, Reach
+from thebes.learning.budget import FitBudget, Floats, Reach
 from thebes.learning.estimator import PrivateClassifier
 from thebes.learning.rows import blocks
 from thebes.learning.scaler import FARTHEST, SQUARE_WEIGHT_L1, Scaling, learned_scaling, steadied
@@ -66,13 +66,13 @@ class GaussianNB(PrivateClassifier):
         self.mechanism = mechanism
         self.random_state = random_state
 
-    def _check_arguments(self, budget: Budget) -> None:
+    def _check_arguments(self, budget: FitBudget) -> None:
         one_of("mechanism", self.mechanism, ("auto", "laplace", "gaussian"))
         if self.mechanism == "gaussian" and budget.pure:
             budget.refuse_pure("Gaussian noise")
 
     def _learn(
-        self, units: Floats, labels: NDArray[np.int64], budget: Budget
+        self, units: Floats, labels: NDArray[np.int64], budget: FitBudget
     ) -> tuple[str, tuple[str, ...], dict[str, Any]]:
         rest = Fraction(1)
         classes, width = len(self.classes_), units.shape[1]
@@ -97,7 +97,7 @@ class GaussianNB(PrivateClassifier):
         own = {"class_prior_": table[:1], "means_": table, "variances_": table, "centre_": row, "spread_": row}
         return {**super()._shapes(), **own}
 
-    def _prefers_laplace(self, width: int, budget: Budget) -> bool:
+    def _prefers_laplace(self, width: int, budget: FitBudget) -> bool:
         if budget.pure or self.mechanism != "auto":
             return budget.pure or self.mechanism == "laplace"
         laplace = math.sqrt(2) * budget.laplace_scale(_laplace_reach(width), Fraction(1))
@@ -138,7 +138,7 @@ def _gaussian_reach(width: int) -> Reach:
 
 
 def _gaussian_sums(
-    units: Floats, labels: NDArray[np.int64], classes: int, scaling: Scaling, budget: Budget, share: Fraction
+    units: Floats, labels: NDArray[np.int64], classes: int, scaling: Scaling, budget: FitBudget, share: Fraction
 ) -> ClassSums:
     width = units.shape[1]
     length = math.sqrt(width)
@@ -172,7 +172,9 @@ def _laplace_reach(width: int) -> Reach:
     return Reach(width * 1.6, width * 2.2)
 
 
-def _laplace_sums(units: Floats, labels: NDArray[np.int64], classes: int, budget: Budget, share: Fraction) -> ClassSums:
+def _laplace_sums(
+    units: Floats, labels: NDArray[np.int64], classes: int, budget: FitBudget, share: Fraction
+) -> ClassSums:
     width = units.shape[1]
     count_weight = width / 10
 

@@ -32,7 +32,7 @@ from thebes.privacy.stability import Change
 from thebes.privacy.transformations.sums import VectorSum
 
 if TYPE_CHECKING:
-    from thebes.learning.graph.document import Loss, Model
+    from thebes.learning.graph.document import GraphLoss, Model
 
 Floats = NDArray[np.float64]
 #: Rows as a batch has them, the target of each, and whose it is: rows of one unit lie together and in one batch.
@@ -278,7 +278,7 @@ def _by_unit(slopes: Floats, sizes: NDArray[np.int64], clip: float) -> Floats:
 
 
 @lru_cache(maxsize=16)
-def _network(width: int, layers: tuple[int, ...], *, classes: bool) -> tuple[Model, Loss]:
+def _network(width: int, layers: tuple[int, ...], *, classes: bool) -> tuple[Model, GraphLoss]:
     """A new network of rectified units that gives one number, the same every time, and the loss it is trained by."""
     import torch
 

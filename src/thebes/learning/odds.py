@@ -17,7 +17,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from thebes.learning.budget import Budget, Noisy, Reach
+from thebes.learning.budget import FitBudget, Noisy, Reach
 from thebes.learning.descent import Descent, descend
 from thebes.learning.features import Features
 from thebes.learning.rows import blocks, scores, shortened
@@ -93,7 +93,7 @@ def fitted(
     batches: Iterable[tuple[Floats, Floats]],
     *,
     count: float,
-    budget: Budget,
+    budget: FitBudget,
     steps: int = STEPS,
 ) -> OddsModel:
     """Learn from batches of (rows as a batch has them, the number of each one's class: 0 or 1); `count` is public.
@@ -177,7 +177,7 @@ def _mended(
     tables: tuple[Floats, ...],
     base: float,
     released: Noisy,
-    budget: Budget,
+    budget: FitBudget,
 ) -> tuple[Floats, ...]:
     """The tables, each cell moved by how many more of its rows are of the second class than all tables together say.
 

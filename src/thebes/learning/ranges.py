@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from thebes.learning.budget import Budget, Floats
+from thebes.learning.budget import FitBudget, Floats
 from thebes.learning.rows import Box
 from thebes.privacy.exact import EPSILON_STEP
 from thebes.privacy.faults import Mistake
@@ -64,7 +64,7 @@ def _pair(key: Any, pair: Any) -> tuple[float, float]:
     return low, high
 
 
-def estimated_box(columns: Floats, budget: Budget, epsilon: Decimal, *, names: list[Any]) -> Box:
+def estimated_box(columns: Floats, budget: FitBudget, epsilon: Decimal, *, names: list[Any]) -> Box:
     """A box from one private histogram over powers of two per column, each with an equal part of `epsilon` (pure).
 
     A missing number is in no bin. Where the number of rows is public and all are missing, one 0 stands in: the

@@ -11,7 +11,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from thebes.learning.budget import Budget, Floats, Reach
+from thebes.learning.budget import FitBudget, Floats, Reach
 from thebes.learning.rows import blocks, shortened
 
 #: Two numbers x, y in [-1, 1] never differ by more than 2 in (u, K u^2), L2: with s = |x + y| the square of their
@@ -36,7 +36,7 @@ class Scaling:
         return shortened(np.clip((units - self.centre) / self.spread, -FARTHEST, FARTHEST), length)
 
 
-def learned_scaling(units: Floats, rows: float, budget: Budget, share: Fraction) -> Scaling:
+def learned_scaling(units: Floats, rows: float, budget: FitBudget, share: Fraction) -> Scaling:
     """Centre and spread of columns in [-1, 1]. `rows` is the public or released number of rows."""
     width = units.shape[1]
     pure = budget.pure

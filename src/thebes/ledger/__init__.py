@@ -5,9 +5,9 @@ What must stay true: spent is never less than released, at every crash point, on
 """
 
 from thebes.ledger.amounts import Budget
-from thebes.ledger.blocks import Block, Cap
-from thebes.ledger.claim import Claim
-from thebes.ledger.journal import Entry, Head
+from thebes.ledger.blocks import Block, SpenderCap
+from thebes.ledger.claim import LedgerClaim
+from thebes.ledger.journal import Head, JournalEntry
 from thebes.ledger.keeper import HeadKeeper, KeyringKeeper, NoKeeper
 from thebes.ledger.ledger import Ledger
 from thebes.ledger.overview import Use
@@ -20,19 +20,19 @@ __all__ = [
     "BlockState",
     "Budget",
     "BudgetExceeded",
-    "Cap",
-    "Claim",
     "ClaimEnded",
     "ClaimState",
-    "Entry",
     "Frozen",
     "Head",
     "HeadKeeper",
+    "JournalEntry",
     "KeyringKeeper",
     "Ledger",
+    "LedgerClaim",
     "LedgerStore",
     "LedgerUnavailable",
     "NoKeeper",
+    "SpenderCap",
     "Tampered",
     "Use",
 ]

@@ -60,7 +60,7 @@ class Block:
 
 
 @dataclass(frozen=True, slots=True)
-class Cap:
+class SpenderCap:
     """The most that one spender may have of `block`, or of each block without a cap of its own where that is None."""
 
     spender: str
@@ -188,10 +188,10 @@ def capped(t: Transaction, now: str, spender: str, block: str | None, epsilon: i
     rules.record(t, standing, now, "cap", facts)
 
 
-def caps(t: Transaction) -> list[Cap]:
+def caps(t: Transaction) -> list[SpenderCap]:
     """All caps, by spender."""
     told = []
     for (spender, block), (epsilon, delta) in sorted(t.books().caps.items()):
         budget = Budget.of_steps(epsilon, delta or 0)
-        told.append(Cap(spender, block or None, budget.epsilon, None if delta is None else budget.delta))
+        told.append(SpenderCap(spender, block or None, budget.epsilon, None if delta is None else budget.delta))
     return told

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from thebes.ledger.ledger import Ledger
 
 
-class Claim:
+class LedgerClaim:
     """A loss set aside in every one of `blocks`. What this object shows is as of its last own step."""
 
     def __init__(self, ledger: Ledger, row: ClaimRow, blocks: tuple[str, ...]) -> None:
@@ -70,7 +70,7 @@ class Claim:
             return NOTHING
         return Budget(Amount(left.epsilon), Amount(left.delta if isinstance(left, Approximate) else 0))
 
-    def acquire(self) -> Claim:
+    def acquire(self) -> LedgerClaim:
         """Say that work with the data has begun. Optional: the first `consume` says so too."""
         self._row = self._ledger._acquire(self.id)
         return self
@@ -82,7 +82,7 @@ class Claim:
         delta: exact.Number | None = None,
         loss: Loss | None = None,
         part: str | None = None,
-    ) -> Claim:
+    ) -> LedgerClaim:
         """Charge a part for good, durably, before its noise leaves; by default all that is left.
 
         `part` names the part: charging the same name again changes nothing, so a retry after a crash is safe.
@@ -91,7 +91,7 @@ class Claim:
         self._row = self._ledger._consume(self.id, losses.part_asked(epsilon, delta, loss), part)
         return self
 
-    def release(self) -> Claim:
+    def release(self) -> LedgerClaim:
         """Give back what was not consumed. Doing it again changes nothing."""
         self._row = self._ledger._release(self.id)
         return self

@@ -40,7 +40,7 @@ class Head:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class JournalEntry:
     """One change: its number (from 1), when, what happened, and the facts that a replay needs."""
 
     number: int
@@ -65,11 +65,11 @@ def written(after: Head, at: str, event: str, facts: dict[str, Any]) -> tuple[st
     return body, Head(after.length + 1, _digest(body))
 
 
-def read(rows: Iterable[tuple[int, str, str]]) -> Iterator[Entry]:
+def read(rows: Iterable[tuple[int, str, str]]) -> Iterator[JournalEntry]:
     """Stored rows (number, body, hash) as entries; hashes are not checked here."""
     for number, body, digest in rows:
         fields = json.loads(body)
-        yield Entry(number, fields["at"], fields["event"], fields["facts"], digest)
+        yield JournalEntry(number, fields["at"], fields["event"], fields["facts"], digest)
 
 
 def chain_findings(rows: Iterable[tuple[int, str, str]], head: Head, known: Iterable[Head]) -> Iterator[str]:

@@ -11,15 +11,15 @@ from typing import TypeVar
 from thebes.ledger import blocks, journal, losses, rules, verification
 from thebes.ledger.address import open_store
 from thebes.ledger.amounts import Budget, Steps
-from thebes.ledger.blocks import Block, Cap
-from thebes.ledger.claim import Claim
+from thebes.ledger.blocks import Block, SpenderCap
+from thebes.ledger.claim import LedgerClaim
 from thebes.ledger.filters import BASIC
-from thebes.ledger.journal import BEGINNING, Entry, Head
+from thebes.ledger.journal import BEGINNING, Head, JournalEntry
 from thebes.ledger.keeper import HeadKeeper, NoKeeper, system_keeper
 from thebes.ledger.overview import Use, uses
 from thebes.ledger.refusals import LedgerUnavailable, Tampered
 from thebes.ledger.states import ClaimState
-from thebes.ledger.store import ClaimRow, LedgerStore, Standing, Transaction
+from thebes.ledger.store import ClaimRow, JournalHead, LedgerStore, Transaction
 from thebes.privacy import exact
 from thebes.privacy.faults import Mistake
 from thebes.privacy.losses import Loss
@@ -148,7 +148,7 @@ class Ledger:
         delta_steps = None if delta is None else exact.steps_down(exact.delta(delta), exact.DELTA_STEP)
         self._write(lambda t: blocks.capped(t, self._now(), spender, block, steps, delta_steps))
 
-    def caps(self) -> list[Cap]:
+    def caps(self) -> list[SpenderCap]:
         """All caps, by spender."""
         return self._store.read(blocks.caps)
 
@@ -166,7 +166,7 @@ class Ledger:
         key: str | None = None,
         unit: str | Unit | None = None,
         adjacency: str | Adjacency | None = None,
-    ) -> Claim:
+    ) -> LedgerClaim:
         """Set a loss aside in all of `blocks`, or raise BudgetExceeded and change nothing.
 
         The loss is (epsilon, delta) or, for zcdp and renyi blocks, any `loss` their filter can price. `key`
@@ -183,7 +183,7 @@ class Ledger:
             key=key,
         )
         row = self._write(lambda t: rules.reserve(t, self._now(), request))
-        return Claim(self, row, request.blocks)
+        return LedgerClaim(self, row, request.blocks)
 
     def check(
         self,
@@ -200,44 +200,44 @@ class Ledger:
         )
         self._store.read(lambda t: rules.check(t, request))
 
-    def claim(self, number: int | None = None, *, key: str | None = None) -> Claim:
+    def claim(self, number: int | None = None, *, key: str | None = None) -> LedgerClaim:
         """A claim made before, by its number or its request key."""
         if (number is None) == (key is None):
             raise Mistake("claim", "give either its number or its key")
         if number is not None and (isinstance(number, bool) or not isinstance(number, int)):
             raise Mistake("claim", "must be a whole number")
 
-        def work(t: Transaction) -> Claim:
+        def work(t: Transaction) -> LedgerClaim:
             row = t.claim(number) if number is not None else t.claim_of_key(key or "")
             if row is None:
                 raise Mistake("claim", f"there is no claim {number if number is not None else repr(key)}")
-            return Claim(self, row, _blocks_of(t, row.id))
+            return LedgerClaim(self, row, _blocks_of(t, row.id))
 
         return self._store.read(work)
 
-    def claimed(self, key: str) -> Claim | None:
+    def claimed(self, key: str) -> LedgerClaim | None:
         """The claim under a request key; None where nothing was claimed under it."""
 
-        def work(t: Transaction) -> Claim | None:
+        def work(t: Transaction) -> LedgerClaim | None:
             row = t.claim_of_key(key)
-            return None if row is None else Claim(self, row, _blocks_of(t, row.id))
+            return None if row is None else LedgerClaim(self, row, _blocks_of(t, row.id))
 
         return self._store.read(work)
 
     def claims(
         self, *, spender: str | None = None, block: str | None = None, state: ClaimState | str | None = None
-    ) -> list[Claim]:
+    ) -> list[LedgerClaim]:
         """All claims, oldest first, or those of a spender, on a block, in a state."""
         wanted = None if state is None else ClaimState(state)
 
-        def work(t: Transaction) -> list[Claim]:
+        def work(t: Transaction) -> list[LedgerClaim]:
             books = t.books()
             on: dict[int, set[str]] = {}
             for number, name, _ in books.charges:
                 on.setdefault(number, set()).add(name)
             rows = [ClaimRow(n, *f[:5], ClaimState(f[5]), *f[6:]) for n, f in sorted(books.claims.items())]
             return [
-                Claim(self, row, tuple(sorted(on.get(row.id, ()))))
+                LedgerClaim(self, row, tuple(sorted(on.get(row.id, ()))))
                 for row in rows
                 if (spender is None or row.spender == spender)
                 and (wanted is None or row.state is wanted)
@@ -324,7 +324,7 @@ class Ledger:
         """The head remembered outside, where there is such a place."""
         return self._keeper.kept(self._id)
 
-    def journal(self, after: int = 0) -> Iterator[Entry]:
+    def journal(self, after: int = 0) -> Iterator[JournalEntry]:
         """Entries in order, from the one after number `after`."""
         return iter(self._store.read(lambda t: list(journal.read(t.entries(after)))))
 
@@ -375,12 +375,12 @@ class Ledger:
         entry = self._store.read(lambda t: next(iter(t.entries(kept.length - 1)), None))
         return entry is None or entry[2] != kept.hash
 
-    def _begin(self, t: Transaction) -> Standing:
+    def _begin(self, t: Transaction) -> JournalHead:
         standing = t.standing()
         if standing is None:
             ledger = secrets.token_hex(16)
             t.begin(ledger)
-            standing = Standing(ledger, Head(0, BEGINNING), False)
+            standing = JournalHead(ledger, Head(0, BEGINNING), False)
             rules.record(t, standing, self._now(), "begin", {"ledger": ledger})
         return standing
 
@@ -394,7 +394,7 @@ def _request(
     unit: str | Unit | None,
     adjacency: str | Adjacency | None,
     key: str | None,
-) -> rules.Request:
+) -> rules.LossRequest:
     """Return what is asked of the rules, or a Mistake."""
     if isinstance(blocks, (str, bytes)):
         raise Mistake("blocks", "must be a list of block names")
@@ -405,7 +405,7 @@ def _request(
         raise Mistake("blocks", "must name at least one block")
     if len(set(names)) != len(names):
         raise Mistake("blocks", "names a block twice")
-    return rules.Request(
+    return rules.LossRequest(
         blocks=tuple(sorted(names)),
         loss=loss,
         spender=losses.text("spender", spender),

@@ -9,7 +9,17 @@ from typing import Any, TypeVar
 
 from thebes.ledger.journal import BEGINNING, Head
 from thebes.ledger.states import BlockState, ClaimState
-from thebes.ledger.store import ITSELF, BlockRow, Books, Charge, ClaimRow, Conflict, Meter, Standing, Transaction
+from thebes.ledger.store import (
+    ITSELF,
+    BlockCharge,
+    BlockRow,
+    Books,
+    ClaimRow,
+    JournalHead,
+    Meter,
+    Transaction,
+    WriteConflict,
+)
 from thebes.privacy.faults import Fault
 
 T = TypeVar("T")
@@ -18,7 +28,7 @@ MeterValues = tuple[int | None, int, int, bool]
 
 @dataclass
 class _Tables:
-    standing: dict[str, Standing] = field(default_factory=dict)
+    standing: dict[str, JournalHead] = field(default_factory=dict)
     blocks: dict[str, tuple[str, str, str, int, int, str]] = field(default_factory=dict)
     meters: dict[str, dict[tuple[str, str], MeterValues]] = field(default_factory=dict)
     caps: dict[str, dict[str, tuple[int, int | None]]] = field(default_factory=dict)
@@ -47,7 +57,7 @@ class MemoryStore:
                     return work(transaction)
                 except BaseException as error:
                     transaction.undo()
-                    if not isinstance(error, Conflict):
+                    if not isinstance(error, WriteConflict):
                         raise
 
     def read(self, work: Callable[[Transaction], T]) -> T:
@@ -79,7 +89,7 @@ class MemoryTransaction:
 
     # --- reading
 
-    def standing(self) -> Standing | None:
+    def standing(self) -> JournalHead | None:
         return self._tables.standing.get("")
 
     peek = standing
@@ -91,8 +101,8 @@ class MemoryTransaction:
     def claim_of_key(self, key: str) -> ClaimRow | None:
         return self.claim(self._tables.keys.get(key, 0))
 
-    def charges(self, claim: int) -> list[Charge]:
-        return [Charge(b, p, *amounts) for (b, p), amounts in self._tables.charges.get(claim, {}).items()]
+    def charges(self, claim: int) -> list[BlockCharge]:
+        return [BlockCharge(b, p, *amounts) for (b, p), amounts in self._tables.charges.get(claim, {}).items()]
 
     def part(self, claim: int, part: str) -> str | None:
         return self._tables.parts.get((claim, part))
@@ -148,7 +158,7 @@ class MemoryTransaction:
     # --- writing
 
     def begin(self, ledger: str) -> None:
-        self._put(self._tables.standing, "", Standing(ledger, Head(0, BEGINNING), False))
+        self._put(self._tables.standing, "", JournalHead(ledger, Head(0, BEGINNING), False))
 
     def add_block(self, block: BlockRow) -> None:
         terms = (block.unit, block.adjacency, block.filter, block.epsilon, block.delta, str(block.state))
@@ -189,7 +199,7 @@ class MemoryTransaction:
         fields = self._tables.claims[number]
         self._put(self._tables.claims, number, (*fields[:5], str(state), fields[6], left))
 
-    def add_charges(self, claim: int, charges: Iterable[Charge]) -> None:
+    def add_charges(self, claim: int, charges: Iterable[BlockCharge]) -> None:
         for c in charges:
             self._put(self._tables.charges[claim], (c.block, c.place), (c.reserved, c.spent))
 
@@ -201,8 +211,8 @@ class MemoryTransaction:
     def append(self, body: str, head: Head) -> None:
         self._put(self._tables.journal, head.length, (head.length, body, head.hash))
         standing = self._tables.standing[""]
-        self._put(self._tables.standing, "", Standing(standing.ledger, head, standing.frozen))
+        self._put(self._tables.standing, "", JournalHead(standing.ledger, head, standing.frozen))
 
     def set_frozen(self, frozen: bool) -> None:
         standing = self._tables.standing[""]
-        self._put(self._tables.standing, "", Standing(standing.ledger, standing.head, frozen))
+        self._put(self._tables.standing, "", JournalHead(standing.ledger, standing.head, frozen))

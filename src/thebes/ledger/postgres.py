@@ -16,7 +16,7 @@ from sqlalchemy import bindparam, select
 from thebes.ledger.refusals import LedgerUnavailable
 from thebes.ledger.schema import BLOCK, METER, VERSIONS
 from thebes.ledger.sql import SqlTransaction, block_of
-from thebes.ledger.store import ITSELF, BlockRow, Conflict, Meter, Transaction
+from thebes.ledger.store import ITSELF, BlockRow, Meter, Transaction, WriteConflict
 from thebes.privacy.faults import Fault, Mistake
 
 T = TypeVar("T")
@@ -51,7 +51,7 @@ class PostgresStore:
         for _ in range(_ATTEMPTS):
             try:
                 return _within(self._engine, work, locking=True)
-            except Conflict:
+            except WriteConflict:
                 continue
         raise LedgerUnavailable("the same keys are written again and again; `thebes ledger verify` may say why")
 
@@ -128,10 +128,10 @@ def _within(engine: sa.Engine, work: Callable[[Transaction], T], *, locking: boo
             return work(_PostgresTransaction(connection, locking))
     except sa.exc.IntegrityError as error:
         unique = getattr(error.orig, "sqlstate", None) == "23505"
-        raise (Conflict() if unique else Fault("a balance would leave its bounds")) from None
+        raise (WriteConflict() if unique else Fault("a balance would leave its bounds")) from None
     except sa.exc.OperationalError as error:
         if getattr(error.orig, "sqlstate", None) in ("40001", "40P01"):  # serialization failure, deadlock
-            raise Conflict from None
+            raise WriteConflict from None
         raise _unavailable(error) from None
     except sa.exc.SQLAlchemyError as error:
         raise _unavailable(error) from None

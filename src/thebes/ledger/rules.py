@@ -15,13 +15,23 @@ from thebes.ledger.amounts import NOTHING, Budget, Steps
 from thebes.ledger.filters import FILTERS, Filter
 from thebes.ledger.refusals import BlockRetired, BudgetExceeded, ClaimEnded, Frozen
 from thebes.ledger.states import BlockState, ClaimState
-from thebes.ledger.store import ALL, ITSELF, BlockRow, Charge, ClaimRow, Conflict, Meter, Standing, Transaction
+from thebes.ledger.store import (
+    ALL,
+    ITSELF,
+    BlockCharge,
+    BlockRow,
+    ClaimRow,
+    JournalHead,
+    Meter,
+    Transaction,
+    WriteConflict,
+)
 from thebes.privacy.faults import Fault, Mistake
 from thebes.privacy.losses import Loss
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class LossRequest:
     """The request that somebody makes: the same loss from each of `blocks` (sorted, no two alike)."""
 
     blocks: tuple[str, ...]
@@ -33,7 +43,7 @@ class Request:
     key: str | None
 
 
-def reserve(t: Transaction, now: str, request: Request) -> ClaimRow:
+def reserve(t: Transaction, now: str, request: LossRequest) -> ClaimRow:
     """Set the loss aside in every block, or refuse and leave everything as it was."""
     text = losses.text_of(request.loss)
     if request.key is not None and (earlier := t.claim_of_key(request.key)) is not None:
@@ -42,14 +52,14 @@ def reserve(t: Transaction, now: str, request: Request) -> ClaimRow:
     blocks = _asked(t, request)
     unit, adjacency = _one_promise(blocks.values(), request)
     standing, known = standing_of(t), {name for name, block in blocks.items() if block.usage}
-    charges: list[Charge] = []
+    charges: list[BlockCharge] = []
     moves: list[tuple[str, str, str, int, int]] = []
     for name, price in _prices(t, request, blocks, frozen=standing.frozen).items():
         block = blocks[name]
         if block.usage and name not in known:
             t.add_meters(name, request.spender, block.usage)
         for place, amount in price.items():
-            charges.append(Charge(name, place, amount, 0))
+            charges.append(BlockCharge(name, place, amount, 0))
             moves.append((name, ITSELF, place, amount, 0))
             if block.usage:
                 moves.append((name, request.spender, place, amount, 0))
@@ -71,7 +81,7 @@ def reserve(t: Transaction, now: str, request: Request) -> ClaimRow:
     return row
 
 
-def check(t: Transaction, request: Request) -> None:
+def check(t: Transaction, request: LossRequest) -> None:
     """Refuse what `reserve` would refuse of a request that is new; nothing is changed either way."""
     blocks = _asked(t, request)
     _one_promise(blocks.values(), request)
@@ -206,7 +216,7 @@ def thaw(t: Transaction, now: str) -> list[int]:
         settled.append({"claim": number, "left": row.left, "charges": grouped(held)})
     standing = standing_of(t)
     if not standing.frozen:
-        raise Conflict
+        raise WriteConflict
     t.set_frozen(False)
     record(t, standing, now, "thaw", {"settled": settled})
     return numbers
@@ -231,7 +241,7 @@ def remaining(t: Transaction, block: BlockRow, frozen: bool, spender: str | None
     return Budget(min(r.epsilon for r in readings), min(r.delta for r in readings))
 
 
-def record(t: Transaction, standing: Standing, now: str, event: str, facts: dict[str, Any]) -> None:
+def record(t: Transaction, standing: JournalHead, now: str, event: str, facts: dict[str, Any]) -> None:
     """Append one entry to the journal."""
     body, head = journal.written(standing.head, now, event, facts)
     t.append(body, head)
@@ -248,7 +258,7 @@ def grouped(charges: Iterable[tuple[str, str, int]]) -> list[dict[str, Any]]:
     return [{"blocks": blocks, "amounts": dict(amounts)} for amounts, blocks in alike.items()]
 
 
-def standing_of(t: Transaction) -> Standing:
+def standing_of(t: Transaction) -> JournalHead:
     """Return where the ledger stands."""
     standing = t.standing()
     if standing is None:
@@ -262,7 +272,7 @@ def is_frozen(t: Transaction) -> bool:
     return standing is not None and standing.frozen
 
 
-def _thawed(t: Transaction, charges: list[Charge]) -> Standing:
+def _thawed(t: Transaction, charges: list[BlockCharge]) -> JournalHead:
     standing = standing_of(t)
     if standing.frozen:
         raise Frozen(charges[0].block if charges else "", NOTHING, NOTHING)
@@ -278,7 +288,7 @@ def _open_claim(t: Transaction, number: int, row: ClaimRow | None = None) -> Cla
     return row
 
 
-def _same_request(t: Transaction, earlier: ClaimRow, request: Request, text: str) -> None:
+def _same_request(t: Transaction, earlier: ClaimRow, request: LossRequest, text: str) -> None:
     blocks = tuple(sorted({c.block for c in t.charges(earlier.id)}))
     same = (earlier.spender, earlier.purpose, earlier.loss, blocks)
     if (
@@ -289,7 +299,7 @@ def _same_request(t: Transaction, earlier: ClaimRow, request: Request, text: str
         raise Mistake("key", f"{request.key!r} was used before for another request")
 
 
-def _one_promise(blocks: Iterable[BlockRow], request: Request) -> tuple[str, str]:
+def _one_promise(blocks: Iterable[BlockRow], request: LossRequest) -> tuple[str, str]:
     """The unit and adjacency that all blocks and the request share; a loss means nothing under another."""
     units, adjacencies = {b.unit for b in blocks}, {b.adjacency for b in blocks}
     for argument, found, stated in (("unit", units, request.unit), ("adjacency", adjacencies, request.adjacency)):
@@ -300,7 +310,7 @@ def _one_promise(blocks: Iterable[BlockRow], request: Request) -> tuple[str, str
     return units.pop(), adjacencies.pop()
 
 
-def _asked(t: Transaction, request: Request) -> dict[str, BlockRow]:
+def _asked(t: Transaction, request: LossRequest) -> dict[str, BlockRow]:
     """Return the blocks of a request, or a Mistake that names one that is not there."""
     blocks = t.blocks(request.blocks, request.spender)
     for name in request.blocks:
@@ -309,7 +319,7 @@ def _asked(t: Transaction, request: Request) -> dict[str, BlockRow]:
     return blocks
 
 
-def _prices(t: Transaction, request: Request, blocks: dict[str, BlockRow], *, frozen: bool) -> dict[str, Steps]:
+def _prices(t: Transaction, request: LossRequest, blocks: dict[str, BlockRow], *, frozen: bool) -> dict[str, Steps]:
     """Return the price of a request in each of its blocks, where each of them grants it and every cap of its spender;
     else refuse. Of a block with a cap `usage` is known from then on. Nothing is written."""
     caps = t.caps(request.spender)
@@ -338,7 +348,9 @@ def _prices(t: Transaction, request: Request, blocks: dict[str, BlockRow], *, fr
     return found
 
 
-def _granted(block: BlockRow, counting: Filter, price: Steps, left: Steps, request: Request, *, frozen: bool) -> None:
+def _granted(
+    block: BlockRow, counting: Filter, price: Steps, left: Steps, request: LossRequest, *, frozen: bool
+) -> None:
     if frozen:
         raise Frozen(block.name, _requested(counting, price, block), NOTHING)
     if block.state is not BlockState.OPEN:
@@ -348,7 +360,7 @@ def _granted(block: BlockRow, counting: Filter, price: Steps, left: Steps, reque
 
 
 def _exceeded(
-    block: BlockRow, counting: Filter, price: Steps, left: Steps, request: Request, spender: str | None
+    block: BlockRow, counting: Filter, price: Steps, left: Steps, request: LossRequest, spender: str | None
 ) -> BudgetExceeded:
     return BudgetExceeded(block.name, _requested(counting, price, block), counting.reading(left, block.delta), spender)
 

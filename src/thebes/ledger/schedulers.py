@@ -27,7 +27,7 @@ Order = Callable[["_Field"], Integers]
 
 
 @dataclass(frozen=True, slots=True)
-class Blocks:
+class BlockAmounts:
     """The amounts that blocks can pay and that they spent or hold, in whole steps: a row for each, a column for each
     place of the filter.
 
@@ -84,12 +84,12 @@ def waiting(blocks: Sequence[ArrayLike], prices: ArrayLike, weights: ArrayLike |
 # --- the three orders -----------------------------------------------------------------------------------------
 
 
-def fcfs(blocks: Blocks, claims: Waiting) -> list[int]:
+def fcfs(blocks: BlockAmounts, claims: Waiting) -> list[int]:
     """First come, first served: every claim that fits, in the order in which they came."""
     return _walk(blocks, claims, lambda field: np.arange(len(field.prices)))
 
 
-def dpf(blocks: Blocks, claims: Waiting) -> list[int]:
+def dpf(blocks: BlockAmounts, claims: Waiting) -> list[int]:
     """Dominant private-block fairness: the smallest dominant share first, the largest part of any one block's capacity
     at any one place that a claim asks for, by its weight.
 
@@ -101,7 +101,7 @@ def dpf(blocks: Blocks, claims: Waiting) -> list[int]:
     return _walk(blocks, claims, _by_dominant_share)
 
 
-def dpack(blocks: Blocks, claims: Waiting, *, again: int | None = None) -> list[int]:
+def dpack(blocks: BlockAmounts, claims: Waiting, *, again: int | None = None) -> list[int]:
     """Packing: the most worth for the sum of shares over all blocks first, each block counted at its best place only.
 
     The best place of a block is where most worth fits into what it has left, taken by itself (for claims of one worth
@@ -249,7 +249,7 @@ class _Field:
     """A pass. Blocks that stand alike and are asked for by the same claims are one segment: whatever is granted takes
     the same from each of them, so they stay alike."""
 
-    def __init__(self, blocks: Blocks, claims: Waiting) -> None:
+    def __init__(self, blocks: BlockAmounts, claims: Waiting) -> None:
         asked = np.zeros((len(claims.blocks), len(blocks.capacity)), dtype=np.bool_)
         for number, own in enumerate(claims.blocks):
             asked[number, own] = True
@@ -287,7 +287,7 @@ def _alike(columns: NDArray[np.uint8], left: Integers, capacity: Integers) -> tu
     return first.astype(np.int64), count.astype(np.int64)
 
 
-def _walk(blocks: Blocks, claims: Waiting, order: Order, *, again: int | None = None) -> list[int]:
+def _walk(blocks: BlockAmounts, claims: Waiting, order: Order, *, again: int | None = None) -> list[int]:
     if len(claims.blocks) == 0:
         return []
     if claims.prices.shape[1] != blocks.capacity.shape[1]:

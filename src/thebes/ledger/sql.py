@@ -15,7 +15,7 @@ from sqlalchemy import bindparam, func, select
 from thebes.ledger.journal import BEGINNING, Head
 from thebes.ledger.schema import BLOCK, CAP, CHARGE, CLAIM, JOURNAL, METER, PART, STANDING
 from thebes.ledger.states import BlockState, ClaimState
-from thebes.ledger.store import ITSELF, BlockRow, Books, Charge, ClaimRow, Meter, Standing
+from thebes.ledger.store import ITSELF, BlockCharge, BlockRow, Books, ClaimRow, JournalHead, Meter
 
 _CLAIM_FIELDS = [column for column in CLAIM.c if column.name != "id"]
 
@@ -107,10 +107,10 @@ class SqlTransaction(ABC):
 
     # --- reading
 
-    def standing(self) -> Standing | None:
+    def standing(self) -> JournalHead | None:
         return _standing(self._run_locked(Say.standing))
 
-    def peek(self) -> Standing | None:
+    def peek(self) -> JournalHead | None:
         return _standing(self._run(Say.standing))
 
     def claim(self, number: int) -> ClaimRow | None:
@@ -119,8 +119,8 @@ class SqlTransaction(ABC):
     def claim_of_key(self, key: str) -> ClaimRow | None:
         return _claim(self._run_locked(Say.claim_of_key, {"k": key}))
 
-    def charges(self, claim: int) -> list[Charge]:
-        return [Charge(*row) for row in self._run(Say.charges, {"n": claim})]
+    def charges(self, claim: int) -> list[BlockCharge]:
+        return [BlockCharge(*row) for row in self._run(Say.charges, {"n": claim})]
 
     def part(self, claim: int, part: str) -> str | None:
         return next((row[0] for row in self._run(Say.part, {"n": claim, "p": part})), None)
@@ -207,14 +207,14 @@ class SqlTransaction(ABC):
     def set_claim(self, number: int, state: ClaimState, left: str) -> None:
         self._run(Say.set_claim, {"n": number, "s": str(state), "l": left})
 
-    def add_charges(self, claim: int, charges: Iterable[Charge]) -> None:
+    def add_charges(self, claim: int, charges: Iterable[BlockCharge]) -> None:
         rows = [
             {"claim": claim, "block": c.block, "place": c.place, "reserved": c.reserved, "spent": c.spent}
             for c in charges
         ]
         self._run_each(Say.add_charge, rows)
 
-    def set_charges(self, claim: int, charges: Iterable[Charge]) -> None:
+    def set_charges(self, claim: int, charges: Iterable[BlockCharge]) -> None:
         rows = [{"n": claim, "b": c.block, "p": c.place, "r": c.reserved, "t": c.spent} for c in charges]
         self._run_each(Say.set_charge, rows)
 
@@ -229,9 +229,9 @@ class SqlTransaction(ABC):
         self._run(Say.set_frozen, {"frozen_": int(frozen)})
 
 
-def _standing(rows: Sequence[Any]) -> Standing | None:
+def _standing(rows: Sequence[Any]) -> JournalHead | None:
     for ledger, length, digest, frozen in rows:
-        return Standing(ledger, Head(length, digest), bool(frozen))
+        return JournalHead(ledger, Head(length, digest), bool(frozen))
     return None
 
 

@@ -23,7 +23,7 @@ from sqlalchemy.dialects import sqlite
 from thebes.ledger.refusals import LedgerUnavailable
 from thebes.ledger.schema import BLOCK, METER, VERSIONS
 from thebes.ledger.sql import SqlTransaction, block_of
-from thebes.ledger.store import ITSELF, BlockRow, Conflict, Meter, Transaction
+from thebes.ledger.store import ITSELF, BlockRow, Meter, Transaction, WriteConflict
 from thebes.privacy.faults import Fault, Mistake
 
 T = TypeVar("T")
@@ -63,7 +63,7 @@ class SqliteStore:
             try:
                 with self._writing:
                     return _within(self._connection("writer"), "BEGIN IMMEDIATE", work)
-            except Conflict:
+            except WriteConflict:
                 continue
         raise LedgerUnavailable("the same keys are written again and again; `thebes ledger verify` may say why")
 
@@ -186,7 +186,7 @@ def _within(connection: sqlite3.Connection, begin: str, work: Callable[[Transact
         connection.execute("COMMIT")
         return result
     except sqlite3.IntegrityError as error:
-        raise (Conflict() if "UNIQUE" in str(error) else Fault("a balance would leave its bounds")) from None
+        raise (WriteConflict() if "UNIQUE" in str(error) else Fault("a balance would leave its bounds")) from None
     except sqlite3.Error as error:
         raise _unavailable(error) from None
     finally:

@@ -20,7 +20,7 @@ ALL = ""
 ITSELF = ""
 
 
-class Conflict(Exception):
+class WriteConflict(Exception):
     """Another transaction wrote the same key first; the work can be done again from the start."""
 
 
@@ -69,7 +69,7 @@ class ClaimRow:
 
 
 @dataclass(slots=True)
-class Charge:
+class BlockCharge:
     """The amounts that one claim holds (`reserved`) and has consumed (`spent`) at one place of one block, in steps."""
 
     block: str
@@ -79,7 +79,7 @@ class Charge:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class JournalHead:
     """The head of the journal, the ledger's own identity and whether it is frozen."""
 
     ledger: str
@@ -104,13 +104,13 @@ class Books:
 class Transaction(Protocol):
     """One unit of work. Locks, where a store has them, are taken in the order claim, blocks by name, standing."""
 
-    def standing(self) -> Standing | None: ...
-    def peek(self) -> Standing | None:
+    def standing(self) -> JournalHead | None: ...
+    def peek(self) -> JournalHead | None:
         """Like `standing`, without its lock."""
 
     def claim(self, number: int) -> ClaimRow | None: ...
     def claim_of_key(self, key: str) -> ClaimRow | None: ...
-    def charges(self, claim: int) -> list[Charge]: ...
+    def charges(self, claim: int) -> list[BlockCharge]: ...
     def part(self, claim: int, part: str) -> str | None: ...
     def blocks(self, names: Iterable[str], spender: str) -> dict[str, BlockRow]: ...
     def caps(self, spender: str) -> dict[str, tuple[int, int | None]]: ...
@@ -130,8 +130,8 @@ class Transaction(Protocol):
     def set_cap(self, spender: str, block: str, epsilon: int, delta: int | None) -> None: ...
     def add_claim(self, claim: ClaimRow) -> int: ...
     def set_claim(self, number: int, state: ClaimState, left: str) -> None: ...
-    def add_charges(self, claim: int, charges: Iterable[Charge]) -> None: ...
-    def set_charges(self, claim: int, charges: Iterable[Charge]) -> None: ...
+    def add_charges(self, claim: int, charges: Iterable[BlockCharge]) -> None: ...
+    def set_charges(self, claim: int, charges: Iterable[BlockCharge]) -> None: ...
     def add_part(self, claim: int, part: str, loss: str) -> None: ...
     def append(self, body: str, head: Head) -> None: ...
     def set_frozen(self, frozen: bool) -> None: ...
@@ -149,7 +149,7 @@ class LedgerStore(Protocol):
         """Return whether somebody could put an older copy in its place without the ledger's knowledge."""
 
     def write(self, work: Callable[[Transaction], T]) -> T:
-        """Do `work` in one transaction: all of it, durably, or none of it. Done again after a `Conflict`."""
+        """Do `work` in one transaction: all of it, durably, or none of it. Done again after a `WriteConflict`."""
 
     def read(self, work: Callable[[Transaction], T]) -> T:
         """Do `work` on one consistent picture, changing nothing."""

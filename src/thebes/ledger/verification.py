@@ -11,7 +11,7 @@ from typing import Any
 
 from thebes.ledger import journal
 from thebes.ledger.filters import firm
-from thebes.ledger.journal import Entry, Head
+from thebes.ledger.journal import Head, JournalEntry
 from thebes.ledger.losses import loss_of_text
 from thebes.ledger.store import ALL, ITSELF, Books, Transaction
 from thebes.privacy.faults import ThebesError
@@ -213,7 +213,7 @@ def _state(books: Replayed, number: int, state: str, left: str | None) -> None:
     books.claims[number] = (*fields[:5], state, fields[6], fields[7] if left is None else left)
 
 
-def _overdrawn(books: Replayed, entry: Entry) -> Iterator[str]:
+def _overdrawn(books: Replayed, entry: JournalEntry) -> Iterator[str]:
     if entry.event == "reserve":
         for block, place, _ in _spread(entry.facts["charges"]):
             capacity, reserved, spent, firm = books.meters[block, ITSELF, place]

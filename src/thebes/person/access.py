@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from thebes.person.client import Distant
+from thebes.person.client import PersonClient
 from thebes.person.folder import prepared
 from thebes.person.home import Person
-from thebes.person.settings import DIRECT, Settings
+from thebes.person.settings import DIRECT, PersonSettings
 from thebes.privacy.faults import Mistake
 from thebes.wire.address import base_url
 
@@ -24,11 +24,11 @@ def open_person(
     """A person's home, to use from Python. While `thebes person` runs on it, this talks to that process instead; the
     same methods either way. Without it, what was accepted is sent while this home is open (`wait` waits for it)."""
     home = prepared(folder)
-    running = Distant.running(home)
+    running = PersonClient.running(home)
     if running is not None:
         there = running.settings()
         asked_there = there["coordinator"]
-        if proxy is not None and Settings().changed({"proxy": proxy}).proxy != there["proxy"]:
+        if proxy is not None and PersonSettings().changed({"proxy": proxy}).proxy != there["proxy"]:
             running.close()
             way = there["proxy"] or DIRECT
             raise Mistake("proxy", f"is {way} for as long as `thebes person` runs on this home; stop it")

@@ -11,7 +11,7 @@ from thebes.wire.address import segment
 from thebes.wire.local_server import Local
 
 
-class Distant(Local):
+class PersonClient(Local):
     """Everything a person does, said to the `thebes person` that holds the home."""
 
     def tasks(self) -> list[dict[str, Any]]:

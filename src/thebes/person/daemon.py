@@ -65,7 +65,7 @@ def _serve(
     port = int(listening.getsockname()[1])
     url = f"http://127.0.0.1:{port}"
 
-    class Server(uvicorn.Server):
+    class PersonServer(uvicorn.Server):
         @contextmanager
         def capture_signals(self) -> Iterator[None]:
             # uvicorn would raise the signal again once it has stopped, before the home is closed
@@ -92,7 +92,7 @@ def _serve(
         timeout_graceful_shutdown=3,
         limit_concurrency=200,
     )
-    server = Server(config)
+    server = PersonServer(config)
     threading.Thread(target=_greet, args=(person,), name="greeting", daemon=True).start()
     person.start(poll_seconds=QUICK_POLL_SECONDS if quick else POLL_SECONDS)
     try:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from thebes.privacy.faults import Mistake
-from thebes.wire.homes import Role, owner_of
+from thebes.wire.homes import HomeRole, owner_of
 from thebes.wire.local_server import DAEMON as DAEMON
 from thebes.wire.local_server import Hold as Hold
 from thebes.wire.local_server import HomeInUse as HomeInUse
@@ -23,7 +23,7 @@ def prepared(folder: str | Path) -> Path:
     whoever destroys a home destroys all that lies in it."""
     home = Path(folder).expanduser().resolve()
     owner = owner_of(home)
-    if owner in (Role.COORDINATOR, Role.SITE):
+    if owner in (HomeRole.COORDINATOR, HomeRole.SITE):
         raise Mistake("home", f"{str(home)!r} is a {owner}'s home; give the person a folder of their own")
     try:
         home.mkdir(mode=0o700, parents=True, exist_ok=True)

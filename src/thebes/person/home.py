@@ -23,15 +23,15 @@ from thebes.data.store.delivery import Overtaken
 from thebes.ledger import Ledger
 from thebes.person.budget import spending_report
 from thebes.person.budget.blocks import consumed
-from thebes.person.budget.budget import Purse
+from thebes.person.budget.budget import PersonBudget
 from thebes.person.folder import DAEMON, Hold, prepared
-from thebes.person.participation.background_thread import Running
+from thebes.person.participation.background_thread import BackgroundThread
 from thebes.person.participation.group_tokens import Memberships
-from thebes.person.participation.participation import Participation, State, come_to, still
+from thebes.person.participation.participation import Participation, ParticipationState, come_to, still
 from thebes.person.participation.schedule import Pacing
 from thebes.person.participation.seal import Seal
 from thebes.person.participation.worker import Work
-from thebes.person.settings import Settings
+from thebes.person.settings import PersonSettings
 from thebes.person.tasks.decisions import Decisions
 from thebes.person.tasks.noise_example import example
 from thebes.person.tasks.rules import in_force, read_rules
@@ -79,7 +79,7 @@ class Person:
     def _open(
         self, coordinator: str | None, proxy: str | None, passphrase: str | None, client: CoordinatorClient | None
     ) -> None:
-        before = Settings.read(self.home)
+        before = PersonSettings.read(self.home)
         given = {"coordinator": coordinator, "proxy": proxy}
         settings = before.changed({name: value for name, value in given.items() if value is not None})
         if client is None and settings.coordinator is not None:
@@ -94,10 +94,10 @@ class Person:
         self._ledger = Ledger(f"sqlite:///{self.home / LEDGER}")
         (self.home / LEDGER).chmod(0o600)
         self._book = Book(self.home / BOOK, self._seal)
-        self._purse = Purse(self._ledger, self.settings, lambda: datetime.fromtimestamp(self._clock(), UTC))
+        self._purse = PersonBudget(self._ledger, self.settings, lambda: datetime.fromtimestamp(self._clock(), UTC))
         self._charged = spending_report.LastCharged(self._ledger)
         self._closing = threading.Lock()
-        self._running = Running(lambda: self._work.turn(), self.poll)
+        self._running = BackgroundThread(self.turn, self.poll)
         self._closed = False
         if self._client is not None:
             self._board = Board(self._client, self._book, self.home, clock=self._clock)
@@ -152,7 +152,7 @@ class Person:
         often one may still agree."""
         latest = mine[-1] if mine else None
         return {
-            "state": str(State.SEEN if latest is None else latest.state),
+            "state": str(ParticipationState.SEEN if latest is None else latest.state),
             "packets_sent": 0 if latest is None else len(self._book.receipts(latest)),
             "returnable": latest is None or latest.returnable,
             "turns_left": self._decisions.turns_left(document, mine),
@@ -232,7 +232,7 @@ class Person:
             if time.monotonic() >= end:
                 raise still(mine, timeout)
             if not self._running.started:
-                self._work.turn()
+                self.turn()
             if time.monotonic() >= looked + LOOK_SECONDS:
                 self.poll()
                 looked = time.monotonic()
@@ -269,8 +269,8 @@ class Person:
         """Tell whether the ledger's journal is whole and every balance is what it says."""
         return spending_report.verified(self._ledger)
 
-    def settings(self) -> Settings:
-        return Settings.read(self.home)
+    def settings(self) -> PersonSettings:
+        return PersonSettings.read(self.home)
 
     def set_settings(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """Change limits, caps and delay; what was spent is carried over. Coordinator and proxy are set when
@@ -387,6 +387,12 @@ class Person:
         """Work in the background until `close`."""
         self._with_coordinator()
         self._running.start(poll_seconds)
+
+    def turn(self) -> float:
+        """Do now what can be done for the agreed participations; return in how many seconds there may be more. This is
+        for a home that is not working in the background."""
+        self._with_coordinator()
+        return self._work.turn()
 
     def poll(self) -> None:
         """Look for results, and for tasks that standing rules cover."""

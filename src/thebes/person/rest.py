@@ -18,7 +18,7 @@ from thebes.privacy.faults import Mistake
 from thebes.tasks.document import GROUP_NAME
 from thebes.wire.access import Access
 from thebes.wire.error_handlers import described_problems, tell_problems
-from thebes.wire.guard import App, Door, Guard
+from thebes.wire.guard import App, Door, HostGuard
 from thebes.wire.refusals import NotFound
 from thebes.wire.server_options import application
 
@@ -77,7 +77,7 @@ Pages = Callable[[FastAPI, Person, Door], None]
 def guarded(person: Person, access: Access, *, port: int, stop: Callable[[], None], pages: Pages | None = None) -> App:
     """The whole interface behind its guard. `stop` ends the server after everything was destroyed."""
     api = application("thebes person", responses=described_problems(_ANSWERS), dependencies=[Depends(_TOKEN)])
-    guard = Guard(api, access, port=port)
+    guard = HostGuard(api, access, port=port)
     tell_problems(api)
     _store(api, person)
     deliveries(api, person)

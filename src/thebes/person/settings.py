@@ -25,7 +25,7 @@ SMALLEST = Decimal("0.000001")  #: epsilon of a limit
 
 
 @dataclass(frozen=True, slots=True)
-class Allowance:
+class SpendingLimit:
     """The most that may be spent: in one period, and ever."""
 
     epsilon: Decimal = Decimal(30)
@@ -35,7 +35,7 @@ class Allowance:
 
 
 @dataclass(frozen=True, slots=True)
-class Cap:
+class RequestorCap:
     """The most one requestor may have in one period; the name `*` stands for everyone without a cap of their own."""
 
     epsilon: Decimal
@@ -43,7 +43,7 @@ class Cap:
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class PersonSettings:
     """`local` bounds what is noised on this machine, `trusted` what a server promises to noise. `delay_seconds` is
     the longest random wait before a contribution is sent. Where there is a `proxy` nothing goes any other way."""
 
@@ -51,15 +51,15 @@ class Settings:
     proxy: str | None = None
     delay_seconds: float = 120.0
     period_days: int = 30
-    local: Allowance = Allowance()
-    trusted: Allowance = Allowance()
-    caps: Mapping[str, Cap] = field(default_factory=dict)
+    local: SpendingLimit = SpendingLimit()
+    trusted: SpendingLimit = SpendingLimit()
+    caps: Mapping[str, RequestorCap] = field(default_factory=dict)
 
-    def allowance(self, trust: str) -> Allowance:
+    def allowance(self, trust: str) -> SpendingLimit:
         return self.trusted if trust == "trusted" else self.local
 
     @classmethod
-    def read(cls, home: Path) -> Settings:
+    def read(cls, home: Path) -> PersonSettings:
         """The settings of a home; the defaults where there is no file."""
         path = home / FILE
         try:
@@ -72,7 +72,7 @@ class Settings:
             raise Mistake(FILE, f"is not TOML: {error}") from None
         return cls().changed(body)
 
-    def changed(self, body: Mapping[str, Any]) -> Settings:
+    def changed(self, body: Mapping[str, Any]) -> PersonSettings:
         """These settings with the entries of `body` in place of the old; `caps` are replaced as a whole."""
         found: dict[str, Any] = {}
         for name, value in body.items():
@@ -138,7 +138,7 @@ class Settings:
         return "\n".join(lines) + "\n"
 
 
-def _fields(allowance: Allowance) -> dict[str, Decimal]:
+def _fields(allowance: SpendingLimit) -> dict[str, Decimal]:
     names = ("epsilon", "delta", "overall_epsilon", "overall_delta")
     return {name: getattr(allowance, name) for name in names}
 
@@ -146,7 +146,7 @@ def _fields(allowance: Allowance) -> dict[str, Decimal]:
 def _allowance(trust: str, body: object) -> dict[str, Decimal]:
     if not isinstance(body, Mapping):
         raise Mistake(trust, "must be a table of epsilon, delta, overall_epsilon and overall_delta")
-    known, found = _fields(Allowance()), {}
+    known, found = _fields(SpendingLimit()), {}
     for name, value in body.items():
         if name not in known:
             raise Mistake(f"{trust}.{name}", "is not a setting")
@@ -158,7 +158,7 @@ def _allowance(trust: str, body: object) -> dict[str, Decimal]:
     return found
 
 
-def _caps(body: object) -> dict[str, Cap]:
+def _caps(body: object) -> dict[str, RequestorCap]:
     if not isinstance(body, Mapping):
         raise Mistake("caps", "must be a table of requestors")
     found = {}
@@ -171,7 +171,7 @@ def _caps(body: object) -> dict[str, Cap]:
         if epsilon < 0:
             raise Mistake("caps.epsilon", "must not be negative")
         delta = exact.delta(read_number("caps.delta", cap["delta"]), "caps.delta") if "delta" in cap else None
-        found[who] = Cap(epsilon, delta)
+        found[who] = RequestorCap(epsilon, delta)
     return found
 
 

@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context, Decimal
-from functools import reduce
+from functools import lru_cache, reduce
 from typing import Any, Protocol, TypeVar
 
 from thebes.privacy import exact
@@ -133,7 +133,7 @@ class Renyi:
 Loss = Pure | Approximate | Concentrated | Renyi
 
 
-class Additive(Protocol):
+class ComposableLoss(Protocol):
     """The values that `repeat` and `compose` can work with: the losses here, and privacy loss distributions."""
 
     def __add__(self, other: Any) -> Any: ...
@@ -141,7 +141,7 @@ class Additive(Protocol):
     def __mul__(self, times: int) -> Any: ...
 
 
-L = TypeVar("L", bound=Additive)
+L = TypeVar("L", bound=ComposableLoss)
 
 
 def repeat(loss: L, times: int) -> L:
@@ -206,11 +206,14 @@ def concentrated_to_approximate(loss: Concentrated, delta: exact.Number) -> Appr
         return Approximate(Decimal("Infinity"), 0)
     if loss.rho.is_infinite():
         return Approximate(loss.rho, d)
-    rho, ln_delta = float(loss.rho), float(d.ln())
+    return Approximate(exact.loss_of(_at_best_order(float(loss.rho), float(d.ln()))), d)
+
+
+@lru_cache(maxsize=4096)
+def _at_best_order(rho: float, ln_delta: float) -> float:
     # The best order is about 1 + sqrt(-ln delta / rho): of a tiny rho one that lies far out.
     farthest = 700 if rho > 1e-9 else 1300
-    best = min(_from_order(1 + math.exp(t / 50), rho * (1 + math.exp(t / 50)), ln_delta) for t in range(-500, farthest))
-    return Approximate(exact.loss_of(best), d)
+    return min(_from_order(1 + math.exp(t / 50), rho * (1 + math.exp(t / 50)), ln_delta) for t in range(-500, farthest))
 
 
 def renyi_to_approximate(loss: Renyi, delta: exact.Number) -> Approximate:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from thebes.privacy.faults import Mistake
+from thebes.privacy.figures import spaced
 from thebes.requestor.refusals import NotFinished, SiteRefusal, SitesRefused, TaskCancelled, TaskExpired, TaskFailed
 from thebes.tasks.release import Release
 from thebes.tasks.release_reader import release_from_json
@@ -105,7 +106,8 @@ class Handle:
                     progress(body)
                 if self._is_done(body):
                     return body
-                heard = _heard(body)
+                waits = how_far(body)
+                heard = f" ({waits})" if waits else ""
             if timeout is not None and self.clock() - started >= timeout:
                 raise NotFinished(self.task_id, timeout, heard)
             left = math.inf if timeout is None else timeout - (self.clock() - started)
@@ -131,7 +133,7 @@ def _refused(body: Mapping[str, Any]) -> dict[str, SiteRefusal]:
         printable(str(site)): SiteRefusal(
             printable(str(one.get("reason"))),
             printable(str(one.get("message"))),
-            False if one.get("charged") is False else None,
+            one["charged"] if isinstance(one.get("charged"), bool) else None,
         )
         for site, one in named.items()
         if isinstance(one, Mapping)
@@ -145,9 +147,15 @@ def _in_words(refused: Mapping[str, SiteRefusal], body: Mapping[str, Any]) -> st
     return f"too few sites answered; nothing was released{charged}. {sites}"
 
 
-def _heard(body: Mapping[str, Any]) -> str:
-    """Say how far a task is, where the coordinator says so."""
-    heard, wanted = body.get("contributions"), body.get("min_count")
-    if not isinstance(heard, int):
+def how_far(body: Mapping[str, Any]) -> str:
+    """Say how far a task is that has not ended and until when it is open, where the coordinator says so."""
+    heard, wanted, document = body.get("contributions"), body.get("min_count"), body.get("document")
+    if body.get("status") not in ("open", "running") or not isinstance(heard, int) or isinstance(heard, bool):
         return ""
-    return f" ({heard} contributions so far" + (f", {wanted} are wanted)" if isinstance(wanted, int) else ")")
+    if not isinstance(wanted, int):
+        return f"{spaced(heard)} contributions so far"
+    asked = document if isinstance(document, Mapping) else {}
+    whose = "sites" if "dataset" in asked or "stream" in asked else "contributions"
+    until = asked.get("expires_at")
+    end = f"; open until {printable(until, 40)}" if isinstance(until, str) else ""
+    return f"{spaced(heard)} of the {spaced(wanted)} {whose} it needs{end}"

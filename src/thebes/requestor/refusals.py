@@ -33,8 +33,8 @@ class TaskExpired(TaskFailed):
 @dataclass(frozen=True, slots=True)
 class SiteRefusal:
     """The reason that one site is not in an answer: `reason` in a word (policy, budget, dataset, schema, document,
-    busy, down, failed, gone, late), `message` in its own. `charged` is False where the site was charged nothing for the
-    task, by its own word or because it was never asked; else None: that is not known."""
+    busy, down, failed, gone, late), `message` in its own. `charged`: whether the site was charged anything for the
+    task, by its own word when it heard that the task is over, or because it was never asked; None: not known."""
 
     reason: str
     message: str

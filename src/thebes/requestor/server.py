@@ -26,7 +26,7 @@ from thebes.tasks.release import Release
 from thebes.wire.client import CoordinatorClient
 from thebes.wire.problems import printable
 from thebes.wire.refusals import NotFound, Unreachable
-from thebes.wire.refused_sites import TOGETHER, verdict
+from thebes.wire.refused_sites import together, verdict
 
 AnyDocument = Mapping[str, Any] | Document
 
@@ -51,7 +51,7 @@ def connect(
 
 
 @dataclass(frozen=True)
-class Verdict:
+class SiteWord:
     """The word of a site whether it would answer now; None where that is not known. `reason` is the code under which it
     would refuse, or did not say (as of `SiteRefusal`), `message` says why in words. `left` ({"epsilon", "delta"}) is
     the most that one more answer may cost there, where its rule names you."""
@@ -68,16 +68,17 @@ class Verdict:
 @dataclass(frozen=True)
 class Quote:
     """The price that one contributor would pay for a document at most, and until when the coordinator holds to it. Of a
-    question to institutions `allowed` says whether enough of them would answer now (None where that is not known), and
-    `verdicts` the same of each. `sites` says what each of them expects its answer to cost ({"epsilon", "delta",
-    "source"}), and `missing` why that is not known of the others."""
+    question to institutions `allowed` says whether enough of them, `needed`, would answer now (None where that is not
+    known), and `verdicts` the same of each. `sites` says what each of them expects its answer to cost
+    ({"epsilon", "delta", "source"}), and `missing` why that is not known of the others."""
 
     price: Price
     expires_at: datetime | None
     sites: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     missing: Mapping[str, str] = field(default_factory=dict)
     allowed: bool | None = None
-    verdicts: Mapping[str, Verdict] = field(default_factory=dict)
+    verdicts: Mapping[str, SiteWord] = field(default_factory=dict)
+    needed: int | None = None
 
     def __str__(self) -> str:
         until = "" if self.expires_at is None else f", until {self.expires_at.isoformat()}"
@@ -86,7 +87,10 @@ class Quote:
         lines += [f"{site}: epsilon {figure(told['epsilon'])} ({told['source']})" for site, told in self.sites.items()]
         lines += [f"{site}: {why}" for site, why in self.missing.items() if site not in self.verdicts]
         lines += [f"{site} {told}" for site, told in self.verdicts.items()]
-        return "\n".join([*lines, TOGETHER[self.allowed]] if self.verdicts else lines)
+        if self.verdicts:
+            said = [one.allowed for one in self.verdicts.values()]
+            lines.append(together(self.allowed, said, self.needed))
+        return "\n".join(lines)
 
 
 class Server:
@@ -118,8 +122,9 @@ class Server:
             told = Price(price["epsilon"], price["delta"], price["unit"])
             until = None if moment is None else datetime.fromisoformat(moment)
             verdicts = {printable(site): _verdict(one) for site, one in (body.get("verdicts") or {}).items()}
-            allowed = _truth(body.get("allowed"))
-            return Quote(told, until, body.get("sites") or {}, body.get("missing") or {}, allowed, verdicts)
+            allowed, needed = _truth(body.get("allowed")), body.get("needed")
+            least = needed if type(needed) is int else None
+            return Quote(told, until, body.get("sites") or {}, body.get("missing") or {}, allowed, verdicts, least)
         except (AttributeError, KeyError, TypeError, ValueError):
             raise Unreachable(self.url, "the quote cannot be read; the coordinator may be of another version") from None
 
@@ -264,11 +269,11 @@ class Server:
         return f"<coordinator at {self.url}>"
 
 
-def _verdict(told: Mapping[str, Any]) -> Verdict:
+def _verdict(told: Mapping[str, Any]) -> SiteWord:
     """Read what a coordinator says of one site."""
     left = told.get("left")
     amounts = None if left is None else {name: float(left[name]) for name in ("epsilon", "delta")}
-    return Verdict(_truth(told["allowed"]), printable(told["reason"]), printable(told["message"]), amounts)
+    return SiteWord(_truth(told["allowed"]), printable(told["reason"]), printable(told["message"]), amounts)
 
 
 def _truth(told: object) -> bool | None:
@@ -280,6 +285,6 @@ def _truth(told: object) -> bool | None:
 def _checked(document: AnyDocument) -> dict[str, Any]:
     """The document as it will be read. A kind that only the coordinator knows is left for it to judge."""
     named = document.get("type") if isinstance(document, Mapping) else None
-    if isinstance(document, Mapping) and isinstance(named, str) and named not in registry.types():
+    if isinstance(document, Mapping) and isinstance(named, str) and named not in registry.written_types():
         return dict(document)
     return registry.check(document).as_json()

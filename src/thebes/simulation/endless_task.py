@@ -1,17 +1,14 @@
-"""A simulated crowd that trains one model without end, one person after another: draw, change, discard.
+"""A simulated crowd in a task without end, one person after another, as over a network but for the clock: where an
+aggregator wants to be asked later, it is later.
 
-Each update depends on the one that wrote the instance it draws, and on no other, so updates of the same generation are
-computed together: with k instances about k at a time. What comes out is what one after another gives, outliers
-included.
+A kind that computes the same for many people together has a `crowd.py` for it.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
@@ -20,27 +17,21 @@ from numpy.typing import NDArray
 from thebes.data.rows import Rows
 from thebes.privacy.randomness import Randomness
 from thebes.simulation.purses import Purses
+from thebes.tasks import registry
 from thebes.tasks.aggregation.packets import slot_of
 from thebes.tasks.contributions import Contributions
-from thebes.tasks.draw_discard.aggregator import DrawDiscardAggregator
-from thebes.tasks.draw_discard.instances import Instances
-from thebes.tasks.draw_discard.kind import DrawDiscardDocument
-from thebes.tasks.draw_discard.owner import Prepared
-from thebes.tasks.draw_discard.plan import plan
-from thebes.tasks.protocols import Aggregator, Ask, OutlyingContribution, Owner, State, TaskClosed
+from thebes.tasks.document import PeopleDocument
+from thebes.tasks.protocols import Aggregator, Ask, OutlyingContribution, Owner, State, TaskClosed, Wait
 
-Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
-
-_MOST_TOGETHER, _LEAST_TOGETHER = 4096, 16  #: updates that are planned together
-_NUMBERS = 2**21  #: and at most so many numbers
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)  #: a simulation has no clock
+_BEGUN = datetime(1970, 1, 1, tzinfo=UTC)  #: a simulation has no clock
+_MOST_WAITS = 100_000  #: before somebody is asked; an aggregator that wants more will never ask
 
 
-def train(
-    document: Any,
+def take_part(
+    document: PeopleDocument,
     aggregator: Aggregator,
-    owner: Any,
+    owner: Owner[Any],
     everybody: Rows,
     people: Integers,
     purses: Purses,
@@ -48,264 +39,69 @@ def train(
     *,
     in_flight: int = 1,
 ) -> None:
-    """Everybody in random order, as often as one may take part. `in_flight` people of a lane hold a drawn model at any
-    time; with 1, each has sent theirs before the next one draws."""
+    """Everybody in random order, as often as one may take part. `in_flight` people have been asked and not yet sent at
+    any time; with 1, each has sent theirs before the next one is asked."""
     aggregator.expect(len(people) * document.turns(0))
-    prepared = None
-    if isinstance(aggregator, DrawDiscardAggregator) and document.diagnostics is None:
-        prepared = owner.prepared(document, everybody)
+    crowd = registry.crowd(document, aggregator, owner, everybody, randomness, in_flight)
+    queue = _Queue(document, aggregator, owner, everybody, purses, randomness, in_flight)
     for turn in range(document.turns(0)):
         order = people[randomness.permutation(len(people))]
-        if prepared is None or not isinstance(aggregator, DrawDiscardAggregator):
-            _one_by_one(document, aggregator, owner, everybody, order, purses, randomness, turn, in_flight)
-            continue
-        paying = plan(document)
-        purses.of(order).consume(epsilon=paying.epsilon, delta=paying.delta)
-        several = len(aggregator.lanes)
-        chosen = randomness.below(several, len(order)) if several > 1 else np.zeros(len(order), dtype=np.int64)
-        for lane in range(several):
-            crew = _Crew(document, aggregator, lane, prepared, randomness, in_flight)
-            aggregator.counts[turn] += crew.work(order[chosen == lane])
-        aggregator.advance(_EPOCH)
+        if crowd is None:
+            queue.turn(turn, order)
+        else:
+            crowd.turn(turn, order, purses.of(order))
+            aggregator.advance(queue.now)
         if aggregator.state is not State.OPEN:
             return
     aggregator.close()
 
 
-def _one_by_one(
-    document: Any,
-    aggregator: Aggregator,
-    owner: Owner,
-    everybody: Rows,
-    order: Integers,
-    purses: Purses,
-    randomness: Randomness,
-    turn: int,
-    in_flight: int,
-) -> None:
-    """Through ask and accept, as over a network."""
-    under_way: deque[Contributions] = deque()
-    for start in range(0, len(order), 1000):
-        some = everybody.select(order[start : start + 1000])
-        for place, person in enumerate(order[start : start + 1000]):
-            ask = aggregator.ask(slot_of("simulation", turn), turn)
-            if not isinstance(ask, Ask):
-                return
-            mine, purse = some.select(np.array([place])), purses.of(np.array([person]))
-            under_way.append(owner.contribute(document, ask, mine, purse, randomness=randomness))
-            if len(under_way) >= in_flight:
-                _deliver(aggregator, under_way.popleft())
-    while under_way:
-        _deliver(aggregator, under_way.popleft())
-
-
-def _deliver(aggregator: Aggregator, given: Contributions) -> None:
-    with suppress(OutlyingContribution, TaskClosed):  # its sender paid
-        aggregator.accept(given)
-    aggregator.advance(_EPOCH)
-
-
-@dataclass(frozen=True, slots=True)
-class _Order:
-    """The order of draws and deliveries: which of the known models an update draws and which one its delivery replaces,
-    as numbers. Instance i is i, the models under way follow, then the updates that are planned here."""
-
-    drawn: list[int]
-    generation: list[int]
-    replaced: list[int]
-    left: list[int]  #: what stands at each place in the end
-
-
-def _ordered(draws: list[int], discards: list[int], instances: int, waiting: int, in_flight: int) -> _Order:
-    known = instances + waiting
-    drawn, replaced, left = [], [], list(range(instances))
-    generation = [0] * known
-    delivery = waiting - in_flight + 1
-    for place in draws:
-        source = left[place]
-        drawn.append(source)
-        generation.append(generation[source] + 1)
-        if delivery >= 0:
-            where = discards[delivery]
-            replaced.append(left[where])
-            left[where] = instances + delivery
-        delivery += 1
-    return _Order(drawn, generation[known:], replaced, left)
-
-
-class _Places:
-    """Places at random, each with the same chance; what was planned and not used serves the next plan."""
-
-    def __init__(self, count: int, randomness: Randomness) -> None:
-        self._count, self._randomness = count, randomness
-        self._ready: list[int] = []
-
-    def first(self, count: int) -> list[int]:
-        missing = count - len(self._ready)
-        if missing > 0:
-            self._ready += self._randomness.below(self._count, missing).tolist()
-        return self._ready[:count]
-
-    def drop(self, count: int) -> None:
-        del self._ready[:count]
-
-
-class _Crew:
-    """The people who train one lane, `in_flight` at a time."""
+class _Queue:
+    """People who go through ask and accept one by one."""
 
     def __init__(
         self,
-        document: DrawDiscardDocument,
-        aggregator: DrawDiscardAggregator,
-        lane: int,
-        prepared: Prepared,
+        document: PeopleDocument,
+        aggregator: Aggregator,
+        owner: Owner[Any],
+        everybody: Rows,
+        purses: Purses,
         randomness: Randomness,
         in_flight: int,
     ) -> None:
-        self._document, self._aggregator, self._lane = document, aggregator, lane
-        self._prepared, self._randomness, self._in_flight = prepared, randomness, in_flight
-        self._instances: Instances = aggregator.lanes[lane]
-        self._under_way = np.empty((0, self._instances.models.shape[1]))
-        self._versions = np.empty(0, dtype=np.int64)  # of what those under way were made from
-        self._draws = _Places(self._instances.count, randomness)
-        self._discards = _Places(self._instances.count, randomness)
-        self._together = _MOST_TOGETHER
-        self._taken = 0
+        self._document, self._aggregator, self._owner = document, aggregator, owner
+        self._everybody, self._purses = everybody, purses
+        self._randomness, self._in_flight = randomness, in_flight
+        self.now = _BEGUN
 
-    def work(self, people: Integers) -> int:
-        """Let these people take part in this order; how many contributions were taken."""
-        if not len(people):
-            return 0
-        most = max(_LEAST_TOGETHER, min(_MOST_TOGETHER, _NUMBERS // self._prepared.numbers(people)))
-        start = 0
-        while start < len(people) and not self._aggregator.settled:
-            size = min(self._together, most, self._until_look())
-            planned = people[start : start + size]
-            start += self._block(planned)
-        self._deliver_rest()
-        return self._taken
+    def turn(self, turn: int, order: Integers) -> None:
+        """Let these people take part in this order."""
+        under_way: deque[Contributions] = deque()
+        for start in range(0, len(order), 1000):
+            some = self._everybody.select(order[start : start + 1000])
+            for place, person in enumerate(order[start : start + 1000]):
+                ask = self._ask(turn)
+                if ask is None:
+                    return
+                mine, purse = some.select(np.array([place])), self._purses.of(np.array([person]))
+                given = self._owner.contribute(self._document, ask, mine, purse, randomness=self._randomness)
+                under_way.append(given)
+                if len(under_way) >= self._in_flight:
+                    self._deliver(under_way.popleft())
+        while under_way:
+            self._deliver(under_way.popleft())
 
-    def _until_look(self) -> int:
-        """No block reaches beyond the next point of the history, or the next look at the target."""
-        updates, target = self._instances.updates, self._document.target
-        left = self._instances.stride - updates % self._instances.stride
-        if target is not None and self._lane == self._document.kept:
-            left = min(left, target.over - updates % target.over)
-        return left
+    def _ask(self, turn: int) -> Ask | None:
+        slot = slot_of("simulation", turn)
+        for _ in range(_MOST_WAITS):
+            ask = self._aggregator.ask(slot, turn)
+            if not isinstance(ask, Wait):
+                return ask if isinstance(ask, Ask) else None
+            self.now += timedelta(seconds=max(1.0, ask.seconds))
+            self._aggregator.advance(self.now)
+        return None
 
-    def _block(self, people: Integers) -> int:
-        """Plan and compute the next updates; how many people have drawn. An outlier ends the block: what came after it
-        was planned as if it had been mixed in, and is planned again."""
-        instances, waiting, flight = self._instances, len(self._under_way), self._in_flight
-        count, n = instances.count, len(people)
-        deliveries = max(0, waiting + n - flight + 1)
-        draws, discards = self._draws.first(n), self._discards.first(deliveries)
-        order = _ordered(draws, discards, count, waiting, flight)
-        versions = instances.updates + np.maximum(0, waiting + np.arange(n) - flight + 1)
-        rates = np.full(n, 1.0) * self._document.rate(self._lane, versions)
-        models, rows = self._computed(order, people, rates)
-        arrived = models[rows[count : count + deliveries]]
-        versions = np.concatenate([self._versions, versions])
-        ages = self._ages(versions[:deliveries])
-        outlier = self._first_outlier(arrived, models[rows[order.replaced]], versions[:deliveries], ages)
-        mixed = deliveries if outlier is None else outlier
-        if outlier is not None:
-            n = outlier - waiting + flight  # who drew until it arrived
-            self._together = max(_LEAST_TOGETHER, self._together // 2)
-            order = _ordered(draws[:n], discards, count, waiting, flight)
-            order.left[discards[outlier]] = order.replaced[outlier]
-            self._set_aside()
-        else:
-            self._together = min(_MOST_TOGETHER, self._together * 2)
-        heard = mixed if outlier is None else mixed + 1
-        self._draws.drop(n)
-        self._discards.drop(heard)
-        left = rows[count + heard : count + waiting + n]
-        self._under_way, self._versions = models[left], versions[heard : waiting + n]
-        instances.age = ages[mixed]
-        instances.jump(models[rows[order.left]], mixed)
-        self._taken += mixed
-        if mixed:
-            self._aggregator.look_at_target(self._lane)
-        return n
-
-    def _computed(self, order: _Order, people: Integers, rates: Floats) -> tuple[Floats, Integers]:
-        """(every known model and every update, in which line each of them stands), generation by generation."""
-        instances, known = self._instances, self._instances.count + len(self._under_way)
-        generation = np.array(order.generation)
-        sorted_ = np.argsort(generation, kind="stable")
-        rows = np.arange(known + len(people))
-        rows[known + sorted_] = known + np.arange(len(people))
-        models = np.empty((known + len(people), instances.models.shape[1]))
-        models[: instances.count], models[instances.count : known] = instances.models, self._under_way
-        batch = self._prepared.batch(people[sorted_])
-        ahead = self._prepared.ahead(len(people), self._randomness)
-        sources, rates = rows[np.array(order.drawn)[sorted_]], rates[sorted_]
-        ends = np.flatnonzero(np.diff(generation[sorted_], append=-1)) + 1
-        start = 0
-        for end in ends.tolist():
-            span = slice(start, end)
-            models[known + start : known + end] = self._prepared.changed(
-                models[sources[span]],
-                rates[span],
-                batch.some(span),
-                None if ahead is None else ahead[span],
-                self._randomness,
-            )
-            start = end
-        return models, rows
-
-    def _ages(self, versions: Integers) -> list[float]:
-        """The usual age of contributions before each of these arrives, and after the last."""
-        age, aged, updates = self._instances.age, self._aggregator.outliers.aged, self._instances.updates
-        ages = [age]
-        for place, version in enumerate(versions.tolist()):
-            age = aged(age, updates + place - version)
-            ages.append(age)
-        return ages
-
-    def _first_outlier(
-        self, arrived: Floats, replaced: Floats, versions: Integers, ages: Sequence[float]
-    ) -> int | None:
-        """The first arrival that lies too far from the instances as they stand just then."""
-        outliers, count = self._aggregator.outliers, self._instances.count
-        if not outliers.active or not len(arrived):
-            return None
-        origin, sums, squares = self._instances.about()
-        new, old = arrived - origin, replaced - origin
-        sums = sums + _before(new - old)
-        squares = squares + _before(new * new - old * old)
-        variance = np.maximum((squares - sums * sums / count) / (count - 1), 0.0)
-        usual = np.array(ages[: len(arrived)])[:, None]
-        far = np.abs(new - sums / count) > self._aggregator.limits(self._lane, variance, versions[:, None], usual)
-        found = np.flatnonzero(far.any(axis=1))
-        return int(found[0]) if len(found) else None
-
-    def _deliver_rest(self) -> None:
-        """Those who still hold a drawn model send it."""
-        for weights, version in zip(self._under_way, self._versions[:, None], strict=True):
-            if self._aggregator.settled:
-                return
-            ages = self._ages(version)
-            place = self._discards.first(1)[0]
-            self._discards.drop(1)
-            replaced = self._instances.models[[place]]
-            if self._first_outlier(weights[None, :], replaced, version, ages) is not None:
-                self._set_aside()
-            else:
-                self._instances.age = ages[1]
-                self._instances.replace(place, weights)
-                self._taken += 1
-                self._aggregator.look_at_target(self._lane)
-
-    def _set_aside(self) -> None:
-        with suppress(OutlyingContribution):
-            self._aggregator.set_aside(self._lane)
-            self._taken += 1
-
-
-def _before(changes: Floats) -> Floats:
-    """The sum of all changes before each."""
-    summed = np.cumsum(changes, axis=0)
-    summed -= changes
-    return summed
+    def _deliver(self, given: Contributions) -> None:
+        with suppress(OutlyingContribution, TaskClosed):  # its sender paid
+            self._aggregator.accept(given)
+        self._aggregator.advance(self.now)

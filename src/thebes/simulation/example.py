@@ -18,7 +18,7 @@ class Filled(Protocol):
     def insert(self, app: str, table: str, rows: Any, /) -> object: ...
 
 
-class Shown(Filled, Protocol):
+class StoreOwner(Filled, Protocol):
     def store(self) -> list[dict[str, Any]]: ...
 
 
@@ -30,7 +30,7 @@ def give(home: Filled, belongings: Belongings) -> None:
             home.insert(app, table, rows)
 
 
-def fill(person: Shown, *, seed: int | None = None) -> None:
+def fill(person: StoreOwner, *, seed: int | None = None) -> None:
     """Make the owner of a home somebody made up; collectors that are there already are left as they are."""
     there = {str(collector["name"]) for collector in person.store()}
     somebody = population(1, secrets.randbits(62) if seed is None else seed)[0]

@@ -21,7 +21,7 @@ from thebes.data.featurizer import Featurizer, read
 from thebes.data.rows import FAILURES, Indices, Rows
 from thebes.privacy.faults import Fault, Mistake
 from thebes.simulation.cells import DECLARATIONS, INTEGER, declared, declared_each
-from thebes.simulation.tables import Population, Table
+from thebes.simulation.tables import PersonTable, Population
 
 MOST_ROWS = 1000  #: of one person's answer
 _PERSON, _NOW, _ALL = "thebes person", "thebes now", "thebes all "
@@ -214,7 +214,7 @@ def _of_table(types: Declared, table: str) -> dict[str, str]:
     return {column: kind for (name, column), kind in types.items() if name == table}
 
 
-def _fill(engine: apsw.Connection, database: str, name: str, table: Table, types: Mapping[str, str]) -> None:
+def _fill(engine: apsw.Connection, database: str, name: str, table: PersonTable, types: Mapping[str, str]) -> None:
     names = [_quoted(column) for column in [*table.columns, _PERSON]]
     kinds = [*(types[column] for column in table.columns), INTEGER]
     marks = ", ".join("?" for _ in names)

@@ -1,7 +1,8 @@
 """Tables in files. What is wrong with one is said by line and column, never by the value that stands there.
 
 A CSV file knows no types, and none is guessed from how a value looks to somebody: a column whose every cell is a number
-is numbers, any other is text as it is written. Where a document declares what a column holds, that is what is read.
+is numbers, any other is text as it is written; what says that there is no value is none, as for whoever fills a store
+from a file. Where a document declares what a column holds, that is what is read.
 A number is whole or not by itself, as in a file of its own person: nobody's point makes floats of the others'.
 """
 
@@ -15,6 +16,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from thebes.data.store.values import says_none
 from thebes.privacy.faults import Mistake
 from thebes.simulation.tables import Population, people_of
 
@@ -22,9 +24,7 @@ _KINDS = (".csv", ".tsv", ".parquet")
 _BETWEEN = (",", ";", "\t", "|")
 _WHOLE = re.compile(r"[+-]?(0|[1-9][0-9]*)", re.ASCII)
 _LONGEST_WHOLE = 40  #: characters of a number that may be one of 64 bits: Python reads none of thousands
-_FLOAT = re.compile(r"-?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,3})?", re.ASCII)
-_LOOSE = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,3})?", re.ASCII)
-_NONE = frozenset({"", "nan", "inf", "-inf", "+inf", "infinity", "-infinity"})
+_NUMBER = re.compile(r"[+-]?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,3})?", re.ASCII)
 _TRUTH = {"true": True, "false": False}
 
 Scalar = bool | int | float | str
@@ -94,14 +94,14 @@ def _table(path: Path) -> tuple[list[str], list[tuple[str, ...]], list[int]]:
 
 
 def _undeclared(path: Path, name: str, texts: Sequence[str], lines: Sequence[int]) -> list[Any]:
-    """Numbers if every cell is written as one and no cell as something else, such as a code that begins with 0."""
+    """Numbers if every cell is written as one and no cell as something else, such as a code that begins with 0 or +."""
     known: dict[str, Any] = {}
     odd = False
     for text in set(texts):
         bare = text.strip()
-        if bare.lower() in _NONE:
+        if says_none(text):
             known[text] = None
-        elif _FLOAT.fullmatch(bare) and _fits(bare):
+        elif _NUMBER.fullmatch(bare) and bare[0] != "+" and _fits(bare):
             known[text] = _number(bare)
         else:
             odd = True
@@ -111,7 +111,7 @@ def _undeclared(path: Path, name: str, texts: Sequence[str], lines: Sequence[int
             line = _line(texts, lines, lambda text: text not in known)
             what = f"is read as text, although some of it could be numbers: line {line} is none"
             warnings.warn(f"column {name!r} of {str(path)!r} {what}", stacklevel=3)
-        return [text or None for text in texts]
+        return [None if says_none(text) else text for text in texts]
     if found == {int, float}:
         line = _line(texts, lines, lambda text: type(known[text]) is float)
         what = f"has whole numbers and others; line {line} has one of the others"
@@ -147,9 +147,9 @@ def _declared(texts: Sequence[str], values: Sequence[Scalar]) -> list[Any]:
             return text
         if truth and bare.lower() in _TRUTH:
             return _TRUTH[bare.lower()]
-        if numbers and _LOOSE.fullmatch(bare) and _fits(bare):
+        if numbers and _NUMBER.fullmatch(bare) and _fits(bare):
             return _number(bare)
-        return text or None
+        return None if says_none(text) else text
 
     known = {text: read(text) for text in set(texts)}
     return [known[text] for text in texts]
@@ -159,9 +159,9 @@ def _numbers(path: Path, name: str, texts: Sequence[str], lines: Sequence[int]) 
     known: dict[str, Any] = {}
     for text in set(texts):
         bare = text.strip()
-        if bare.lower() in _NONE:
+        if says_none(text):
             known[text] = None
-        elif _LOOSE.fullmatch(bare):
+        elif _NUMBER.fullmatch(bare):
             known[text] = _number(bare) if _fits(bare) else ...
     if len(known) < len(set(texts)):
         line = _line(texts, lines, lambda text: text not in known)

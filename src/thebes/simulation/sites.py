@@ -37,9 +37,12 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)  #: a simulation has no clock
 _FILES = {".csv": "csv", ".tsv": "csv", ".parquet": "parquet"}
 
 
-def simulate_sites(document: SiteDocument, rows: Any, schema: Any, *, seed: int | None = None) -> Release:
+def simulate_sites(
+    document: SiteDocument, rows: Any, schema: Any, *, seed: int | None = None, aside: Any = None
+) -> Release:
     """Run one task over institutions. `rows` has for each its rows (a DataFrame, columns, a CSV or Parquet file as a
-    `Path`, or a `Table`); `schema` is that of all of them, or one for each."""
+    `Path`, or a `Table`); `schema` is that of all of them, or one for each. `aside` has rows that take no part, of any
+    of them: a model is judged over these."""
     source = chance.bulk() if seed is None else chance.seeded_for_simulation(seed)
     if document.in_attempts:
         own = _schema_of(schema, document.sites[0])
@@ -50,12 +53,14 @@ def simulate_sites(document: SiteDocument, rows: Any, schema: Any, *, seed: int 
             tables: Mapping[str, Table] = {document.sites[0]: _table(given, own, opened)}
             fits = _fits(document, tables)
             release = simulate_stream(document, given, own, source)
-            return _told(document, release, tables, fits)
+            kept = {} if aside is None else {document.sites[0]: _table(rows_of(document, aside), own, opened)}
+            return _told(document, release, tables, fits, kept)
     with ExitStack() as opened:
         tables = _asked(document, _tables(rows, schema, opened))
         fits = _fits(document, tables)
+        kept = {} if aside is None else _tables(aside, schema, opened)
         release = run(document, tables, source)
-        return _told(document, release, tables, fits)
+        return _told(document, release, tables, fits, kept)
 
 
 def _fits(document: SiteDocument, tables: Mapping[str, Table]) -> dict[str, list[Fit]]:
@@ -76,11 +81,15 @@ def _fits(document: SiteDocument, tables: Mapping[str, Table]) -> dict[str, list
 
 
 def _told(
-    document: SiteDocument, release: Release, tables: Mapping[str, Table], fits: Mapping[str, list[Fit]]
+    document: SiteDocument,
+    release: Release,
+    tables: Mapping[str, Table],
+    fits: Mapping[str, list[Fit]],
+    aside: Mapping[str, Table],
 ) -> Release:
     """The release with what a simulation knows of the rows."""
     shares = {f"{site}: {fit.column}": fit.as_json() for site, each in fits.items() for fit in each}
-    return beside(release.beside(rows_fit=shares), of_sites(document, release, tables))
+    return beside(release.beside(rows_fit=shares), of_sites(document, release, tables, aside))
 
 
 def run(

@@ -2,97 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
-from datetime import UTC, datetime
-from decimal import Decimal
-from pathlib import Path
-from tempfile import TemporaryDirectory
+from collections.abc import Mapping
 from typing import Any
 
-from thebes.curator.pipelines.attempt_store import CLAIM
-from thebes.curator.pipelines.outcome import Outcome, outcome
-from thebes.curator.pipelines.pipeline import Pipeline
-from thebes.curator.pipelines.runner import Rights, Runner
-from thebes.curator.pipelines.workspace import Workshop
-from thebes.curator.streams.stream import Stream, Terms
-from thebes.data.growing.block_rule import block_by
+from thebes.curator.pipelines.simulated_attempts import LATER, simulated_attempts
 from thebes.data.schema import Schema
-from thebes.ledger import Ledger, NoKeeper
-from thebes.ledger.states import ClaimState
-from thebes.privacy import exact
-from thebes.privacy.faults import Mistake
-from thebes.privacy.losses import Approximate, Pure
 from thebes.privacy.promise import Unit
 from thebes.privacy.randomness import Randomness
 from thebes.tasks import registry
 from thebes.tasks.protocols import Ask, Setting
 from thebes.tasks.release import Release
 from thebes.tasks.site_document import SiteDocument
-
-_LATER = datetime(9000, 1, 1, tzinfo=UTC)  #: every window is over by then
-_ROOM = Decimal("1.1")  #: what blocks have beside the document's price, for their sizes
-
-
-def everybody(blocks: Sequence[str], epsilon: Decimal, delta: Decimal) -> None:
-    """The rights of a simulation: everybody may spend what there is."""
-
-
-@dataclass(frozen=True, slots=True)
-class SimulatedAttempts:
-    """The attempts of a simulation: what may be spent is the document's price."""
-
-    runner: Runner
-    ledger: Ledger
-    name: str = "task-simulated"
-
-    def run(self, pipeline: Pipeline) -> Outcome:
-        return outcome(self.runner, pipeline, source="simulated")
-
-    def paid(self) -> tuple[Decimal, Decimal]:
-        """Return what the block that paid most has paid for attempts (epsilon, delta), by its own ledger."""
-        found: dict[str, tuple[Decimal, Decimal]] = {}
-        for claim in self.ledger.claims(state=ClaimState.CLOSED):
-            loss = claim.loss
-            if (claim.key or "").startswith(CLAIM) and isinstance(loss, Pure | Approximate):
-                for name in claim.blocks:
-                    epsilon, delta = found.get(name, (Decimal(0), Decimal(0)))
-                    also = loss.delta if isinstance(loss, Approximate) else Decimal(0)
-                    found[name] = (epsilon + loss.epsilon, delta + also)
-        return max(found.values(), default=(Decimal(0), Decimal(0)))
-
-
-@contextmanager
-def simulated_attempts(
-    document: SiteDocument, rows: Any, schema: Schema, source: Randomness, *, rights: Rights = everybody
-) -> Iterator[SimulatedAttempts]:
-    """The right to work on `rows` in blocks of a day, all of which are over, until this ends."""
-    if schema.unit != "event" or schema.time is None:
-        raise Mistake("schema", 'must have unit = "event" and a time: a simulated stream has blocks of a day')
-    import pandas as pd
-
-    frame = rows if isinstance(rows, pd.DataFrame) else pd.DataFrame(dict(rows))
-    terms = Terms(exact.epsilon(document.epsilon) * _ROOM, exact.delta(document.delta) * _ROOM, "basic")
-    with TemporaryDirectory(prefix="thebes-") as folder, Ledger("memory://", keeper=NoKeeper()) as ledger:
-        place = Path(folder)
-        stream = Stream(
-            document.dataset,
-            schema=schema,
-            by=block_by("time:1d", schema),
-            terms=terms,
-            ledger=ledger,
-            folder=place / "rows",
-            clock=lambda: _LATER,
-            randomness=lambda: source,
-        )
-        workshop = Workshop(place)
-        try:
-            stream.ingest(frame)
-            yield SimulatedAttempts(Runner(stream, workshop, "simulated", rights, randomness=source), ledger)
-        finally:
-            workshop.close()
-            stream.close()
 
 
 def simulate_stream(document: SiteDocument, rows: Any, schema: Schema, source: Randomness) -> Release:
@@ -103,9 +23,10 @@ def simulate_stream(document: SiteDocument, rows: Any, schema: Schema, source: R
     )
     ask = aggregator.ask(site)
     assert isinstance(ask, Ask)  # noqa: S101
-    with simulated_attempts(document, rows, schema, source) as attempts:
+    epsilon, delta = document.epsilon, document.delta
+    with simulated_attempts(document.dataset, rows, schema, epsilon=epsilon, delta=delta, source=source) as attempts:
         aggregator.accept(registry.stream_owner(document).attempt(document, ask, attempts))
-    aggregator.advance(_LATER)
+    aggregator.advance(LATER)
     release: Release = aggregator.release()
     return release
 

@@ -26,7 +26,7 @@ Score = Callable[[Release], float]
 
 
 @dataclass(frozen=True)
-class Run:
+class SimulatedRun:
     """One simulated release: what was varied, which repeat it was, and what `score` said of it."""
 
     varied: Mapping[str, Any]
@@ -78,11 +78,11 @@ def _tell_misfits(document: Document, people: Population, told: set[str]) -> Non
 
 def _runs(
     document: Mapping[str, Any], people: Population, varied: Mapping[str, Any], repeats: int, score: Score, seed: int
-) -> Iterator[Run]:
+) -> Iterator[SimulatedRun]:
     for repeat in range(repeats):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
-            yield Run(varied, repeat, score(simulate(document, people, seed=seed + repeat)))
+            yield SimulatedRun(varied, repeat, score(simulate(document, people, seed=seed + repeat)))
 
 
 def _number(release: Release) -> float:
@@ -94,7 +94,7 @@ def _number(release: Release) -> float:
 
 
 @dataclass(frozen=True)
-class Plan:
+class EpsilonPlan:
     """The least epsilon, to within a tenth, for which `share` of the answers come within the wanted distance."""
 
     epsilon: float
@@ -113,7 +113,7 @@ def plan(
     share: float = 0.95,
     repeats: int = 60,
     seed: int = 0,
-) -> Plan:
+) -> EpsilonPlan:
     """Find the epsilon that gives plus or minus `within`, for `people` people, `share` of the time.
 
     Simulated on `rows` (drawn anew with repetition), or, without them, on people spread evenly over the document's
@@ -150,7 +150,7 @@ def plan(
         middle = (low * high) ** 0.5
         seen = reached(middle)
         low, high, found = (low, middle, seen) if seen <= within else (middle, high, found)
-    return Plan(high, within, people, share, found)
+    return EpsilonPlan(high, within, people, share, found)
 
 
 #: an epsilon at which noise is far below anybody's interest: the same code gives the truth

@@ -19,7 +19,7 @@ PERSON = "person_id"
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class PersonTable:
     """Columns of one length, rows sorted by person (0 .. people-1), each person's rows in their own order.
 
     `unkept` says of columns that no store takes why not. `whole` are those in which pandas had made floats of whole
@@ -40,29 +40,29 @@ class Table:
             raise Mistake("rows", f"hold something in column {name!r} that no person's store takes: it {why}")
         return next((c for n, c in self.columns.items() if n.lower() == name.lower()), None)
 
-    def of(self, people: NDArray[np.int64], everybody: int) -> Table:
+    def of(self, people: NDArray[np.int64], everybody: int) -> PersonTable:
         """The rows of some people, who are counted anew in the order given (which rises)."""
         place = np.full(everybody, -1, dtype=np.int64)
         place[people] = np.arange(len(people))
         kept = np.flatnonzero(place[self.person] >= 0)
         columns = {name: column[kept] for name, column in self.columns.items()}
-        return Table(columns, place[self.person[kept]], self.unkept, self.whole)
+        return PersonTable(columns, place[self.person[kept]], self.unkept, self.whole)
 
 
 @dataclass(frozen=True, slots=True)
 class Population:
     """Tables of `people` persons. `flat` is set when one table stands for all."""
 
-    tables: Mapping[str, Table]
+    tables: Mapping[str, PersonTable]
     people: int
-    flat: Table | None = None
+    flat: PersonTable | None = None
 
     def of(self, people: NDArray[np.int64]) -> Population:
         """Some of these people."""
         tables = {name: table.of(people, self.people) for name, table in self.tables.items()}
         return Population(tables, len(people), None if self.flat is None else self.flat.of(people, self.people))
 
-    def table(self, name: str) -> Table:
+    def table(self, name: str) -> PersonTable:
         """The table a featurizer calls `name`."""
         if self.flat is not None:
             return self.flat
@@ -157,11 +157,11 @@ def _distinct(ids: list[Column]) -> Column | None:
     return distinct
 
 
-def _table(read: _Read, known: Column | None) -> Table:
+def _table(read: _Read, known: Column | None) -> PersonTable:
     columns = read.columns
     if known is None:
-        return Table(columns, np.arange(_length(columns), dtype=np.int64), read.unkept, read.whole)
+        return PersonTable(columns, np.arange(_length(columns), dtype=np.int64), read.unkept, read.whole)
     person = np.searchsorted(known, columns[PERSON]).astype(np.int64)
     order = np.argsort(person, kind="stable")
     columns = {name: settled(column, person, len(known))[order] for name, column in columns.items()}
-    return Table(columns, person[order], read.unkept, read.whole)
+    return PersonTable(columns, person[order], read.unkept, read.whole)

@@ -41,6 +41,7 @@ def simulate(
     seed: int | None = None,
     *,
     schema: Any = None,
+    aside: Any = None,
     in_flight: int = 1,
 ) -> Release:
     """Run one task over `rows` (a DataFrame, a dict of columns, or a dict of "collector.table" tables), or, where
@@ -48,19 +49,22 @@ def simulate(
 
     With a `seed` every draw is repeatable, which protects nobody; without one, chance comes from the
     operating system. Either way the certificate says `simulated`, because the people were declared.
+    `aside` are more rows of the same form, which take no part: a model that is released is judged over them, and only
+    they can show that it is better than guessing.
     `in_flight` is for tasks that are trained without end: so many people hold a drawn model at any time.
     """
     checked = registry.check(document)
     if isinstance(checked, SiteDocument):
         from thebes.simulation.sites import simulate_sites
 
-        return simulate_sites(checked, rows, schema, seed=seed)
+        return simulate_sites(checked, rows, schema, seed=seed, aside=aside)
     if not isinstance(checked, PeopleDocument):
         raise Mistake("type", "is answered neither by people nor by sites, so it cannot be simulated")
     if schema is not None:
         raise Mistake("schema", "is for kinds that sites answer; the featurizer says what people's columns are")
     source = chance.bulk() if seed is None else chance.seeded_for_simulation(seed)
     everybody = featurize(checked.featurizer, people_of(rows))
+    shown = everybody if aside is None else featurize(checked.featurizer, people_of(aside))
     owner = registry.owner(checked, simulated=True)
     willing = np.flatnonzero(owner.able(checked, everybody))
     found = fits(checked, everybody)
@@ -90,9 +94,9 @@ def simulate(
     if isinstance(in_flight, bool) or not isinstance(in_flight, int) or not 1 <= in_flight <= 10_000:
         raise Mistake("in_flight", "must be a whole number from 1 to 10000")
     if aggregator.endless:
-        from thebes.simulation.endless_task import train
+        from thebes.simulation.endless_task import take_part
 
-        train(checked, aggregator, owner, everybody, willing, purses, source, in_flight=in_flight)
+        take_part(checked, aggregator, owner, everybody, willing, purses, source, in_flight=in_flight)
         turns = []
     for phase, turn in enumerate(turns):
         people = willing[turn]
@@ -112,8 +116,8 @@ def simulate(
         aggregator.advance(_EPOCH)
     release = aggregator.release()
     if release is None:
-        raise Fault("every phase ended and nothing was released")
-    guess = of_people(checked, release, everybody)
+        raise Fault(f"everybody was heard, and the aggregator of {checked.type} has no release: conclude() makes it")
+    guess = of_people(checked, release, shown, aside=aside is not None)
     return beside(release.beside(rows_fit={fit.column: fit.as_json() for fit in found}), guess)
 
 

@@ -30,23 +30,23 @@ from thebes.ledger import Ledger
 from thebes.ledger.keeper import UNNOTICED, WHAT_HELPS
 from thebes.privacy.faults import Mistake, ThebesError
 from thebes.privacy.randomness import system
-from thebes.site.budget.budget import Purse
+from thebes.site.budget.budget import SiteBudget
 from thebes.site.budget.policy import PolicyFile
 from thebes.site.caches import Caches
 from thebes.site.dataset import DataSet, DataSets
-from thebes.site.home import AUDIT, OUTBOX, Home
+from thebes.site.home import AUDIT, OUTBOX, SiteHome
 from thebes.site.process_start import PIPE
 from thebes.site.requests.contribution import Contributing
 from thebes.site.requests.pipeline_attempt import TaskAttempts
-from thebes.site.requests.request_handler import Desk
-from thebes.site.requests.response_store import Outbox
+from thebes.site.requests.request_handler import RequestHandler
+from thebes.site.requests.response_store import ResponseStore
 from thebes.site.steward import views
 from thebes.site.steward.audit_log import Audit
 from thebes.site.steward.pipelines import Pipelines
 from thebes.site.streams import Streams
 from thebes.tasks import registry
 from thebes.tasks.site_document import LOCAL
-from thebes.wire import log_output
+from thebes.wire import frames, log_output
 from thebes.wire.link import BlockingPipe, Code, Word, read_envelope
 from thebes.wire.local_server import HomeInUse
 
@@ -73,7 +73,7 @@ class Tables:
     those that there are then. What does not fit into memory is put into HOME/scratch, which is emptied first: a process
     that was killed left it behind."""
 
-    def __init__(self, home: Home, streams: Streams | None = None) -> None:
+    def __init__(self, home: SiteHome, streams: Streams | None = None) -> None:
         self._folder, self._scratch, self._streams = home.datasets, home.folder / "scratch", streams
         self._open: dict[str, tuple[DataSet, EngineTable]] = {}
         self._grown: dict[str, tuple[DataSet, str, dict[tuple[str, ...], GrownTable]]] = {}
@@ -148,13 +148,13 @@ class Lanes:
 class Office:
     """The office behind the pipe: everything of a home that its two ways in share."""
 
-    def __init__(self, home: Home, name: str) -> None:
+    def __init__(self, home: SiteHome, name: str) -> None:
         self.datasets, self.policy = DataSets(home), PolicyFile(home.policy)
-        self.outbox, self.audit = Outbox(home.folder / OUTBOX), Audit(home.folder / AUDIT)
+        self.outbox, self.audit = ResponseStore(home.folder / OUTBOX), Audit(home.folder / AUDIT)
         self.ledger = Ledger(home.ledger)
         (home.folder / "ledger.db").chmod(0o600)
         self.pipelines = Pipelines(home, self.datasets, self.ledger)
-        self.purse = Purse(
+        self.purse = SiteBudget(
             self.ledger, self.outbox, deciding=partial(deciding, home.folder), attempts=self.pipelines.amounts
         )
         self.streams = Streams(home, self.ledger)
@@ -169,7 +169,7 @@ class Office:
             attempting=lambda stream, request: TaskAttempts(home, stream, request, system),
             caches=self.caches,
         )
-        self.desk = Desk(
+        self.desk = RequestHandler(
             name=name,
             datasets=self.datasets,
             policy=self.policy,
@@ -251,7 +251,7 @@ class Office:
             return named if named in self.datasets.names() else _FRONT
         if message["kind"] == Word.CLOSED:
             request = self.outbox.request(str(message.get("task")))
-            return request.dataset if request is not None else _FRONT
+            return request.dataset if request is not None and request.dataset in self.datasets.names() else _FRONT
         if message["kind"] == PREDICT:
             return PREDICT
         if message["kind"] == APPEND:
@@ -272,7 +272,10 @@ def serve(office: Office, pipe: BlockingPipe) -> None:
 
     def say(message: Mapping[str, Any], told: Mapping[str, Any]) -> None:
         with turn:
-            pipe.send({**told, "kind": str(told["kind"]), "id": message["id"]})
+            if isinstance(told, frames.WrittenMessage):
+                pipe.send_blocks(told.blocks(id=message["id"]))
+            else:
+                pipe.send({**told, "kind": str(told["kind"]), "id": message["id"]})
 
     def work(message: Mapping[str, Any]) -> None:
         try:
@@ -293,9 +296,7 @@ def serve(office: Office, pipe: BlockingPipe) -> None:
             return
         ask = message.get("ask")
         about = {"task": message.get("task"), "part": ask.get("part") if isinstance(ask, Mapping) else None}
-        # No word of charges: an ask of the same task may wait here still, and be answered and charged later.
-        why = {"code": str(Code.BUSY), "reason": "the site has too much to do"}
-        busy = {"kind": Word.REFUSAL, **about, **why}
+        busy = {"kind": Word.REFUSAL, **about, "code": str(Code.BUSY), "reason": "the site has too much to do"}
         lanes.put(_FRONT, partial(say, message, busy), 0, bounded=False)
 
     while (body := pipe.receive_bytes()) is not None:
@@ -335,7 +336,7 @@ def main() -> None:
         end = socket.socket(fileno=int(os.environ.pop(PIPE)))
     except (KeyError, ValueError, OSError):
         sys.exit("thebes.site.algorithm_process is started by `thebes site` or `thebes coordinator`, with a pipe")
-    home = Home(told.home)
+    home = SiteHome(told.home)
     hold = _held(home)
     threading.Thread(target=warm, name="warm", daemon=True).start()
     try:
@@ -350,7 +351,7 @@ def main() -> None:
     os._exit(0)  # whatever is being computed can be computed again: nobody is there to hear it
 
 
-def _held(home: Home) -> object:
+def _held(home: SiteHome) -> object:
     """The home, waiting for one who is just leaving it."""
     until = time.monotonic() + _HOLD_SECONDS
     while True:

@@ -11,20 +11,20 @@ from typing import Any
 
 from thebes.curator.cache.forecast import Forecast, forecast
 from thebes.curator.cache.planner import Planner
-from thebes.curator.cache.store import Store
+from thebes.curator.cache.store import CacheStore
 from thebes.curator.cache.synopsis import Sizes, Synopsis, View
 from thebes.curator.cache.synopsis_kinds import SYNOPSES, synopsis_of
 from thebes.curator.streams.stream import Stream
 from thebes.data.growing.block_rule import USER
 from thebes.privacy.faults import Mistake
 from thebes.site.dataset import DataSet
-from thebes.site.home import Home
+from thebes.site.home import SiteHome
 
 FOLDER = "cache"
 _ALIKE = ("columns", "bins")  #: parameters that every kind of synopsis has
 
 
-def path_of(home: Home, name: str) -> Path:
+def path_of(home: SiteHome, name: str) -> Path:
     """Return where a data set's cache lies."""
     return home.folder / FOLDER / f"{name}.db"
 
@@ -33,7 +33,7 @@ def came_back(folder: Path) -> None:
     """A home was restored from a copy: in that an opening of a sparse vector may be open that was closed since, and
     what was just being bought may have been drawn. The one is ended, the other paid anew."""
     for path in sorted((folder / FOLDER).glob("*.db")):
-        store = Store(path)
+        store = CacheStore(path)
         with store.alone():
             store.came_back()
         store.close()
@@ -44,7 +44,7 @@ class Caches:
     data sets that grow; `clock` is seconds since 1970."""
 
     def __init__(
-        self, home: Home, *, streams: Callable[[DataSet], Stream] | None = None, clock: Callable[[], float] = time
+        self, home: SiteHome, *, streams: Callable[[DataSet], Stream] | None = None, clock: Callable[[], float] = time
     ) -> None:
         self._home, self._streams, self._clock, self._lock = home, streams, clock, threading.Lock()
         self._open: dict[tuple[str, bool], tuple[DataSet, Planner]] = {}
@@ -115,7 +115,7 @@ class Caches:
         budget, cache = dataset.budget, dataset.cache
         return Planner(
             dataset.schema,
-            Store(path_of(self._home, dataset.name), clock=self._clock, reading=reading),
+            CacheStore(path_of(self._home, dataset.name), clock=self._clock, reading=reading),
             filter=budget.filter,
             fresh_for=cache.fresh_for,
             synopsis=synopsis_of(

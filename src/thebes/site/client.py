@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from thebes.privacy.faults import Refusal
-from thebes.site.home import Home
+from thebes.site.home import SiteHome
 from thebes.wire.access import read_secret
 from thebes.wire.local_server import TOKEN, HomeInUse, Local, announced
 
 
-class Distant(Local):
+class SiteClient(Local):
     """The site that runs, as its steward asks things of it."""
 
     def address(self) -> str:
@@ -18,13 +18,13 @@ class Distant(Local):
         return str(self._ask("POST", "/api/session")["url"])
 
 
-def running(folder: Path) -> Distant:
+def running(folder: Path) -> SiteClient:
     """The site that holds this home. The token is shown only while the home is held: an address that was left behind
     may belong to somebody else by now."""
     url = announced(folder).get("url")
     if folder.is_dir() and isinstance(url, str) and url.startswith("http://127.0.0.1:"):
         try:
-            Home(folder).hold(shared=True).close()  # others who only look are not taken for one who holds it
+            SiteHome(folder).hold(shared=True).close()  # others who only look are not taken for one who holds it
         except HomeInUse:
-            return Distant(url, read_secret(folder / TOKEN))
+            return SiteClient(url, read_secret(folder / TOKEN))
     raise Refusal(f"no `thebes site` runs in {str(folder)!r}; start one, and it prints an address")

@@ -26,7 +26,7 @@ from thebes.ledger.filters import BASIC, FILTERS, usual
 from thebes.privacy import exact
 from thebes.privacy.faults import Mistake
 from thebes.privacy.promise import Adjacency, Unit
-from thebes.site.home import Home, stamp, written
+from thebes.site.home import SiteHome, stamp, written
 from thebes.tasks.site_document import DATASET_NAME
 
 _SUFFIX = ".toml"
@@ -39,7 +39,7 @@ _BLOCKS = ("by", "since", "size_share", "retire_below", "periods", "separate_by"
 
 
 @dataclass(frozen=True, slots=True)
-class Budget:
+class BudgetDeclaration:
     """The budget that everything ever asked about a data set may cost one unit together, and how that is added up."""
 
     epsilon: Decimal
@@ -47,7 +47,7 @@ class Budget:
     filter: str = BASIC.name
 
     @classmethod
-    def of(cls, epsilon: exact.Number, delta: exact.Number = 0, filter: str | None = None) -> Budget:
+    def of(cls, epsilon: exact.Number, delta: exact.Number = 0, filter: str | None = None) -> BudgetDeclaration:
         """Read a budget: the filter is the usual one for its delta, unless one is named."""
         e, d = exact.epsilon(epsilon), exact.delta(delta)
         chosen = filter or usual(d).name
@@ -57,13 +57,13 @@ class Budget:
 
 
 @dataclass(frozen=True, slots=True)
-class Blocks:
+class BlockDeclaration:
     """The cut of a growing data set (`by`), and what is said of every block beside its budget."""
 
     by: BlockBy
     more: Mapping[str, Any] = field(default_factory=dict)
 
-    def terms(self, budget: Budget) -> Terms:
+    def terms(self, budget: BudgetDeclaration) -> Terms:
         """Return what each block holds."""
         told = {name: value for name, value in self.more.items() if name != "since"}
         accepted = told.pop("accept_separate_ledgers", False)
@@ -112,8 +112,8 @@ class DataSet:
     name: str
     schema: Schema
     source: Mapping[str, Any]
-    budget: Budget
-    blocks: Blocks | None = None
+    budget: BudgetDeclaration
+    blocks: BlockDeclaration | None = None
     cache: Cache = field(default_factory=Cache)
 
     @property
@@ -159,7 +159,7 @@ class DataSet:
 class DataSets:
     """Every data set of a home, read anew when its file changes."""
 
-    home: Home
+    home: SiteHome
     _read: dict[str, tuple[Any, DataSet | Mistake]] = field(default_factory=dict)
 
     def names(self) -> list[str]:
@@ -196,7 +196,7 @@ class DataSets:
         written(path_of(self.home, dataset.name), dataset.as_toml())
 
 
-def path_of(home: Home, name: str) -> Path:
+def path_of(home: SiteHome, name: str) -> Path:
     """Its file; a name that cannot be one is a Mistake."""
     if not isinstance(name, str) or re.fullmatch(DATASET_NAME, name) is None:
         raise Mistake("NAME", "must be lower-case letters, digits, '.', '_' and '-', beginning with a letter or digit")
@@ -228,7 +228,7 @@ def read(path: Path, name: str) -> DataSet:
         raise Mistake(f"{where}: schema.public", "belongs at the top of the file, beside [schema]")
     try:
         schema = schema_of({**_floats(body["schema"]), "public": public})
-        terms = Budget.of(_number(budget["epsilon"]), _number(budget.get("delta", 0)), budget.get("filter"))
+        terms = BudgetDeclaration.of(_number(budget["epsilon"]), _number(budget.get("delta", 0)), budget.get("filter"))
     except Mistake as mistake:
         raise Mistake(f"{where}: {mistake.argument}", mistake.message) from None
     blocks = _blocks(body, schema, where)
@@ -241,7 +241,7 @@ def read(path: Path, name: str) -> DataSet:
         raise Mistake(f"{where}: {mistake.argument}", mistake.message) from None
 
 
-def cache_of(told: object, schema: Schema, budget: Budget, blocks: Blocks | None = None) -> Cache:
+def cache_of(told: object, schema: Schema, budget: BudgetDeclaration, blocks: BlockDeclaration | None = None) -> Cache:
     """Read how answers are used again, as it was declared, or raise a Mistake that names the parameter at fault."""
     if not isinstance(told, Mapping):
         raise Mistake("cache", "must be a table")
@@ -275,7 +275,7 @@ def _span(seconds: float) -> str:
     return f"{seconds / _SPANS[unit]:.0f}{unit}"
 
 
-def _blocks(body: Mapping[str, Any], schema: Schema, where: str) -> Blocks | None:
+def _blocks(body: Mapping[str, Any], schema: Schema, where: str) -> BlockDeclaration | None:
     """Read how a growing data set is cut; None where it does not grow."""
     told = body.get("blocks")
     growing = body["source"].get("kind") == GROWING
@@ -300,7 +300,7 @@ def _blocks(body: Mapping[str, Any], schema: Schema, where: str) -> Blocks | Non
         by = by.beginning(told["since"]) if "since" in told else by
     except Mistake as mistake:
         raise Mistake(f"{where}: {mistake.argument}", mistake.message) from None
-    return Blocks(by, {key: Decimal(v) if key in _SHARES else v for key, v in told.items() if key != "by"})
+    return BlockDeclaration(by, {key: Decimal(v) if key in _SHARES else v for key, v in told.items() if key != "by"})
 
 
 def _tried(path: Path, name: str) -> DataSet | Mistake:

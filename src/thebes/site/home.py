@@ -11,7 +11,7 @@ import os
 from pathlib import Path
 
 from thebes.privacy.faults import Mistake
-from thebes.wire.homes import Role, has_of
+from thebes.wire.homes import HomeRole, has_of
 from thebes.wire.local_server import Hold
 
 POLICY, DATASETS, LINK = "policy.toml", "datasets", "link"
@@ -21,12 +21,12 @@ _HELD = "site.lock"  #: by whoever serves it, `thebes site`
 _ROWS_HELD = "rows.lock"  #: by its process with the rows, which a supervisor that was killed may leave for a moment
 
 
-class Home:
+class SiteHome:
     """The folder, made with mode 0700 if need be. A coordinator's home stands for its own site."""
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder).expanduser().resolve()
-        if has_of(Role.PERSON, self.folder):
+        if has_of(HomeRole.PERSON, self.folder):
             raise Mistake("--home", f"{str(folder)!r} is a person's home; give the site a folder of its own")
         try:
             for place in (self.folder, self.datasets):
@@ -60,7 +60,7 @@ class Home:
 
     @property
     def of_a_coordinator(self) -> bool:
-        return has_of(Role.COORDINATOR, self.folder)
+        return has_of(HomeRole.COORDINATOR, self.folder)
 
     def hold(self, *, shared: bool = False) -> Hold:
         """The right to serve it, until it is closed or the process ends; `shared` for who only looks whether anybody

@@ -11,8 +11,9 @@ from thebes.wire.log_output import CHOICE
 
 #: names the descriptor of the socket over which the two speak
 PIPE = "THEBES_PIPE"
-#: what of the environment the process that talks is given: how to reach the network, to tell the time, to write a log
-_FOR_THE_NETWORK = ("grpc_proxy", "https_proxy", "HTTPS_PROXY", "no_grpc_proxy", "no_proxy", "NO_PROXY")
+#: what of the environment the process that talks is given: how to reach the network (in small letters or capitals), to
+#: tell the time, to write a log
+_FOR_THE_NETWORK = ("grpc_proxy", "https_proxy", "no_grpc_proxy", "no_proxy")
 _FOR_WORDS = ("TZ", "LANG", CHOICE)
 
 
@@ -35,7 +36,7 @@ def algorithm_environment(pipe: int) -> dict[str, str]:
 
 def connector_environment(control: int) -> dict[str, str]:
     """Nothing that says where rows lie or how to get at them."""
-    kept = {name: os.environ[name] for name in (*_FOR_THE_NETWORK, *_FOR_WORDS) if name in os.environ}
+    kept = {n: value for n, value in os.environ.items() if n.lower() in _FOR_THE_NETWORK or n in _FOR_WORDS}
     return {**kept, **_path(), "HOME": "/nonexistent", PIPE: str(control)}
 
 

@@ -15,17 +15,17 @@ from thebes.data.growing.block_rule import USER
 from thebes.data.growing.source import GrowingSource
 from thebes.ledger import Ledger
 from thebes.privacy.faults import Mistake, Refusal
-from thebes.site.budget.policy import Rule, contexts_of
+from thebes.site.budget.policy import PolicyRule, contexts_of
 from thebes.site.dataset import GROWING, DataSet
-from thebes.site.home import Home
+from thebes.site.home import SiteHome
 
 
-def place_of(home: Home, name: str) -> Path:
+def place_of(home: SiteHome, name: str) -> Path:
     """Return where the rows of a growing data set lie."""
     return home.folder / GROWING / name
 
 
-def stream_of(home: Home, dataset: DataSet, ledger: Ledger) -> Stream:
+def stream_of(home: SiteHome, dataset: DataSet, ledger: Ledger) -> Stream:
     """A growing data set with its ledger; close it when done."""
     terms = dataset.stream_terms
     if dataset.blocks is None or terms is None:
@@ -41,7 +41,7 @@ def stream_of(home: Home, dataset: DataSet, ledger: Ledger) -> Stream:
     )
 
 
-def context_of(stream: Stream, rule: Rule, asker: str, named: str | None = None) -> Context:
+def context_of(stream: Stream, rule: PolicyRule, asker: str, named: str | None = None) -> Context:
     """For whom somebody asks under a rule: with a budget of their own, or in the contexts that the rule gives them, of
     these only in one that is named; a Refusal where it gives them none, or not that."""
     given = contexts_of(rule, stream.contexts)
@@ -52,7 +52,7 @@ def context_of(stream: Stream, rule: Rule, asker: str, named: str | None = None)
     return (given if named is None else (named,)) or None
 
 
-def turns_of(home: Home, dataset: DataSet, ledger: Ledger) -> Turns | None:
+def turns_of(home: SiteHome, dataset: DataSet, ledger: Ledger) -> Turns | None:
     """Open the account of whose turn it is among the pipelines of a growing data set, where its owner wants that to be
     decided; close it when done."""
     if dataset.blocks is None or not dataset.blocks.schedule:
@@ -77,7 +77,7 @@ def covered(stream: Stream, blocks: Sequence[str]) -> dict[str, Any]:
 class Streams:
     """Those of one home, kept open until their declaration changes."""
 
-    def __init__(self, home: Home, ledger: Ledger) -> None:
+    def __init__(self, home: SiteHome, ledger: Ledger) -> None:
         self._home, self._ledger, self._lock = home, ledger, threading.Lock()
         self._open: dict[str, tuple[DataSet, Stream]] = {}
 

@@ -22,7 +22,7 @@ from typing import Any
 
 from thebes.ledger import Ledger
 from thebes.privacy.faults import Mistake, ThebesError
-from thebes.site.home import Home, written
+from thebes.site.home import SiteHome, written
 from thebes.site.link import certificate, connector
 from thebes.site.link.control import Ear, tell
 from thebes.site.process_start import (
@@ -47,7 +47,7 @@ class Supervisor:
     """One home's two processes, of which nobody else can be the supervisor until `close` or the end of `run`. `pages`
     names, as `module:function`, what puts web pages onto the site's interface."""
 
-    def __init__(self, home: Home, *, coordinator: str, port: int, pages: str | None = None) -> None:
+    def __init__(self, home: SiteHome, *, coordinator: str, port: int, pages: str | None = None) -> None:
         if home.of_a_coordinator:
             raise Mistake("--home", "is a coordinator's home, whose own site thebes coordinator starts by itself")
         self._home, self._coordinator, self._pages = home, coordinator, pages

@@ -6,6 +6,7 @@ stay true: every number that is shown was released.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -13,6 +14,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from thebes.privacy.figures import spaced
+from thebes.privacy.measurement import Interval
+from thebes.tasks.protocols import DocumentRead
 from thebes.tasks.release import Release
 
 MOST_DRAWN = 40  #: keys, classes or columns in one chart
@@ -21,10 +24,10 @@ MOST_ROWS = 200  #: of a table on the page; the download has all of them
 Cells = tuple[tuple[str, ...], list[tuple[Any, ...]]]  #: a head, and every row under it
 
 
-class View(Protocol):
+class AnswerView(Protocol[DocumentRead]):
     """The look of a kind's answers: the module `view.py` of its folder."""
 
-    def sections(self, release: Release, document: Any) -> Sequence[Section]:
+    def sections(self, release: Release, document: DocumentRead) -> Sequence[Section]:
         """Return what the page of an answer shows, in its order."""
         ...
 
@@ -56,7 +59,7 @@ class Spans:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class AnswerTable:
     """Rows under a head. Numbers are aligned as numbers."""
 
     head: tuple[str, ...]
@@ -68,7 +71,7 @@ class Table:
         return bool(self.rows) and all(counts_as(row[place]) for row in self.rows)
 
     @classmethod
-    def of(cls, head: Sequence[str], rows: Iterable[Sequence[Any]], most: int = MOST_ROWS) -> Table:
+    def of(cls, head: Sequence[str], rows: Iterable[Sequence[Any]], most: int = MOST_ROWS) -> AnswerTable:
         every = [tuple(plain(cell) for cell in row) for row in rows]
         return cls(tuple(head), tuple(every[:most]), max(0, len(every) - most))
 
@@ -80,8 +83,18 @@ class Section:
     title: str
     words: str = ""
     picture: Bars | Spans | None = None
-    table: Table | None = None
+    table: AnswerTable | None = None
     folded: bool = False  #: the table is behind a summary
+
+
+def one_number(release: Release) -> tuple[float, Interval | None] | None:
+    """Return the one number that an answer is, with its 95 % error bar, or None where it is something else. What is
+    not finite is no number, and no end of a bar."""
+    if not isinstance(release.value, (int, float)) or not math.isfinite(release.value):
+        return None
+    bar = release.interval() if release.intervals else None
+    ends = bar is not None and math.isfinite(float(bar.low)) and math.isfinite(float(bar.high))
+    return float(release.value), bar if ends else None
 
 
 def percent(of: float) -> str:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import datetime
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 from pydantic_core import PydanticCustomError
@@ -22,6 +22,7 @@ from thebes.privacy import exact
 from thebes.privacy.faults import Mistake
 from thebes.privacy.figures import figure
 from thebes.privacy.promise import Unit
+from thebes.tasks.checked_documents import CheckedDocuments, text_of
 from thebes.tasks.field_errors import in_words
 
 LEAST_EPSILON = 1e-6  #: below, every answer is noise alone, and wider than 64 bits hold
@@ -40,7 +41,8 @@ class InvalidDocument(Mistake):
     def __init__(self, problems: list[tuple[str, str]]) -> None:
         self.problems = problems
         field, message = problems[0]
-        more = f" (and {len(problems) - 1} more: {', '.join(f for f, _ in problems[1:])})" if problems[1:] else ""
+        others = "; ".join(f"{other} {why}" for other, why in problems[1:])
+        more = f" (and {len(problems) - 1} more: {others})" if others else ""
         super().__init__(field, message + more)
 
     def __reduce__(self) -> Any:
@@ -314,12 +316,20 @@ def raw(document: object, aliases: Mapping[str, str] = Document.ALIASES) -> dict
     return plain
 
 
-D = Any
+DocumentType = TypeVar("DocumentType", bound=Document)
 
 
-def read_as(model: type[Document], document: object) -> D:
-    """Read a document as `model`, or refuse it naming every field at fault."""
-    plain = raw(document, model.ALIASES)
+_CHECKED = CheckedDocuments()
+
+
+def read_as(model: type[DocumentType], document: object) -> DocumentType:
+    """Read a document as `model`, or refuse it naming every field at fault. It is read once: from then on the same one
+    is found again, by what was read and by its own JSON."""
+    plain, new = raw(document, model.ALIASES), is_new()
+    text = text_of(plain)
+    known = _CHECKED.find(text, model, new=new)
+    if known is not None:
+        return known
     try:
         parsed = model.model_validate(plain)
         digest = parsed.digest  # a number or text that has no canonical form is refused here
@@ -332,6 +342,8 @@ def read_as(model: type[Document], document: object) -> D:
     if parsed.epsilon:  # 0 only where a kind has documents without noise
         exact.epsilon(parsed.epsilon)
     assert digest  # noqa: S101
+    for written in {text, text_of(parsed.as_json())}:
+        _CHECKED.keep(written, parsed, new=new)
     return parsed
 
 

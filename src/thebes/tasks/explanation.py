@@ -113,10 +113,11 @@ def what_taking_part_tells(document: PeopleDocument) -> str:
     """Say what is known of somebody already by that they take part, whatever they send."""
     if not getattr(document, "taking_part_tells", False):
         return ""
+    failing = ", or on whose machine the query fails," if document.diagnostics is not None else ""
     return (
-        "Only somebody who has a value for this can agree to it: that you take part tells that you have one, and the "
-        "price does not cover that. A standing rule agrees without looking; if you then have none, your machine sends "
-        "a stand-in, such as the middle of the range."
+        f"Only somebody who has a value for this{failing} can agree to it: that you take part tells that you have one, "
+        "and the price does not cover that. A standing rule agrees without looking; if you then have none, your "
+        "machine sends a stand-in, such as the middle of the range."
     )
 
 

@@ -129,15 +129,17 @@ def told_to_owner(document: PeopleDocument, rows: Rows) -> list[str]:
                 continue
             whose = "your value is" if fit.rows == 1 else f"{count} of your {fit.rows} values are"
             what = "missing" if fault == NONE else fault
-            becomes = "" if fault.endswith(CUT) else f": {_becomes(document, fit.column)}"
+            becomes = "" if fault.endswith(CUT) else f": {_becomes(document, fit.column, bool(rows.failures[0]))}"
             lines.append(f"{fit.column}: {whose} {what}{becomes}")
     return lines
 
 
-def whole(document: PeopleDocument, rows: Rows) -> Rows:
-    """The rows that count and have a usable value of their own in every column, each as somebody's only one."""
+def whole(document: PeopleDocument, rows: Rows) -> tuple[Rows, NDArray[np.int64]]:
+    """Return the rows that count and have a usable value of their own in every column, each as somebody's only one,
+    and whose each of them is."""
     kept, counted = _whole(document, rows)
-    return Rows.one_each({name: np.asarray(values)[counted] for name, values in kept.columns.items()})
+    columns = {name: np.asarray(values)[counted] for name, values in kept.columns.items()}
+    return Rows.one_each(columns), kept.person[counted]
 
 
 def is_number(document: Any, column: str) -> bool:
@@ -214,20 +216,50 @@ def _instead(document: Any, column: str) -> str:
     if bound is not None and bound.default is not None:
         return "the default stands in for everybody"
     if missing is not None:
-        return "nobody's would count" if missing == "count" else "nobody could take part"
-    return "something declared stands in for everybody"
+        return "nobody's would count" if missing == "count" else "nobody could agree"
+    return f"of everybody {_without_default(document, column)}"
 
 
-def _becomes(document: Any, column: str) -> str:
-    """Say what counts instead of one person's value that does not fit."""
+def _becomes(document: Any, column: str, failed: bool) -> str:
+    """Say what counts instead of one person's value that does not fit. `failed` says that the featurizer did."""
     bound, missing = (document.bounds or {}).get(column), getattr(document, "missing", None)
     if bound is not None and bound.default is not None:
-        default = bound.default
-        shown = figure(default) if isinstance(default, int | float) and not isinstance(default, bool) else str(default)
-        return f"{shown} counts instead"
-    if missing is not None:
-        return "it counts as missing" if missing == "count" else "you cannot agree; a rule would send a stand-in"
-    return "it counts as missing, as the task declares"
+        return f"{_shown(bound.default)} counts instead"
+    if missing is None:
+        return _without_default(document, column)
+    if missing == "count":
+        return "it counts as missing"
+    sent = f"sends {_stand_in(document, column)} instead"
+    if failed and document.diagnostics is not None:
+        return f"if you agree, your machine {sent}, and that the query failed"
+    return f"you cannot agree; if a rule agrees for you, your machine {sent}"
+
+
+def _without_default(document: Any, column: str) -> str:
+    """Say what kinds whose owners perturb make of a value that does not fit where no default is declared."""
+    if not hasattr(document, "outputs") and not hasattr(document, "output"):
+        searched = document.type == "ensemble" and document.searching and column in document.ranges
+        asked = f", and as {_stand_in(document, column)} where it is asked how to cut {column}" if searched else ""
+        return f"it counts as missing, as the task declares{asked}"
+    if column not in getattr(document, "inputs", ()):
+        return "the row is left out, and who has no other sends noise alone"
+    bound = (document.bounds or {}).get(column)
+    last = isinstance(bound, Values)
+    return f"{_shown(bound.values[-1]) if last else _stand_in(document, column)} counts instead"  # type: ignore[union-attr]
+
+
+def _stand_in(document: Any, column: str) -> str:
+    """Return what is sent of a column of which nothing else may be."""
+    bound = (document.bounds or {}).get(column)
+    if isinstance(bound, Values):
+        return _shown(bound.values[0])
+    if _as_text(document, column):
+        return "an empty text"
+    return f"{figure(bound.middle)}, the middle of the range," if isinstance(bound, Range) else "0"
+
+
+def _shown(value: Any) -> str:
+    return figure(value) if isinstance(value, int | float) and not isinstance(value, bool) else str(value)
 
 
 def _percent(share: float) -> str:

@@ -22,7 +22,7 @@ WORKED = "worked"
 
 
 @dataclass(frozen=True)
-class Shares:
+class EpsilonShares:
     """The shares of a document's epsilon: the answer itself, the count of missing values, the diagnostics."""
 
     answer: Decimal
@@ -30,7 +30,7 @@ class Shares:
     diagnostics: Decimal
 
     @classmethod
-    def of(cls, document: TrustedDocument) -> Shares:
+    def of(cls, document: TrustedDocument) -> EpsilonShares:
         whole = exact.epsilon(document.epsilon)
         diagnostics = part(whole, Decimal(str(document.diagnostics or 0)))
         missing = part(whole, Decimal(str(COUNT_SHARE))) if document.missing == "count" else Decimal(0)
@@ -60,7 +60,7 @@ def measured(
     document: TrustedDocument, missing: NDArray[np.bool_], failures: NDArray[Any] | None, randomness: Randomness
 ) -> dict[str, Any]:
     """Measure what stands beside the value on the release; pure, under replace-one."""
-    shares = Shares.of(document)
+    shares = EpsilonShares.of(document)
     found: dict[str, Any] = {}
     if document.missing == "count":
         noisy = count(missing, epsilon=shares.missing, adjacency=Adjacency.REPLACE_ONE, randomness=randomness)

@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from thebes.tasks.answer_view import MOST_DRAWN, Bars, Cells, Section, Spans, Table, percent
-from thebes.tasks.document import PeopleDocument, Range
+from thebes.tasks.answer_view import MOST_DRAWN, AnswerTable, Bars, Cells, Section, Spans, percent
+from thebes.tasks.document import Document, PeopleDocument, Range
 from thebes.tasks.release import Release
 
 
-def sections(release: Release, document: PeopleDocument) -> list[Section]:
+def sections(release: Release, document: Document) -> list[Section]:
     if isinstance(release.value, Mapping):
         return _counts(release)
     if not isinstance(release.value, (int, float)):
@@ -23,8 +23,8 @@ def sections(release: Release, document: PeopleDocument) -> list[Section]:
     note = str(release.extra.get("interval_note", ""))
     if not bars:
         return [Section("Error bar", note or "No error bar is known for this mechanism.")]
-    gives = getattr(document, "gives", ())  # what sites are asked for has no bounds of the document's own
-    bound = (document.bounds or {}).get(gives[0]) if gives else None
+    # what sites are asked for has no bounds of the document's own
+    bound = (document.bounds or {}).get(document.gives[0]) if isinstance(document, PeopleDocument) else None
     least, most = (bound.low, bound.high) if isinstance(bound, Range) and _inside(value, bound, bars) else (None, None)
     if getattr(document, "aggregator", "") in ("sum", "count", "variance"):
         least = most = None
@@ -36,7 +36,7 @@ def sections(release: Release, document: PeopleDocument) -> list[Section]:
         least=least,
         most=most,
     )
-    table = Table.of(("Level", "From", "To"), [(percent(level), low, high) for level, low, high in bars])
+    table = AnswerTable.of(("Level", "From", "To"), [(percent(level), low, high) for level, low, high in bars])
     return [Section("Error bar", words, picture, table, folded=True)]
 
 
@@ -61,7 +61,7 @@ def _counts(release: Release) -> list[Section]:
     words = "Noise can make a count negative; it is shown as it is." if any(row[1] < 0 for row in rows) else ""
     if len(drawn) < len(rows):
         words = f"The {len(drawn)} largest of {len(rows)} are drawn. {words}".strip()
-    return [Section("Counts", words, picture, Table.of(head, rows), folded=True)]
+    return [Section("Counts", words, picture, AnswerTable.of(head, rows), folded=True)]
 
 
 def table(release: Release) -> Cells:

@@ -1,8 +1,24 @@
-"""One shape for every kind of task.
+"""The shape of every kind of task: what its author writes, and what everybody else calls.
 
-A kind reads and prices a document. Its aggregator asks, hears contributions and makes a release; its owner's
-half computes contributions from rows. The two halves meet only in `Contributions`, so the same code runs for one
-person, for a simulated million and over a network.
+A requestor's question is a *document*: immutable JSON, known by its digest. Its `type` names its *kind* (`Kind`), which
+reads, prices and explains it by pure functions. An *owner* has the rows: a person, or an institution (a *site*). The
+owner's half (`Owner`, `SiteOwner`) makes of them a *contribution*, the only thing that ever leaves; before it draws
+noise it consumes its *claim*, what the owner has set aside for this document. The *aggregator* runs at the coordinator:
+it *asks* a *slot* (a pseudonym, or a site's name), hears contributions *part* by part, one *phase* after another, and
+makes the *release*: the answer with its error bar and its *certificate*. Whoever runs it gives it a *setting*. The two
+halves meet in `Contributions` alone: the same code runs for one person, a simulated million, and over a network.
+
+    document = registry.check(told)                        # or InvalidDocument, naming the field at fault
+    price = registry.kind(document.type).price(document)   # the most that one owner pays, over all phases
+    aggregator = registry.aggregator(document, setting)    # the coordinator's half
+    ask = aggregator.ask("somebody")                       # what it wants from this slot now
+    owner = registry.owner(document)                       # the owner's half; its rows and claim stay there
+    given = owner.contribute(document, ask, rows, claim, randomness=randomness)
+    aggregator.accept(given)                               # taken whole, or refused and nothing was heard
+    aggregator.advance(now)                                # ends phases: the only place where time enters
+    release = aggregator.release()                         # None until enough was heard
+
+Every half is generic over the class of its documents: `KIND: Kind[MyDocument] = MyKind()` has mypy compare all of it.
 """
 
 from __future__ import annotations
@@ -12,7 +28,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,15 +42,18 @@ from thebes.privacy.guarantees import Price
 from thebes.privacy.promise import Unit
 from thebes.privacy.randomness import Randomness
 from thebes.tasks.contributions import Contributions, Layout
-from thebes.tasks.document import Document
+from thebes.tasks.document import Document, DocumentType
 from thebes.tasks.release import Release
 
 if TYPE_CHECKING:
     from thebes.curator.cache.answer import Answered
     from thebes.curator.cache.requirement import Wanted
-    from thebes.curator.pipelines.outcome import Outcome
+    from thebes.curator.pipelines.outcome import RunOutcome
     from thebes.curator.pipelines.pipeline import Pipeline
     from thebes.curator.questions.plans import Plan
+
+#: the class of a kind's documents, for the halves that only read them
+DocumentRead = TypeVar("DocumentRead", bound=Document, contravariant=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,29 +141,43 @@ class Words:
     example: str = ""  #: what an example of what would leave must say beside it
 
 
-class Kind(Protocol):
+class Kind(Protocol[DocumentType]):
     """The public half of a kind: pure functions of the document."""
 
     #: the value of the document's `type`
     type: str
     #: the class of its checked documents
-    document: builtins.type[Document]
+    document: builtins.type[DocumentType]
     words: Words
 
     def subject(self, document: Mapping[str, Any]) -> str:
         """Say in a few words what comes out of a checked document, as JSON: "Mean of age"."""
         ...
 
-    def check(self, document: Mapping[str, Any]) -> Document:
-        """The document with aliases and defaults filled in, or `InvalidDocument` naming the field at fault."""
+    def check(self, document: Mapping[str, Any]) -> DocumentType:
+        """Return the document with aliases and defaults filled in, or `InvalidDocument` naming the field at fault."""
         ...
 
-    def price(self, document: Any, *, unit: Unit = Unit.DEVICE) -> Price:
+    def price(self, document: DocumentType, *, unit: Unit = Unit.DEVICE) -> Price:
         """The most one contributor can be charged for this document, over every part, round and repeat."""
         ...
 
-    def explain(self, document: Any) -> str:
+    def explain(self, document: DocumentType) -> str:
         """The document in plain words for the person whose data it is about."""
+        ...
+
+
+class Dialect(Protocol):
+    """Another way to write documents of kinds that there are."""
+
+    #: the value of the document's `type`
+    type: str
+    #: the class of documents that are written so
+    document: builtins.type[Document]
+
+    def check(self, document: Mapping[str, Any]) -> Document:
+        """Return the checked document of the kind that does the work, or `InvalidDocument` naming the field at fault as
+        it is written here."""
         ...
 
 
@@ -181,9 +214,8 @@ class Aggregator(Protocol):
 
     @property
     def endless(self) -> bool:
-        """Return whether it is trained for as long as it is open: each contribution is mixed in at once and cannot be
-        taken back, two asks of one slot differ, there is a release as soon as enough were mixed in, and `close` ends
-        it."""
+        """Return whether its task has no end of its own: it is an `Endless` one, two asks of one slot may differ, and
+        `close` ends it."""
         ...
 
     @property
@@ -238,43 +270,19 @@ class Aggregator(Protocol):
     def restore(self, snapshot: bytes) -> None: ...
 
 
-class Lane(Protocol):
-    """Models of one task that are trained side by side, one drawn and one replaced at a time. `changed` names the
-    places that were replaced since somebody last emptied it, so that only these are stored again."""
+class Endless(Aggregator, Protocol):
+    """The additions of an aggregator whose task has no end (`tasks.aggregation.open_ended` has them all): a report is
+    taken at once, and cannot be taken back; there is a release as soon as there is enough; somebody closes it.
 
-    models: NDArray[np.float64]  #: one in each row
-    changed: set[int]
-    updates: int  #: so many were mixed in
-    refused: int
-    quarantined: int
-    stale: int
-    history: list[tuple[int, float]]  #: (updates, spread)
-
-    @property
-    def count(self) -> int: ...
-
-    def saved(self, place: int) -> bytes: ...
-
-    def load(self, place: int, saved: bytes) -> None:
-        """The inverse of `saved`; counts nothing."""
-        ...
-
-    def settle(self) -> None:
-        """Compute anew what is kept up to date with every update."""
-        ...
-
-
-class Trained(Aggregator, Protocol):
-    """The additions of an `endless` aggregator: models that can be stored one by one, and all else as `facts`."""
+    Its state is `facts`, as JSON, and `pieces`, numbered from 0, which reports replace one at a time and which are
+    stored one by one. Without pieces, facts are stored together with every report, before it is acknowledged; beside
+    pieces, with every batch or a moment later.
+    """
 
     counts: list[int]
 
     @property
-    def lanes(self) -> Sequence[Lane]: ...
-
-    def copied(self) -> Trained:
-        """The same as it stands now, for who computes while it goes on."""
-        ...
+    def pieces(self) -> int: ...
 
     def facts(self) -> dict[str, Any]: ...
 
@@ -284,6 +292,40 @@ class Trained(Aggregator, Protocol):
 
     def joined(self, theirs: Mapping[str, Any], before: Mapping[str, Any], mine: Mapping[str, Any]) -> dict[str, Any]:
         """`theirs` and everything that came to `mine` since it was `before`: what several processes know together."""
+        ...
+
+    def taken(self, facts: Mapping[str, Any]) -> int:
+        """Return how many contributions facts tell of that no piece shows."""
+        ...
+
+    def take_over(self, facts: Mapping[str, Any], pieces: Sequence[bytes], times: Sequence[int]) -> None:
+        """Stand where it was stored; each piece with how often it was replaced."""
+        ...
+
+    def saved(self, place: int) -> bytes: ...
+
+    def load(self, place: int, saved: bytes) -> None:
+        """The inverse of `saved`; counts nothing."""
+        ...
+
+    def replaced(self) -> Sequence[int]:
+        """Return the places that were replaced since this was last asked, as often as they were."""
+        ...
+
+    def stands(self, times: Sequence[int]) -> None:
+        """Count anew where each piece has been replaced so many times, by whichever process."""
+        ...
+
+    def copied(self) -> Endless:
+        """The same as it stands now, for who computes while it goes on."""
+        ...
+
+    def progress(self, facts: Mapping[str, Any], pictured: Any = None) -> dict[str, Any]:
+        """Return what a live view tells: public figures out of facts, with what `pictured` gave."""
+        ...
+
+    def pictured(self) -> Any:
+        """Return what only the requestor and operators are shown beside: pieces may be single contributions."""
         ...
 
 
@@ -320,28 +362,30 @@ class Convened(Aggregator, Protocol):
         ...
 
 
-class SiteOwner(Protocol):
+class SiteOwner(Protocol[DocumentRead]):
     """The half that computes on an institution's rows: its table is read-only and clips by itself."""
 
     def contribute(
-        self, document: Any, ask: Ask, table: Table, claim: Claim, *, randomness: Randomness
+        self, document: DocumentRead, ask: Ask, table: Table, claim: Claim, *, randomness: Randomness
     ) -> Contributions: ...
 
-    def layout(self, document: Any, ask: Ask, schema: Schema) -> Layout:
+    def layout(self, document: DocumentRead, ask: Ask, schema: Schema) -> Layout:
         """Return what a contribution to this ask must look like: the same as the aggregator's, known without it."""
         ...
 
 
 @runtime_checkable
-class Planned(SiteOwner, Protocol):
+class Planned(SiteOwner[DocumentRead], Protocol[DocumentRead]):
     """The addition to a site owner's half where an answer may come from what its site released before."""
 
-    def planned(self, document: Any, ask: Ask | None, schema: Schema) -> tuple[Plan, Wanted | None, str] | None:
+    def planned(
+        self, document: DocumentRead, ask: Ask | None, schema: Schema
+    ) -> tuple[Plan, Wanted | None, str] | None:
         """Return what is asked of the rows, what is wanted of every total (None without an ask), and how it can be
         asked again; None where exact totals leave the site."""
         ...
 
-    def told(self, document: Any, ask: Ask, answered: Answered) -> Contributions:
+    def told(self, document: DocumentRead, ask: Ask, answered: Answered) -> Contributions:
         """The contribution that says it."""
         ...
 
@@ -356,54 +400,54 @@ class Attempting(Protocol):
         """Under which the attempts are kept."""
         ...
 
-    def run(self, pipeline: Pipeline) -> Outcome:
+    def run(self, pipeline: Pipeline) -> RunOutcome:
         """As many attempts as can be paid; again gives the same outcome."""
         ...
 
 
-class StreamOwner(Protocol):
+class StreamOwner(Protocol[DocumentRead]):
     """The half of a document that is worked on `in_attempts`."""
 
-    def attempt(self, document: Any, ask: Ask, attempting: Attempting) -> Contributions: ...
+    def attempt(self, document: DocumentRead, ask: Ask, attempting: Attempting) -> Contributions: ...
 
     def paid(self, contributions: Contributions) -> Price:
         """Return what one unit in the block that paid most paid for it, as the answer says."""
         ...
 
-    def layout(self, document: Any, ask: Ask, schema: Schema) -> Layout: ...
+    def layout(self, document: DocumentRead, ask: Ask, schema: Schema) -> Layout: ...
 
 
-class Owner(Protocol):
+class Owner(Protocol[DocumentRead]):
     """The half that computes on rows: rows are a batch, a person is a batch of one."""
 
-    def able(self, document: Any, rows: Rows) -> NDArray[np.bool_]:
+    def able(self, document: DocumentRead, rows: Rows) -> NDArray[np.bool_]:
         """Return who could answer at all. A person who could not is told so before accepting, and sends nothing."""
         ...
 
     def contribute(
-        self, document: Any, ask: Ask, rows: Rows, claim: Claim, *, randomness: Randomness
+        self, document: DocumentRead, ask: Ask, rows: Rows, claim: Claim, *, randomness: Randomness
     ) -> Contributions: ...
 
-    def layout(self, document: Any, ask: Ask) -> Layout:
+    def layout(self, document: DocumentRead, ask: Ask) -> Layout:
         """Return what a contribution to this ask must look like: the same as the aggregator's, known without it."""
         ...
 
 
 @runtime_checkable
-class Legible(Protocol):
+class Legible(Protocol[DocumentRead]):
     """An optional addition to an owner's half: its owner can be shown an example of what would leave. It is left out
     where a contribution cannot be computed without the server, or says nothing to the eye (a network's gradient)."""
 
-    def legible(self, document: Any, contributions: Contributions) -> dict[str, list[Any]]:
+    def legible(self, document: DocumentRead, contributions: Contributions) -> dict[str, list[Any]]:
         """Contributions as whoever receives them reads them: one list of values for each column."""
         ...
 
 
 @runtime_checkable
-class Foreseeing(Protocol):
+class Foreseeing(Protocol[DocumentRead]):
     """The addition of an owner's half to `Legible` where only the server's ask says what a contribution is about."""
 
-    def foreseen(self, document: Any, randomness: Randomness) -> list[Ask]:
+    def foreseen(self, document: DocumentRead, randomness: Randomness) -> list[Ask]:
         """Asks that a server could make which keeps to the document, one for each packet. `legible` reads the answers
         to these."""
         ...

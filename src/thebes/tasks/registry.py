@@ -2,27 +2,43 @@
 entry point `thebes.kinds`; adding one changes nothing here.
 
 A folder holds `kind.py` (KIND), `aggregator.py` (AGGREGATOR) and `owner.py` (OWNER), each imported only by who
-needs it, so that no coordinator loads an owner's half; its sample documents (`samples.py`) and its scenes of the demo
-(`scene.py`); and, where it has one, its own form of release (`release.py`) and how its answers look (`view.py`). Its
-`__init__.py` says `ANSWERED_BY = "sites"` where it is institutions that answer.
+needs it, so that no coordinator loads an owner's half; its sample documents (`samples.py`), its scenes of the demo
+(`scene.py`) and its rows of the audit (`audit.py`); and, where it has one, its own form of release (`release.py`), how
+its answers look (`view.py`), how it is asked beside what its document's schema says (`form.py`) and how it is rehearsed
+(`rehearsal.py`). Its `__init__.py` says `ANSWERED_BY = "sites"` where it is institutions that answer.
+
+A folder that holds a `dialect.py` (DIALECT) instead is another way to write documents: checking one gives the document
+of the kind that does the work, and nothing else knows of it.
 """
 
 from __future__ import annotations
 
 import pkgutil
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import lru_cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
+from pathlib import Path
+from types import ModuleType
 from typing import Any, cast
 
-from thebes.tasks import number_view
-from thebes.tasks.answer_view import View
-from thebes.tasks.document import Document, InvalidDocument, raw, rules_for_new_documents_rest
-from thebes.tasks.protocols import Aggregator, Convened, Kind, Owner, Setting, SiteOwner, StreamOwner, Words
+from thebes.data.rows import Rows
+from thebes.privacy.faults import Mistake
+from thebes.privacy.randomness import Randomness
+from thebes.tasks import course_view, number_view, registration
+from thebes.tasks.answer_view import AnswerView
+from thebes.tasks.audit.case import Case
+from thebes.tasks.course_view import CourseView
+from thebes.tasks.document import Document, InvalidDocument, PeopleDocument, raw, rules_for_new_documents_rest
+from thebes.tasks.form import Form
+from thebes.tasks.protocols import Aggregator, Convened, Dialect, Kind, Owner, Setting, SiteOwner, StreamOwner, Words
+from thebes.tasks.rehearsal import Rehearsal
 from thebes.tasks.site_document import SiteDocument, SiteKind
+
+_PLAIN = Form()
 
 
 @lru_cache(maxsize=1)
@@ -36,41 +52,99 @@ def packages() -> dict[str, str]:
         if info.ispkg and find_spec(f"{room.__name__}.{info.name}.kind") is not None
     }
     for point in entry_points(group="thebes.kinds"):
-        if point.name not in found and _loads(point):
+        if _loads(point, found):
             found[point.name] = point.value
     return found
 
 
-def _loads(point: EntryPoint) -> bool:
+@lru_cache(maxsize=1)
+def dialects() -> dict[str, str]:
+    """Return the module of every other way to write documents, by the type that they say."""
+    import thebes.tasks as room
+
+    named = {
+        info.name.replace("_", "-"): f"{room.__name__}.{info.name}.dialect"
+        for info in pkgutil.iter_modules(room.__path__)
+        if info.ispkg
+    }
+    return {type_: name for type_, name in named.items() if find_spec(name) is not None}
+
+
+def dialect(type_: object) -> Dialect | None:
+    """Return the way to write documents of that type; None where it is a kind's own, or nobody's."""
+    if not isinstance(type_, str) or type_ not in dialects():
+        return None
+    found: Dialect = import_module(dialects()[type_]).DIALECT
+    return found
+
+
+def written_types() -> tuple[str, ...]:
+    """Return every type that a document may say: the kinds, and the dialects that turn into them."""
+    return tuple(sorted({*packages(), *dialects()}))
+
+
+def _loads(point: EntryPoint, known: Mapping[str, str]) -> bool:
     """Return whether a kind of somebody else's package is one. With a broken one everything else goes on, without
     it."""
     try:
-        return import_module(f"{point.value}.kind").KIND is not None
+        type_ = registration.looked_at(point.value)
+        _once(type_, point.value, known)
+        if type_ != point.name:
+            raise Mistake("thebes.kinds", f"calls it {point.name!r}, and its KIND.type is {type_!r}; they must agree")
+        return True
     except Exception as error:
-        why = f"{type(error).__name__}: {error}"
+        why = str(error) if isinstance(error, Mistake) else f"{type(error).__name__}: {error}"
         told = f"the kind {point.name!r} cannot be used ({why}); mend or uninstall the package that declares it"
         warnings.warn(told, RuntimeWarning, stacklevel=2)
         return False
 
 
-def register(type_: str, package: str) -> None:
+def register(package: str) -> str:
     """Add the kind that a package holds, as an entry point of an installed one does, for as long as this process
-    runs."""
+    runs, and return its type. Mistake where it could not work, naming what is wrong, where, and what to do."""
+    type_ = registration.looked_at(package)
+    _once(type_, package, packages())
     packages()[type_] = package
+    return type_
+
+
+@contextmanager
+def registered(package: str) -> Iterator[str]:
+    """Add the kind that a package holds for as long as the context lasts."""
+    known = dict(packages())
+    try:
+        yield register(package)
+    finally:
+        packages().clear()
+        packages().update(known)
+
+
+def _once(type_: str, package: str, known: Mapping[str, str]) -> None:
+    if known.get(type_, package) != package:
+        raise Mistake(
+            f"{package}.kind.KIND.type",
+            f"is {type_!r}, and that is the kind in {known[type_]} already; name yours differently, or uninstall that",
+        )
+
+
+def places() -> list[str]:
+    """List the folders that other packages' kinds are imported from: a process of its own needs them too."""
+    others = {package.split(".")[0] for package in packages().values()} - {"thebes"}
+    return sorted({str(Path(folder).parent) for name in others for folder in import_module(name).__path__})
 
 
 def types() -> tuple[str, ...]:
-    """Every kind's type, in alphabetical order."""
+    """Return every kind's type, in alphabetical order."""
     return tuple(sorted(packages()))
 
 
 def site_types() -> tuple[str, ...]:
-    """The kinds that institutions answer: their package says `ANSWERED_BY = "sites"`."""
+    """Return the kinds that institutions answer: their package says `ANSWERED_BY = "sites"`."""
     return tuple(type_ for type_ in types() if _answered_by(type_) == "sites")
 
 
 def people_types() -> tuple[str, ...]:
-    """The kinds that people answer."""
+    """Return the kinds that people answer."""
     return tuple(type_ for type_ in types() if _answered_by(type_) == "people")
 
 
@@ -92,23 +166,52 @@ def load_site_owners() -> None:
 
 def load_releases() -> None:
     """Import every kind's own form of release (`release.py`, where it has one), so that it can be read from JSON."""
-    for package in packages().values():
-        if find_spec(f"{package}.release") is not None:
-            import_module(f"{package}.release")
+    for type_ in packages():
+        _part(type_, "release")
 
 
-def kind(type_: object) -> Kind:
-    """The kind of that type; an unknown one is refused naming those that exist."""
+def kind(type_: object) -> Kind[Any]:
+    """Return the kind of that type; an unknown one is refused naming those that exist."""
     if not isinstance(type_, str) or type_ not in packages():
-        raise InvalidDocument([("type", f"must be one of {', '.join(types())}")])
-    found: Kind = import_module(f"{packages()[type_]}.kind").KIND
+        raise InvalidDocument([("type", f"must be one of {', '.join(written_types())}")])
+    found: Kind[Any] = import_module(f"{packages()[type_]}.kind").KIND
     return found
 
 
-def view(type_: str) -> View:
+def _part(type_: str, name: str) -> ModuleType | None:
+    """Import a file of a kind's folder; None where it has none of that name."""
+    found = f"{packages()[type_]}.{name}"
+    return import_module(found) if find_spec(found) is not None else None
+
+
+def view(type_: str) -> AnswerView[Any]:
     """Return how answers of that kind look: as its `view.py` says, else as numbers with their error bars do."""
-    name = f"{packages()[type_]}.view"
-    return cast(View, import_module(name) if find_spec(name) is not None else number_view)
+    return cast(AnswerView[Any], _part(type_, "view") or number_view)
+
+
+def course(type_: str) -> CourseView[Any]:
+    """Return how it is shown that tasks without end go: as the kind's `course.py` says, else contributions counted."""
+    return cast(CourseView[Any], _part(type_, "course") or course_view)
+
+
+def crowd(
+    document: PeopleDocument,
+    aggregator: Aggregator,
+    owner: Any,
+    everybody: Rows,
+    randomness: Randomness,
+    in_flight: int,
+) -> Any:
+    """Return what computes for many simulated people of a task without end together (`crowd.py`, which has `turn`);
+    None where its kind has no such thing, or not for this document."""
+    part = _part(document.type, "crowd")
+    return None if part is None else part.crowd(document, aggregator, owner, everybody, randomness, in_flight)
+
+
+def form(type_: str) -> Form:
+    """Return how a kind's documents are composed: as its `form.py` says, beside their schema."""
+    own = _part(type_, "form")
+    return _PLAIN if own is None else cast(Form, own.FORM)
 
 
 def words(type_: str) -> Words:
@@ -129,14 +232,26 @@ def endless(type_: str) -> bool:
 
 def samples(type_: str) -> list[Any]:
     """Return the sample documents of a kind (`samples.py`), each with people or sites that can answer it."""
-    name = f"{packages()[type_]}.samples"
-    return list(import_module(name).samples()) if find_spec(name) is not None else []
+    part = _part(type_, "samples")
+    return [] if part is None else list(part.samples())
 
 
 def scenes(type_: str, players: Any) -> list[Any]:
     """Return the scenes of a kind (`scene.py`) for these players: a crowd, or hospitals."""
-    name = f"{packages()[type_]}.scene"
-    return list(import_module(name).scenes(players)) if find_spec(name) is not None else []
+    part = _part(type_, "scene")
+    return [] if part is None else list(part.scenes(players))
+
+
+def rehearsal(type_: str) -> Rehearsal:
+    """Return how tasks of a kind are rehearsed: as its `rehearsal.py` says, else as what answers with a number."""
+    part = _part(type_, "rehearsal")
+    return Rehearsal() if part is None else cast(Rehearsal, part.REHEARSAL)
+
+
+def audit(type_: str) -> list[Case]:
+    """Return the rows of a kind in the audit (`audit.py`): honest ones, and those that must be caught."""
+    part = _part(type_, "audit")
+    return [] if part is None else list(part.cases())
 
 
 def server(type_: str) -> str:
@@ -151,7 +266,8 @@ def check(document: Mapping[str, Any] | Document) -> Document:
     plain = raw(document)
     if "type" not in plain:
         raise InvalidDocument([("type", "is missing")])
-    return kind(plain["type"]).check(plain)
+    checked: Document = (dialect(plain["type"]) or kind(plain["type"])).check(plain)
+    return checked
 
 
 def accepted_earlier(document: Mapping[str, Any]) -> Document:
@@ -162,20 +278,19 @@ def accepted_earlier(document: Mapping[str, Any]) -> Document:
 
 
 def aggregator(document: Document, setting: Setting) -> Aggregator:
-    """A new aggregator for a checked document."""
-    made: Aggregator = import_module(f"{packages()[document.type]}.aggregator").AGGREGATOR(document, setting)
-    return made
+    """Make a new aggregator for a checked document."""
+    return registration.aggregator_of(packages()[document.type])(document, setting)
 
 
-def site_kind(document: SiteDocument) -> SiteKind:
-    """The kind of a document that institutions answer."""
-    found: SiteKind = import_module(f"{packages()[document.type]}.kind").KIND
+def site_kind(document: SiteDocument) -> SiteKind[Any]:
+    """Return the kind of a document that institutions answer."""
+    found: SiteKind[Any] = import_module(f"{packages()[document.type]}.kind").KIND
     return found
 
 
 def priced(document: SiteDocument, setting: Setting) -> SiteDocument:
-    """The document with what its accuracy costs as its epsilon, where it says how exact the answer is to be; any other
-    as it is. `InvalidDocument` where that is more than it allows."""
+    """Return the document with what its accuracy costs as its epsilon, where it says how exact the answer is to be; any
+    other as it is. `InvalidDocument` where that is more than it allows."""
     if not document.by_accuracy:
         return document
     asked = cast(Convened, aggregator(document, setting)).awaited
@@ -185,8 +300,8 @@ def priced(document: SiteDocument, setting: Setting) -> SiteDocument:
 
 
 def alone(document: SiteDocument, setting: Setting) -> dict[str, float]:
-    """Of a document that says how exact the answer is to be, what a site is told that answers within a width of its
-    own; nothing where none can."""
+    """Return what a site is told that answers within a width of its own, of a document that says how exact the answer
+    is to be; nothing where none can."""
     asked = cast(Convened, aggregator(document, setting)).awaited
     made = import_module(f"{packages()[document.type]}.accuracy").alone
     told: dict[str, float] = made(document, {site: setting.sites[site] for site in asked})
@@ -194,33 +309,34 @@ def alone(document: SiteDocument, setting: Setting) -> dict[str, float]:
 
 
 def expected(document: SiteDocument, setting: Setting) -> dict[str, tuple[float, str]]:
-    """Of a document that says how exact the answer is to be, what each site is expected to pay, and where its answer
-    would come from."""
+    """Return what each site is expected to pay, and where its answer would come from, of a document that says how exact
+    the answer is to be."""
     asked = cast(Convened, aggregator(document, setting)).awaited
     made = import_module(f"{packages()[document.type]}.accuracy").expected
     found: dict[str, tuple[float, str]] = made(document, {site: setting.sites[site] for site in asked}, setting.quotes)
     return found
 
 
-def site_owner(document: SiteDocument, *, simulated: bool = False) -> SiteOwner:
-    """The half of a checked document that an institution runs on its own rows; `simulated` as in `owner`."""
-    half: SiteOwner = _owner(document, simulated)
+def site_owner(document: SiteDocument, *, simulated: bool = False) -> SiteOwner[Any]:
+    """Return the half of a checked document that an institution runs on its own rows; `simulated` as in `owner`."""
+    half: SiteOwner[Any] = _owner(document, simulated)
     return half
 
 
-def stream_owner(document: SiteDocument) -> StreamOwner:
-    """The half of a checked document that an institution runs in attempts over a growing data set."""
-    half: StreamOwner = _owner(document, simulated=False)
+def stream_owner(document: SiteDocument) -> StreamOwner[Any]:
+    """Return the half of a checked document that an institution runs in attempts over a growing data set."""
+    half: StreamOwner[Any] = _owner(document, simulated=False)
     return half
 
 
-def owner(document: Document, *, simulated: bool = False) -> Owner:
-    """The owner's half for a checked document. In simulation of one's own documents a kind may give a quicker one
-    (`SIMULATED`) that computes the same without confining strangers' models."""
-    half: Owner = _owner(document, simulated)
+def owner(document: Document, *, simulated: bool = False) -> Owner[Any]:
+    """Return the owner's half for a checked document. In simulation of one's own documents a kind may give a quicker
+    one (`SIMULATED`) that computes the same without confining strangers' models."""
+    half: Owner[Any] = _owner(document, simulated)
     return half
 
 
 def _owner(document: Document, simulated: bool) -> Any:
-    module = import_module(f"{packages()[document.type]}.owner")
-    return getattr(module, "SIMULATED", module.OWNER) if simulated else module.OWNER
+    package = packages()[document.type]
+    half = registration.owner_of(package)
+    return getattr(import_module(f"{package}.owner"), "SIMULATED", half) if simulated else half

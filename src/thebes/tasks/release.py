@@ -19,6 +19,13 @@ from thebes.privacy.measurement import Interval
 LEVELS = (0.5, 0.8, 0.9, 0.95, 0.99)
 LEVEL = 0.95
 
+#: by whether a model was shown to be better than guessing
+_SHOWN = {
+    True: "luck does not explain that, so it is better than guessing",
+    False: "it is not shown to be better than guessing",
+    None: "only rows kept aside can show that it is better than guessing",
+}
+
 
 @dataclass(frozen=True)
 class Release:
@@ -134,7 +141,8 @@ class Release:
                 said = f"tells {reached} of them right; the most frequent value alone tells {guessed}"
             else:
                 said = f"has a mean squared error of {reached}; that of the mean alone is {guessed}"
-            lines.append(f"rows simulated, {found['column']}: the model {said}")
+            whose = "kept aside" if found.get("aside") else "simulated, from which it learned"
+            lines.append(f"rows {whose}, {found['column']}: the model {said}; {_SHOWN[found.get('better')]}")
         return lines
 
     def _repr_html_(self) -> str:

@@ -10,6 +10,12 @@ from typing import Any
 
 import numpy as np
 
+#: columns made of those that the made-up hospitals have
+FEATURES: dict[str, Any] = {
+    "burden": {"multiply": ["visits", {"divide": ["weight", 100]}]},
+    "man": {"is": ["sex", "male"]},
+}
+
 
 @dataclass(frozen=True)
 class Sample:

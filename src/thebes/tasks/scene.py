@@ -1,10 +1,11 @@
 """Scenes: tasks that show a kind at work on made-up people or hospitals, each held against the truth.
 
 A kind's folder holds its own in `scene.py`: `scenes(crowd)`, or `scenes(hospitals)` where institutions answer; `thebes
-demo` plays them. What must stay true: there is a scene of every kind; a model is `ok` only where it beats a guess; and
-honest noise fails a scene less than once in a million runs. A statistic fails beyond `WIDENED` times its bar: for
-Laplace noise that is once in exp(27), for normal noise more than 17 standard deviations. Of a model no size of luck is
-that small, so what so few people taught too little is said, and fails nothing: only that no answer comes fails it.
+demo` plays them. What must stay true: there is a scene of every kind; a model is `ok` only where it beats a guess over
+rows that it did not learn from, by more than luck explains; and honest noise fails a scene less than once in a million
+runs. A statistic fails beyond `WIDENED` times its bar: for Laplace noise that is once in exp(27), for normal noise more
+than 17 standard deviations. Of a model no size of luck is that small, so what so few people taught too little is said,
+and fails nothing: only that no answer comes fails it.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thebes.data.rows import Rows
+from thebes.tasks.beside_guess import of_labels
 from thebes.tasks.release import Release
 
 GAINED = 0.3  #: the least share of the way from one guess for everybody to a model without noise
@@ -38,17 +40,20 @@ class MadeUpPeople:
 @dataclass(frozen=True)
 class MadeUpHospitals:
     """The made-up hospitals that scenes are played with: what their data set and the first one's stream are called,
-    who lets exact totals out and who does not, and every visit."""
+    who lets exact totals out and who does not, every visit, and other patients and visits of the same sort that no site
+    has."""
 
     dataset: str
     stream: str
     lenient: Sequence[str]
     strict: str | None
     visits: Visits
+    other_patients: Patients
+    other_visits: Visits
 
 
 @dataclass(frozen=True)
-class Verdict:
+class SceneVerdict:
     """`value` beside what the same people's rows give without noise; `answer` is what a person would call it. What is
     not `ok` has failed, but for a model, which then tells no more than a guess. What is `ok` may lie outside its error
     bar, as one in twenty does."""
@@ -76,12 +81,13 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Scene:
-    """One task. `judge` sees the release, the rows of those who contributed, and everybody's. `metric` names what a
+    """One task. `judge` sees the release, the rows of those who contributed, and those of others, who
+    were not asked. `metric` names what a
     model is measured by. `few`: each contribution is slow, or few may give one, so few people are asked."""
 
     name: str
     document: dict[str, Any]
-    judge: Callable[[Release, Rows, Rows], Verdict]
+    judge: Callable[[Release, Rows, Rows], SceneVerdict]
     metric: str | None = None
     few: bool = False
 
@@ -93,7 +99,7 @@ class SiteScene:
 
     name: str
     document: dict[str, Any]
-    judge: Callable[[Release, Patients], Verdict]
+    judge: Callable[[Release, Patients], SceneVerdict]
     metric: str | None = None
     missing: tuple[str, ...] = ()
 
@@ -110,61 +116,64 @@ def table(rows: Rows, names: Sequence[str]) -> Any:
     return np.column_stack([column(rows, name) for name in names])
 
 
-def beside(true: float, value: float, bar: Mapping[str, Any] | None, answer: str | None = None) -> Verdict:
+def beside(true: float, value: float, bar: Mapping[str, Any] | None, answer: str | None = None) -> SceneVerdict:
     """Judge whether the truth lies in reach of the error bar; without one nothing shows that it does."""
     if bar is None:
-        return Verdict(true, value, ok=False, answer=answer)
+        return SceneVerdict(true, value, ok=False, answer=answer)
     middle, half = (bar["high"] + bar["low"]) / 2, (bar["high"] - bar["low"]) / 2
-    return Verdict(true, value, abs(true - middle) <= WIDENED * half, dict(bar), answer)
+    return SceneVerdict(true, value, abs(true - middle) <= WIDENED * half, dict(bar), answer)
 
 
-def told_right(true: float, value: float, told: Any) -> Verdict:
-    """Judge the share of labels that a model tells right. So few people teach it little, by chance nothing at all: that
+def told_right(true: float, said: Any, told: Any) -> SceneVerdict:
+    """Judge which labels of others a model tells right. So few people teach it little, by chance nothing at all: that
     the answer came is what must work, and what it is worth is said."""
-    guessed = float(max((told == label).mean() for label in set(told.tolist())))
-    gained = better(true, value, guessed)
-    words = f"tells {value:.0%} right, and one guess for everybody {guessed:.0%}"
-    return Verdict(true, value, gained, answer=None if gained else poor(words, value > guessed), guessing=guessed)
+    found = of_labels("", said, told, aside=True)
+    gained = found.beyond and far(true, found.reached, found.guessing)
+    words = f"tells {found.reached:.0%} right, and one guess for everybody {found.guessing:.0%}"
+    answer = None if gained else poor(words, found.reached > found.guessing)
+    return SceneVerdict(true, found.reached, gained, answer=answer, guessing=found.guessing)
 
 
-def better(true: float, value: float, guessed: float) -> bool:
+def far(true: float, value: float, guessed: float) -> bool:
     """Return whether a score is above a guess's, and as far as may be asked where a model without noise scores
     `true`."""
     return value > guessed and value - guessed >= GAINED * (true - guessed)
 
 
 def poor(words: str, any_better: bool) -> str:
-    """Say of a model that is not `better` how it does beside guessing."""
+    """Say of a model that is not shown to be better how it does beside guessing."""
     return f"{'hardly' if any_better else 'no'} better than guessing: it {words}"
 
 
-def beside_regression(release: Release, mine: Rows, everybody: Rows) -> Verdict:
+def beside_regression(release: Release, mine: Rows, others: Rows) -> SceneVerdict:
     """Judge whose y a model of x0 and x1 tells right, beside a regression without noise."""
     from sklearn.linear_model import LogisticRegression
 
     inputs = ("x0", "x1")
-    everyone, told = table(everybody, inputs), column(everybody, "y")
+    rows, told = table(others, inputs), column(others, "y")
     label = column(mine, "y")
     exact = LogisticRegression().fit(table(mine, inputs), label) if len(set(label.tolist())) > 1 else None
-
-    def accuracy(guess: Any) -> float:
-        return float(np.mean(np.asarray(guess, dtype=float) == told))
-
-    true = accuracy(np.full(len(told), label[0]) if exact is None else exact.predict(everyone))
-    return told_right(true, accuracy(release.model.predict(everyone)), told)  # type: ignore[attr-defined]
+    true = float(np.mean((np.full(len(told), label[0]) if exact is None else exact.predict(rows)) == told))
+    return told_right(true, np.asarray(release.model.predict(rows), dtype=float), told)  # type: ignore[attr-defined]
 
 
-def classifier(inputs_of: Callable[[Patients], Patients]) -> Callable[[Release, Patients], Verdict]:
-    """Return a judge of whom the model tells right, between guessing alike for everybody and a model without noise."""
+def classifier(
+    inputs_of: Callable[[Patients], Patients], others: Patients
+) -> Callable[[Release, Patients], SceneVerdict]:
+    """Return a judge of which of the others the model tells right, between guessing alike for everybody and a model
+    without noise."""
 
-    def judge(release: Release, patients: Patients) -> Verdict:
+    def judge(release: Release, patients: Patients) -> SceneVerdict:
         from sklearn.linear_model import LogisticRegression
+        from sklearn.pipeline import make_pipeline
         from sklearn.preprocessing import StandardScaler
 
-        inputs, told = inputs_of(patients), patients["diabetes"]
-        table = StandardScaler().fit_transform(np.column_stack(list(inputs.values())))
-        true = float(LogisticRegression().fit(table, told).score(table, told))
-        value = float(np.mean(release.model.predict(inputs) == told))  # type: ignore[attr-defined]
-        return told_right(true, value, told)
+        def table(rows: Patients) -> NDArray[Any]:
+            return np.column_stack(list(inputs_of(rows).values()))
+
+        told = others["diabetes"]
+        exact = make_pipeline(StandardScaler(), LogisticRegression()).fit(table(patients), patients["diabetes"])
+        said = release.model.predict(inputs_of(others))  # type: ignore[attr-defined]
+        return told_right(float(exact.score(table(others), told)), said, told)
 
     return judge

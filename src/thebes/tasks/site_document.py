@@ -12,7 +12,7 @@ from pydantic import Field, field_validator, model_validator
 from thebes.data.schema import Column, Schema
 from thebes.privacy.events import Event
 from thebes.privacy.figures import figure
-from thebes.tasks.document import Document, rule
+from thebes.tasks.document import Document, DocumentType, rule
 from thebes.tasks.protocols import Kind
 
 SITE_NAME = r"^[a-z0-9][a-z0-9._-]{0,62}$"  #: as it stands in a certificate
@@ -100,14 +100,14 @@ class SiteDocument(Document):
         return min(self.min_sites or 1, asked) if self.min_sites is None else self.min_sites
 
 
-class SiteKind(Kind, Protocol):
+class SiteKind(Kind[DocumentType], Protocol[DocumentType]):
     """The additions of a kind where sites answer."""
 
-    def fits(self, document: Any, schema: Schema) -> None:
+    def fits(self, document: DocumentType, schema: Schema) -> None:
         """Refuse a schema that cannot answer, naming the document's field and the column."""
         ...
 
-    def event(self, document: Any, schema: Schema) -> Event:
+    def event(self, document: DocumentType, schema: Schema) -> Event:
         """Return what happens to one unit at a site in one phase, under add-remove-one: the ledger there prices it. All
         phases together cost no more than the document's (epsilon, delta)."""
         ...

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -56,6 +57,16 @@ class TrustedDocument(PeopleDocument):
     def texts(self) -> tuple[str, ...]:
         """Of those, the ones that travel as text."""
         return ()
+
+
+def undeclared(
+    document: TrustedDocument,
+    words: str = "none are given, so a part of epsilon goes into finding them; give them if you know them",
+) -> Iterator[tuple[str, str]]:
+    """Give the columns whose bounds would be found with a part of the price, each with these words."""
+    for column in document.gives:
+        if column not in (document.bounds or {}):
+            yield f"bounds.{column}", words
 
 
 def layout_of(document: TrustedDocument) -> Layout:

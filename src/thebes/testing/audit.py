@@ -12,7 +12,6 @@ import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,12 +20,9 @@ from thebes.privacy import exact
 from thebes.privacy.accounting.odds import meaning
 from thebes.privacy.faults import Mistake
 from thebes.privacy.promise import Adjacency
-from thebes.testing.transcripts import Run, loss
+from thebes.tasks.audit.case import Audited, Case, Draw, Enumerated, Floats, Number, Written
+from thebes.testing.transcripts import loss
 
-Floats = NDArray[np.float64]
-#: `n` outputs, independent of each other: one number each, or one row of numbers each
-Draw = Callable[[int], ArrayLike]
-Number = int | float | Fraction
 #: what counts of an event: hits on the likelier side, hits on the other, draws of each
 Score = Callable[[NDArray[np.int64], NDArray[np.int64], int], Floats]
 
@@ -36,52 +32,6 @@ LEVEL = 1e-9
 FEWEST = 150
 _BINS = 100
 _OF_GAINS = 1 / 64  #: the share of an error probability that bounds on gains get
-
-
-@dataclass(frozen=True, slots=True)
-class Audited:
-    """A mechanism with its claim, drawn from on two neighbouring inputs under `adjacency`.
-
-    A positive control is broken on purpose: the audit is worth something only where it is caught.
-    """
-
-    name: str
-    epsilon: float
-    delta: float
-    adjacency: Adjacency
-    draw_a: Draw
-    draw_b: Draw
-    positive_control: bool = False
-    draws: int = 4000  #: from each input, for choosing and again for counting
-
-
-@dataclass(frozen=True, slots=True)
-class Enumerated:
-    """A mechanism with finitely many outcomes, whose exact odds on two neighbouring inputs are known."""
-
-    name: str
-    epsilon: float
-    delta: float
-    adjacency: Adjacency
-    pmf_a: Mapping[Hashable, Number]
-    pmf_b: Mapping[Hashable, Number]
-    positive_control: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Written:
-    """Something that runs with the noise it is given, on two neighbouring inputs: judged by what it adds noise to."""
-
-    name: str
-    epsilon: float
-    delta: float
-    adjacency: Adjacency
-    run_a: Run
-    run_b: Run
-    positive_control: bool = False
-
-
-Case = Audited | Enumerated | Written
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,12 +281,3 @@ def _edges(values: Floats) -> Floats:
 
 def _bin(values: Floats, edges: Floats) -> NDArray[np.int64]:
     return np.searchsorted(edges, values, side="right").astype(np.int64)
-
-
-def repeatedly(release: Callable[[], Any]) -> Draw:
-    """Draws from a mechanism that makes one release per call; a release is a number or an array of numbers."""
-
-    def draw(n: int) -> Floats:
-        return np.asarray([np.ravel(np.asarray(release(), dtype=np.float64)) for _ in range(n)])
-
-    return draw

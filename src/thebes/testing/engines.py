@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from thebes.data.engines.table import EngineTable
-from thebes.data.filter import Among, Compared, Condition, Either, Every, Filter, Present, read_filter
+from thebes.data.filter import Among, Compared, Condition, Either, Every, Present, RowFilter, read_filter
 from thebes.data.schema import Schema, schema_of
 from thebes.data.table import Axis, Factor, Sums, Term
 
@@ -244,7 +244,7 @@ def counted(
     rows: list[Row],
     schema: Schema,
     named: Sequence[str],
-    where: Filter | None,
+    where: RowFilter | None,
     signature: Callable[[Row], list[int]],
     axes: Sequence[Axis] = (),
 ) -> list[Row]:

@@ -12,13 +12,14 @@ from typing import Any
 import numpy as np
 
 from thebes.data.rows import Rows
-from thebes.privacy import exact, randomness
+from thebes.privacy import randomness
 from thebes.privacy.faults import Mistake
 from thebes.privacy.promise import Unit
 from thebes.simulation.featurizer import featurize
 from thebes.simulation.partitions import by_partition
 from thebes.simulation.tables import people_of
 from thebes.tasks import registry
+from thebes.tasks.audit.purse import Purse
 from thebes.tasks.contributions import Contributions, read_payloads
 from thebes.tasks.document import Document, InvalidDocument
 from thebes.tasks.protocols import Aggregator, Ask, Closed, Setting, State, TaskClosed
@@ -44,18 +45,6 @@ POISON: tuple[Any, ...] = (
     {"a": {"b": []}},
     float("nan"),
 )
-
-
-class Purse:
-    """A claim that adds up what was consumed for one packet."""
-
-    def __init__(self) -> None:
-        self.epsilon = Decimal(0)
-        self.delta = Decimal(0)
-
-    def consume(self, *, epsilon: exact.Number, delta: exact.Number = 0) -> None:
-        self.epsilon += exact.declared("epsilon", epsilon)
-        self.delta += exact.declared("delta", delta)
 
 
 def _expect(truth: bool, message: str) -> None:

@@ -17,13 +17,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from thebes.privacy.randomness import Integers, Randomness, Words, seeded_for_simulation
-
-#: Runs something with the noise it is given, over one of two neighbouring inputs.
-Run = Callable[[Randomness], object]
+from thebes.tasks.audit.case import Run
 
 
 @dataclass(frozen=True, slots=True)
-class Noise:
+class NoiseCall:
     """One call for noise: its kind and scale, what it was added to, and what came out."""
 
     kind: str
@@ -38,7 +36,7 @@ class Transcript(Randomness):
     def __init__(self, source: Randomness | None = None) -> None:
         self._source = source or seeded_for_simulation(0)
         self.simulated, self.drawn_by = self._source.simulated, self._source.drawn_by
-        self.noises: list[Noise] = []
+        self.noises: list[NoiseCall] = []
         self.coins: list[Words] = []
 
     def words(self, count: int) -> Words:
@@ -53,7 +51,7 @@ class Transcript(Randomness):
 
     def _written(self, kind: str, values: Integers, scale: float, draw: Callable[..., Integers]) -> Integers:
         before = np.array(values, dtype=np.int64)
-        self.noises.append(Noise(kind, scale, before, draw(before, scale=scale)))
+        self.noises.append(NoiseCall(kind, scale, before, draw(before, scale=scale)))
         return self.noises[-1].after.copy()
 
 
@@ -78,7 +76,7 @@ class Repetition(Randomness):
 
     def _again(self, kind: str, values: Integers, scale: float) -> Integers:
         now = np.asarray(values, dtype=np.int64)
-        said = self._noises.pop(0) if self._noises else Noise("none", 0.0, now[:0], now[:0])
+        said = self._noises.pop(0) if self._noises else NoiseCall("none", 0.0, now[:0], now[:0])
         if (kind, scale, now.shape) != (said.kind, said.scale, said.before.shape):
             asked = f"{kind} noise of scale {scale:g} on {now.shape}"
             self._differs = self._differs or f"{asked}, where there was {said.kind} of {said.scale:g}"
@@ -95,14 +93,14 @@ class Repetition(Randomness):
             self._squares += float((apart * apart).sum())
         return said.after.copy()
 
-    def loss(self) -> Loss:
+    def loss(self) -> NoiseLoss:
         """Return the loss that all noises together let through."""
         differs = self._differs or (f"{len(self._noises)} noises fewer" if self._noises else "")
-        return Loss(self._laplace, math.sqrt(self._squares), self._largest, differs)
+        return NoiseLoss(self._laplace, math.sqrt(self._squares), self._largest, differs)
 
 
 @dataclass(frozen=True, slots=True)
-class Loss:
+class NoiseLoss:
     """The loss that noise lets through: Laplace noise by distance, Gaussian noise by distance in deviations."""
 
     laplace: float
@@ -141,7 +139,7 @@ class Loss:
         return float(ndtr(half - away) - math.exp(min(epsilon + float(log_ndtr(-half - away)), 0.0)))
 
 
-def loss(here: Run, there: Run, source: Randomness | None = None) -> Loss:
+def loss(here: Run, there: Run, source: Randomness | None = None) -> NoiseLoss:
     """Return what the noise of a run lets through about which of two inputs it was."""
     said = Transcript(source)
     here(said)

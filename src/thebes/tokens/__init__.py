@@ -7,7 +7,7 @@ the protocol's drafts nor this implementation have been audited.
 from thebes.tokens.authority import Authority
 from thebes.tokens.context import Context
 from thebes.tokens.credential import Credential, Enrolment
-from thebes.tokens.parameters import Parameters
+from thebes.tokens.parameters import GroupParameters
 from thebes.tokens.refusals import EnrolmentRefused, Flaw, GroupTooSmall, TokenRefused, UnpinnedGroup
 from thebes.tokens.verification import Presented, verify, verify_many
 
@@ -18,8 +18,8 @@ __all__ = [
     "Enrolment",
     "EnrolmentRefused",
     "Flaw",
+    "GroupParameters",
     "GroupTooSmall",
-    "Parameters",
     "Presented",
     "TokenRefused",
     "UnpinnedGroup",

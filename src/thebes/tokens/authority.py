@@ -7,7 +7,7 @@ from typing import Any
 
 from thebes.privacy.faults import Mistake
 from thebes.tokens import codec, schemes
-from thebes.tokens.parameters import LEAST_MINIMUM, PRIVATE, Parameters
+from thebes.tokens.parameters import LEAST_MINIMUM, PRIVATE, GroupParameters
 from thebes.tokens.refusals import EnrolmentRefused, Flawed
 
 FORM = "thebes-authority"
@@ -39,10 +39,10 @@ class Authority:
         codec.whole("minimum", minimum, LEAST_MINIMUM)
         return cls(scheme, group, epoch, minimum, schemes.named(scheme).new_key())
 
-    def parameters(self, *, size: int, names: str = PRIVATE) -> Parameters:
+    def parameters(self, *, size: int, names: str = PRIVATE) -> GroupParameters:
         """Return what the group publishes once `size` peers are enrolled; `names` is fixed before the first one is."""
         public_key = schemes.named(self.scheme).public_key(self._key)
-        return Parameters(self.scheme, self.group, self.epoch, public_key, self.minimum, size, names)
+        return GroupParameters(self.scheme, self.group, self.epoch, public_key, self.minimum, size, names)
 
     def enrol(self, request: object) -> str:
         """The response to a peer's request, or EnrolmentRefused. The same request always gets the same response."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from thebes.privacy.faults import Mistake
 from thebes.tokens import codec
-from thebes.tokens.parameters import Parameters
+from thebes.tokens.parameters import GroupParameters
 
 _LONGEST = 200  #: characters of a task's id or a part
 
@@ -30,7 +30,7 @@ class Context:
         if len(codec.unhex("task_digest", self.task_digest)) != codec.DIGEST_BYTES:
             raise Mistake("task_digest", "must be the 64 hexadecimal digits of the task's digest")
 
-    def digest(self, parameters: Parameters) -> bytes:
+    def digest(self, parameters: GroupParameters) -> bytes:
         """The context's id in a group: SHA-256 over the group's key, group, epoch, task, its digest and the part."""
         group = (parameters.public_key, parameters.group, parameters.epoch)
         task = (self.task_id, bytes.fromhex(self.task_digest), self.part)

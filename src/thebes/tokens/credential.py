@@ -8,7 +8,7 @@ from typing import Any
 from thebes.privacy.faults import Mistake
 from thebes.tokens import codec
 from thebes.tokens.context import Context, checked_report
-from thebes.tokens.parameters import Parameters
+from thebes.tokens.parameters import GroupParameters
 from thebes.tokens.refusals import EnrolmentRefused, Flawed, GroupTooSmall, UnpinnedGroup
 
 _ENROLMENT, _CREDENTIAL = "thebes-enrolment", "thebes-credential"
@@ -22,12 +22,12 @@ class Enrolment:
     when no answer came: another one is another enrolment, and the authority refuses that.
     """
 
-    parameters: Parameters
+    parameters: GroupParameters
     request: str
     _secret: bytes = field(repr=False)
 
     @classmethod
-    def begin(cls, parameters: Parameters, *, pin: str) -> Enrolment:
+    def begin(cls, parameters: GroupParameters, *, pin: str) -> Enrolment:
         """A fresh secret and the request for it. `pin` is the group's digest, got by another way than `parameters`."""
         parameters.require(pin)
         scheme = parameters.verifier
@@ -52,7 +52,7 @@ class Enrolment:
     def from_json(cls, value: object) -> Enrolment:
         """The enrolment that was kept."""
         fields = codec.record("enrolment", value, _ENROLMENT, {"parameters", "request", "secret"})
-        parameters = Parameters.from_json(fields["parameters"])
+        parameters = GroupParameters.from_json(fields["parameters"])
         scheme = parameters.verifier
         try:
             codec.read(fields["request"], version=scheme.version, length=scheme.request_bytes)
@@ -71,14 +71,14 @@ class Credential:
     group that is small. Whoever has the credential is its peer; one that is lost waits for the next epoch.
     """
 
-    parameters: Parameters
+    parameters: GroupParameters
     _secret: bytes = field(repr=False)
 
     def pseudonym(self, context: Context) -> str:
         """The pseudonym that every token of this credential shows in `context`, as hex digits."""
         return self.parameters.verifier.pseudonym(self._secret, context.digest(self.parameters)).hex()
 
-    def present(self, context: Context, report_digest: bytes, published: Parameters) -> str:
+    def present(self, context: Context, report_digest: bytes, published: GroupParameters) -> str:
         """A token for this context and report.
 
         `published` is what the group shows now. Another group than the pinned one, or one that is smaller than its
@@ -104,7 +104,7 @@ class Credential:
     def from_json(cls, value: object) -> Credential:
         """The credential that was kept; a damaged one is refused here and not by the first verifier."""
         fields = codec.record("credential", value, _CREDENTIAL, {"parameters", "secret"})
-        parameters = Parameters.from_json(fields["parameters"])
+        parameters = GroupParameters.from_json(fields["parameters"])
         secret = codec.unhex("secret", fields["secret"])
         try:
             parameters.verifier.check_credential(parameters.public_key, parameters.header, secret)

@@ -20,7 +20,7 @@ _FIELDS = {"scheme", "group", "epoch", "public_key", "header", "constants", "min
 
 
 @dataclass(frozen=True)
-class Parameters:
+class GroupParameters:
     """A group in one epoch.
 
     `digest` covers everything but `size`: it never changes while the epoch lasts, and it is what a peer pins, having
@@ -95,7 +95,7 @@ class Parameters:
         }
 
     @classmethod
-    def from_json(cls, value: object) -> Parameters:
+    def from_json(cls, value: object) -> GroupParameters:
         """A published record, read strictly; what follows from the rest is worked out again and compared."""
         fields = codec.record("parameters", value, FORM, _FIELDS, version=VERSION)
         key = codec.unhex("public_key", fields["public_key"])

@@ -13,7 +13,7 @@ from thebes.tokens.refusals import Flaw
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class PresentedToken:
     """One token as its verifier meets it: what it must be bound to, and its bytes."""
 
     context: bytes
@@ -77,5 +77,5 @@ class Scheme(ABC):
         """A token for this context and no other, bound to `binding`; fresh each time, its pseudonym always the same."""
 
     @abstractmethod
-    def verify(self, public_key: bytes, header: bytes, shown: Sequence[Shown]) -> list[bytes | Flaw]:
+    def verify(self, public_key: bytes, header: bytes, shown: Sequence[PresentedToken]) -> list[bytes | Flaw]:
         """For each token the pseudonym it proves, or what is wrong with it; one bad token never spoils another."""

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from thebes.tokens import codec
 from thebes.tokens.context import Context, checked_report
-from thebes.tokens.parameters import Parameters
+from thebes.tokens.parameters import GroupParameters
 from thebes.tokens.refusals import Flaw, Flawed, TokenRefused
-from thebes.tokens.scheme import Shown
+from thebes.tokens.scheme import PresentedToken
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class Presented:
     token: object
 
 
-def verify(parameters: Parameters, context: Context, report_digest: bytes, token: object) -> str:
+def verify(parameters: GroupParameters, context: Context, report_digest: bytes, token: object) -> str:
     """The pseudonym that the token proves for this context and report, as hex digits; TokenRefused otherwise.
 
     A credential has one pseudonym in a context, whatever it is presented with, so *one per peer* is kept by whoever
@@ -33,14 +33,14 @@ def verify(parameters: Parameters, context: Context, report_digest: bytes, token
     return found
 
 
-def verify_many(parameters: Parameters, presented: Iterable[Presented]) -> list[str | TokenRefused]:
+def verify_many(parameters: GroupParameters, presented: Iterable[Presented]) -> list[str | TokenRefused]:
     """For each token what `verify` would give or raise, in about half the time.
 
     Tokens of several contexts may be mixed. The same pseudonym twice is not noticed here either.
     """
     scheme = parameters.verifier
     results: list[str | TokenRefused | None] = []
-    readable: list[tuple[int, Shown]] = []
+    readable: list[tuple[int, PresentedToken]] = []
     for place, one in enumerate(presented):
         binding = checked_report(one.report_digest)
         try:
@@ -49,7 +49,7 @@ def verify_many(parameters: Parameters, presented: Iterable[Presented]) -> list[
             results.append(TokenRefused(found.flaw))
             continue
         results.append(None)
-        readable.append((place, Shown(one.context.digest(parameters), binding, core)))
+        readable.append((place, PresentedToken(one.context.digest(parameters), binding, core)))
     outcomes = scheme.verify(parameters.public_key, parameters.header, [shown for _, shown in readable])
     for (place, _), outcome in zip(readable, outcomes, strict=True):
         results[place] = TokenRefused(outcome) if isinstance(outcome, Flaw) else outcome.hex()

@@ -32,17 +32,17 @@ _HERE = Path(__file__).parent
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class NavigationEntry:
     """An entry of the navigation."""
 
     address: str
     name: str
 
 
-class Frame:
+class PageFrame:
     """Renders the pages of one server. `places` are its navigation, `about` says whose server it is."""
 
-    def __init__(self, about: str, places: Sequence[Place]) -> None:
+    def __init__(self, about: str, places: Sequence[NavigationEntry]) -> None:
         self._templates = Environment(
             loader=FileSystemLoader(_HERE / "templates"),
             autoescape=True,

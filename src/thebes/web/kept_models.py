@@ -14,7 +14,7 @@ from thebes.privacy.figures import spaced
 from thebes.wire.refusals import NotFound
 
 
-class Shelf(Protocol):
+class ModelsPage(Protocol):
     """The place where models are shown: who may look is decided there."""
 
     async def models(self, request: Request) -> list[dict[str, Any]]:
@@ -30,7 +30,7 @@ class Shelf(Protocol):
         ...
 
 
-def put_on(made: APIRouter, shelf: Shelf) -> None:
+def put_on(made: APIRouter, shelf: ModelsPage) -> None:
     """Put the pages onto the routes of a place."""
 
     @made.get("/models")

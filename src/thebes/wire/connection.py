@@ -46,7 +46,7 @@ _LATE = "the server did not answer in time; try again, or give a longer timeout"
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class AnswerLimits:
     """The limits on what one kind of answer may take: bytes, values of JSON, and how many times the time of a short
     one."""
 
@@ -55,9 +55,9 @@ class Kind:
     times: int = 1
 
 
-SHORT = Kind(2**20, 2**16)  #: a receipt, a price, a refusal
-LIST = Kind(2**26, 2**21)  #: everything of a sort
-LONG = Kind(2**28, 2**23, times=4)  #: what may hold a model's weights
+SHORT = AnswerLimits(2**20, 2**16)  #: a receipt, a price, a refusal
+LIST = AnswerLimits(2**26, 2**21)  #: everything of a sort
+LONG = AnswerLimits(2**28, 2**23, times=4)  #: what may hold a model's weights
 
 
 class Connection:
@@ -168,7 +168,7 @@ class Connection:
         body: Mapping[str, Any] | None = None,
         params: Mapping[str, str] | None = None,
         reader: str | None = None,
-        kind: Kind = SHORT,
+        kind: AnswerLimits = SHORT,
     ) -> Any:
         return self._read(self._request(method, path, json_body=body, params=params, reader=reader, kind=kind), kind)
 
@@ -183,7 +183,7 @@ class Connection:
         headers: Mapping[str, str] | None = None,
         again: bool = False,
         reader: str | None = None,
-        kind: Kind = SHORT,
+        kind: AnswerLimits = SHORT,
     ) -> httpx.Response:
         """One request, repeated where that changes nothing and there is time: a GET, or a submission, which has one
         identity. `reader` names what is read again and again; everything else is a stranger to a proxy each time."""
@@ -191,7 +191,9 @@ class Connection:
             content, headers = as_json("document", json_body), {**(headers or {}), "Content-Type": "application/json"}
         tries = 1 + (self._retries if again or method == "GET" else 0)
         pause = PAUSE_SECONDS
-        bounds = answers.Bounds.within(self._seconds * kind.times + len(content or b"") / LEAST_RATE, kind.most_bytes)
+        bounds = answers.AnswerBounds.within(
+            self._seconds * kind.times + len(content or b"") / LEAST_RATE, kind.most_bytes
+        )
         for left in range(tries - 1, -1, -1):
             try:
                 answer = self._once(method, path, content, params, headers, reader, bounds)
@@ -226,7 +228,7 @@ class Connection:
         params: Mapping[str, str] | None,
         headers: Mapping[str, str] | None,
         reader: str | None,
-        bounds: answers.Bounds,
+        bounds: answers.AnswerBounds,
     ) -> httpx.Response:
         told: dict[str, Any] = {answers.BOUNDS: bounds} | ({} if reader is None else {socks.LASTING: reader})
         return self._http.send(
@@ -249,7 +251,7 @@ class Connection:
         error = from_problem(status, body)
         return Unreachable(self.url, error.message) if isinstance(error, Unreachable) else error
 
-    def _read(self, answer: httpx.Response, kind: Kind = SHORT) -> Any:
+    def _read(self, answer: httpx.Response, kind: AnswerLimits = SHORT) -> Any:
         form = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
         if form == frames.MEDIA_TYPE:
             return frames.decode(answer.content, most_bytes=kind.most_bytes)
@@ -258,7 +260,7 @@ class Connection:
         except NotJSON:
             raise self._strange() from None
 
-    def _text(self, answer: httpx.Response, kind: Kind) -> Any:
+    def _text(self, answer: httpx.Response, kind: AnswerLimits) -> Any:
         """Read what JSON says; it is looked at as text first, for it takes many times its length once it is read."""
         if len(answer.content) > min(kind.most_bytes, MOST_TEXT):
             raise TooLarge(f"{self.url}: the answer is larger than {min(kind.most_bytes, MOST_TEXT)} bytes")

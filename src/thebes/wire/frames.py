@@ -70,6 +70,26 @@ class Frame:
         return message
 
 
+class WrittenMessage(dict[str, Any]):
+    """A message together with the bytes of its frame, so that who keeps and sends it writes it once."""
+
+    def __init__(self, message: Mapping[str, Any], content: bytes | None = None) -> None:
+        super().__init__(message)
+        self.content = write(split(message)) if content is None else content
+
+    def blocks(self, **more: str) -> list[Block]:
+        """Return the bytes of the message with these fields too, one after another, its arrays as they were written.
+
+        They have no digests: whoever carries them is relied on to notice a changed byte.
+        """
+        magic, version, zero, length = _HEAD.unpack_from(self.content)
+        start = _HEAD.size + length
+        body, fields = _header(self.content[_HEAD.size : start])
+        bare = [{name: value for name, value in told.items() if name != "sha256"} for told in fields]
+        header = _as_header({**body, **more}, bare)
+        return [_HEAD.pack(magic, version, zero, len(header)) + header, memoryview(self.content)[start:]]
+
+
 def encode(message: Mapping[str, Any], *, worth: int = WORTH_FRAMING, public: bool = False) -> tuple[bytes, str]:
     """(bytes, media type): JSON for a small message, a frame where one field has at least `worth` numbers. Arrays of
     the payload are written like the lists and texts they stand for. What is `public` may be compressed."""
@@ -143,8 +163,12 @@ def write_blocks(frame: Frame, *, public: bool = False, digests: bool = True) ->
             told["deflated"], version = len(block), DEFLATED
         blocks.append(block)
         fields.append(told)
-    header = json.dumps({"body": frame.body, "fields": fields}, allow_nan=False, separators=(",", ":")).encode()
+    header = _as_header(frame.body, fields)
     return [_HEAD.pack(MAGIC, version, 0, len(header)) + header, *blocks]
+
+
+def _as_header(body: Mapping[str, Any], fields: list[dict[str, Any]]) -> bytes:
+    return json.dumps({"body": body, "fields": fields}, allow_nan=False, separators=(",", ":")).encode()
 
 
 def read(

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from thebes.privacy.faults import Mistake
-from thebes.tokens import Parameters, codec
+from thebes.tokens import GroupParameters, codec
 from thebes.tokens.parameters import PUBLIC
 from thebes.wire import frames
 
@@ -25,7 +25,7 @@ class GroupRecord:
     `members` has one entry for each credential, in no order that tells who came when: a digest that only the member
     and the authority can trace to a request. `names` are there then where the parameters say that they are public."""
 
-    parameters: Parameters
+    parameters: GroupParameters
     frozen: bool
     members: tuple[str, ...]
     names: tuple[str, ...] | None = None
@@ -72,7 +72,9 @@ class GroupRecord:
         if not set(told) >= _FIELDS or not isinstance(told["frozen"], bool):
             raise Mistake("group", "is not the record of one; the coordinator may be of another version")
         names = None if told["names"] is None else _texts("names", told["names"])
-        made = cls(Parameters.from_json(told["parameters"]), told["frozen"], _texts("members", told["members"]), names)
+        made = cls(
+            GroupParameters.from_json(told["parameters"]), told["frozen"], _texts("members", told["members"]), names
+        )
         if len(set(made.members)) != len(made.members) or len(made.members) != (made.size if made.frozen else 0):
             raise Mistake("members", "must be as many as the size says, each of them once, and none before that")
         shown = made.as_json()
@@ -90,7 +92,7 @@ def _texts(field: str, value: object) -> tuple[str, ...]:
     return tuple(value)
 
 
-def member_of(parameters: Parameters, request: str) -> str:
+def member_of(parameters: GroupParameters, request: str) -> str:
     """Return what stands in a group's list for the credential that this request of an enrolment led to."""
     return codec.digest("thebes/group/member/v1", parameters.digest, request).hex()
 

@@ -26,7 +26,7 @@ MOST_BYTES = 2**26
 _TOO_LONG = f"a request may have {MOST_BYTES} bytes"
 
 
-class Guard:
+class HostGuard:
     """Wraps an application listening on `port` of this machine. `hosts` are the names it may be called by; `whose`
     says what kind of server it is, so that two on one machine keep apart."""
 
@@ -140,7 +140,7 @@ class Door:
     """The door at which the pages' front meets a browser that comes: a code is exchanged, a session is known. `stop`
     ends the server, after everything was destroyed."""
 
-    def __init__(self, guard: Guard, access: Access, stop: Callable[[], None]) -> None:
+    def __init__(self, guard: HostGuard, access: Access, stop: Callable[[], None]) -> None:
         self._guard, self._access = guard, access
         self.cookie, self.stop = guard.cookie, stop
 

@@ -9,7 +9,7 @@ from enum import StrEnum
 from pathlib import Path
 
 
-class Role(StrEnum):
+class HomeRole(StrEnum):
     """The roles that have a home. A coordinator's home stands for its own site, too."""
 
     PERSON = "person"
@@ -20,18 +20,18 @@ class Role(StrEnum):
 
 #: in the order of looking: what comes later may lie in a home of what comes earlier
 _TELLING = {
-    Role.COORDINATOR: ("admin.token", "coordinator.db", "log.key"),
-    Role.PERSON: ("person.db",),
-    Role.SITE: ("outbox.db", "policy.toml", "link", "datasets"),
-    Role.LEDGER: ("ledger.db",),
+    HomeRole.COORDINATOR: ("admin.token", "coordinator.db", "log.key"),
+    HomeRole.PERSON: ("person.db",),
+    HomeRole.SITE: ("outbox.db", "policy.toml", "link", "datasets"),
+    HomeRole.LEDGER: ("ledger.db",),
 }
 
 
-def has_of(role: Role, folder: Path) -> bool:
+def has_of(role: HomeRole, folder: Path) -> bool:
     """Return whether something lies in a folder that tells of this role's home."""
     return any((folder / name).exists() for name in _TELLING[role])
 
 
-def owner_of(folder: Path) -> Role | None:
+def owner_of(folder: Path) -> HomeRole | None:
     """The role whose home this is; None where it is nobody's."""
     return next((role for role in _TELLING if has_of(role, folder)), None)

@@ -68,7 +68,7 @@ class Word(StrEnum):
     QUOTED = "quoted"
     CONTRIBUTION = "contribution"
     REFUSAL = "refusal"
-    NOTED = "noted"
+    NOTED = "noted"  # of `closed`, with `charged` where the site knows whether the task was charged anything
     PONG = "pong"
 
 
@@ -305,7 +305,7 @@ class BlockingPipe:
         self._socket = end
 
     def send(self, message: Mapping[str, Any]) -> None:
-        self.send_bytes(write_envelope(message))
+        self.send_blocks(write_blocks(message))
 
     def receive(self, *, arrays: bool = True) -> dict[str, Any] | None:
         """The next message; None when the other end has closed."""
@@ -313,9 +313,13 @@ class BlockingPipe:
         return None if body is None else read_envelope(body, arrays=arrays)
 
     def send_bytes(self, body: bytes) -> None:
-        _check_length(len(body))
-        self._socket.sendall(_LENGTH.pack(len(body)))
-        self._socket.sendall(body)
+        self.send_blocks([body])
+
+    def send_blocks(self, blocks: Sequence[frames.Block]) -> None:
+        """Send one envelope, of which these are the bytes one after another."""
+        self._socket.sendall(_LENGTH.pack(_check_length(sum(map(len, blocks)))))
+        for block in blocks:
+            self._socket.sendall(block)
 
     def receive_bytes(self) -> bytes | None:
         head = self._exactly(_LENGTH.size)

@@ -5,7 +5,7 @@ What must stay true: that nobody paid is said only where nobody can have.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from thebes.privacy.figures import figure
@@ -48,12 +48,17 @@ def verdict(told: Mapping[str, Any]) -> str:
 
 NOBODY_CHARGED = "no site charged anything for it"
 
-#: what a quote says of all sites together, by `allowed`
-TOGETHER = {
-    True: "enough sites would answer",
-    False: "too few sites would answer: put up now, nothing would be released",
-    None: "whether enough sites would answer is not known",
-}
+_ENOUGH = {True: "", False: ": put up now, nothing would be released", None: "; whether enough would is not known"}
+
+
+def together(allowed: bool | None, verdicts: Collection[bool | None], needed: int | None) -> str:
+    """Say of all sites together what a quote says: how many would answer, and how many are needed where that is known
+    (a coordinator of an earlier version does not tell it)."""
+    yes, silent = sum(each is True for each in verdicts), sum(each is None for each in verdicts)
+    whose = "site" if len(verdicts) == 1 else "sites"
+    unknown = f", {silent} {'is' if silent == 1 else 'are'} not known to" if silent else ""
+    least = "" if needed is None else f" (at least {needed} {'is' if needed == 1 else 'are'} asked for)"
+    return f"{yes} of {len(verdicts)} {whose} would answer{unknown}{least}{_ENOUGH[allowed]}"
 
 
 def nobody_charged(task: Mapping[str, Any]) -> bool:

@@ -82,11 +82,13 @@ class ThroughProxy(httpx.BaseTransport):
     def __init__(self, proxy: Proxy, *, verify: ssl.SSLContext | None = None) -> None:
         self._proxy = proxy
         self._ssl = verify or answers.everybody()
-        self._lasting: dict[str, Identity] = {}
+        self._lasting: dict[str, CircuitIdentity] = {}
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         lasting = request.extensions.get(LASTING)
-        identity = Identity.fresh() if lasting is None else self._lasting.setdefault(lasting, Identity.fresh())
+        identity = (
+            CircuitIdentity.fresh() if lasting is None else self._lasting.setdefault(lasting, CircuitIdentity.fresh())
+        )
         pool = httpcore.ConnectionPool(
             ssl_context=self._ssl,
             max_connections=1,
@@ -102,7 +104,7 @@ class ThroughProxy(httpx.BaseTransport):
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class CircuitIdentity:
     """The identity that a proxy keeps apart: Tor never sends two identities over one circuit. Random, told to the proxy
     only."""
 
@@ -110,7 +112,7 @@ class Identity:
     password: bytes
 
     @classmethod
-    def fresh(cls) -> Identity:
+    def fresh(cls) -> CircuitIdentity:
         return cls(secrets.token_hex(16).encode(), secrets.token_hex(16).encode())
 
 
@@ -129,9 +131,9 @@ class _Body(answers.Body):
 class _Way(httpcore.NetworkBackend):
     """Connections as one identity."""
 
-    def __init__(self, proxy: Proxy, identity: Identity) -> None:
+    def __init__(self, proxy: Proxy, identity: CircuitIdentity) -> None:
         self._proxy, self._identity = proxy, identity
-        self._network = answers.Network()
+        self._network = answers.MeteredConnections()
 
     def connect_tcp(
         self,

@@ -30,7 +30,7 @@ _TASK = re.compile(r"[A-Za-z0-9._~-]{1,200}")
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class TaskLogEntry:
     """One task in the list: its place, its id, its document's digest, and the chain."""
 
     index: int
@@ -40,7 +40,7 @@ class Entry:
     hash: str
 
     @classmethod
-    def after(cls, last: Entry | None, task_id: str, digest: str) -> Entry:
+    def after(cls, last: TaskLogEntry | None, task_id: str, digest: str) -> TaskLogEntry:
         """The entry that follows `last` (None: the first one)."""
         index, previous = (0, START) if last is None else (last.index + 1, last.hash)
         return cls(index, task_id, digest, previous, hash_of(index, task_id, digest, previous))
@@ -78,7 +78,7 @@ class Verified:
     the keys, beginning with the pinned one, that gave way on the way to `key`."""
 
     key: str
-    entries: tuple[Entry, ...]
+    entries: tuple[TaskLogEntry, ...]
     seen: Seen
     earlier: tuple[str, ...] = ()
 
@@ -118,7 +118,7 @@ def is_successor(listed: str) -> bool:
     return listed.startswith(_KEY)
 
 
-def succession(private: bytes, successor: bytes, entry: Entry) -> Succession:
+def succession(private: bytes, successor: bytes, entry: TaskLogEntry) -> Succession:
     """Sign what the key that gives way says last, once `entry` names its successor."""
     key, following, seen = public_key(private), public_key(successor), Seen(entry.index + 1, entry.hash)
     signature = Ed25519PrivateKey.from_private_bytes(private).sign(_handing_over(following, seen))
@@ -131,7 +131,7 @@ def sign(private: bytes, seen: Seen) -> str:
 
 
 def published(
-    private: bytes, entries: Sequence[Entry], *, after: int = 0, successions: Sequence[Succession] = ()
+    private: bytes, entries: Sequence[TaskLogEntry], *, after: int = 0, successions: Sequence[Succession] = ()
 ) -> dict[str, Any]:
     """The body of `GET /api/log?after=N` for the whole list `entries`; readers leave out the first N they know."""
     seen = Seen(len(entries), entries[-1].hash if entries else START)
@@ -161,7 +161,7 @@ def verify(body: object, *, key: str | None = None, seen: Seen | None = None) ->
     return Verified(str(named), entries, reached, earlier)
 
 
-def _followed(pinned: str, named: str, told: object, entries: tuple[Entry, ...]) -> tuple[str, ...]:
+def _followed(pinned: str, named: str, told: object, entries: tuple[TaskLogEntry, ...]) -> tuple[str, ...]:
     """The keys from the pinned one on, each of which gave way to the next, up to the one that is named."""
     steps = _successions(told)
     listed = {entry.index: entry for entry in entries}
@@ -201,7 +201,7 @@ def _successions(told: object) -> dict[str, Succession]:
     return found
 
 
-def _chained(entries: tuple[Entry, ...], before: Seen) -> Seen:
+def _chained(entries: tuple[TaskLogEntry, ...], before: Seen) -> Seen:
     """Follow the chain; where it starts again at 0 it must pass through what was seen before."""
     start = before if entries and entries[0].index == before.length else Seen()
     if not entries:
@@ -220,17 +220,17 @@ def _chained(entries: tuple[Entry, ...], before: Seen) -> Seen:
     return Seen(length, head)
 
 
-def _hash(entry: Entry) -> str:
+def _hash(entry: TaskLogEntry) -> str:
     return hash_of(entry.index, entry.task_id, entry.digest, entry.previous)
 
 
-def _entries(listed: object) -> tuple[Entry, ...]:
+def _entries(listed: object) -> tuple[TaskLogEntry, ...]:
     if not isinstance(listed, list):
         raise BrokenLog("the task list has no entries")
     return tuple(_entry(row, place) for place, row in enumerate(listed))
 
 
-def _entry(row: object, place: int) -> Entry:
+def _entry(row: object, place: int) -> TaskLogEntry:
     told: Mapping[str, Any] = row if isinstance(row, Mapping) else {}
     index, task_id = told.get("index"), told.get("task_id")
     hashes = [told.get(name) for name in ("digest", "previous", "hash")]
@@ -241,7 +241,7 @@ def _entry(row: object, place: int) -> Entry:
     if not all(isinstance(text, str) and _HEX.fullmatch(text) for text in hashes):
         raise BrokenLog(f"entry {place} of the task list has no hashes")
     digest, previous, hash_ = (str(text) for text in hashes)
-    return Entry(index, task_id, digest, previous, hash_)
+    return TaskLogEntry(index, task_id, digest, previous, hash_)
 
 
 def _signed(key: object, signature: object, seen: Seen) -> None:

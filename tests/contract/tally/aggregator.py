@@ -8,14 +8,16 @@ from typing import Any
 import numpy as np
 
 from tally.coin import honest
+from tally.kind import TallyDocument
 from thebes.privacy.certificate import Certificate
 from thebes.privacy.promise import Adjacency
 from thebes.tasks.aggregation.people import Gathering
 from thebes.tasks.contributions import Contributions, Layout, Slot
+from thebes.tasks.protocols import Aggregator
 from thebes.tasks.release import Release
 
 
-class TallyAggregator(Gathering):
+class TallyAggregator(Gathering[TallyDocument]):
     yes = 0
 
     def layout(self, part: str, partition: int = 0) -> Layout:
@@ -46,4 +48,4 @@ class TallyAggregator(Gathering):
         self.yes = facts["yes"]
 
 
-AGGREGATOR = TallyAggregator
+AGGREGATOR: type[Aggregator] = TallyAggregator

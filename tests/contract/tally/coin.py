@@ -8,5 +8,5 @@ from thebes.privacy.randomness import Coin
 
 
 def honest(epsilon: float) -> Coin:
-    """Truth with probability e^epsilon / (1 + e^epsilon), rounded toward lies."""
-    return Coin(math.floor(math.exp(epsilon) / (1 + math.exp(epsilon)) * 2**64 * (1 - 1e-12)))
+    """Truth with probability 1 / (1 + e^-epsilon), rounded toward lies."""
+    return Coin(math.floor(2**64 * (1 - 1e-12) / (1 + math.exp(-epsilon))))

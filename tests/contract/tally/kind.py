@@ -9,7 +9,7 @@ from thebes.privacy.guarantees import Price
 from thebes.privacy.promise import Unit
 from thebes.tasks import explanation
 from thebes.tasks.document import PeopleDocument, read_as
-from thebes.tasks.protocols import Words
+from thebes.tasks.protocols import Kind, Words
 
 
 class TallyDocument(PeopleDocument):
@@ -26,8 +26,7 @@ class TallyKind:
         return "How many say yes"
 
     def check(self, document: Mapping[str, Any]) -> TallyDocument:
-        checked: TallyDocument = read_as(TallyDocument, document)
-        return checked
+        return read_as(TallyDocument, document)
 
     def price(self, document: TallyDocument, *, unit: Unit = Unit.DEVICE) -> Price:
         return Price(document.epsilon, document.delta, unit)
@@ -37,4 +36,4 @@ class TallyKind:
         return explanation.together(document, leaves=changed)
 
 
-KIND = TallyKind()
+KIND: Kind[TallyDocument] = TallyKind()

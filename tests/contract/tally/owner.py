@@ -2,31 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
 from tally.coin import honest
+from tally.kind import TallyDocument
 from thebes.data.rows import Rows
 from thebes.privacy.randomness import Randomness
 from thebes.tasks.contributions import Contributions, Layout, Slot
-from thebes.tasks.protocols import Ask, Claim
+from thebes.tasks.protocols import Ask, Claim, Owner
 
 
 class TallyOwner:
-    def able(self, document: Any, rows: Rows) -> NDArray[np.bool_]:
+    def able(self, document: TallyDocument, rows: Rows) -> NDArray[np.bool_]:
         return np.ones(rows.people, dtype=bool)
 
-    def contribute(self, document: Any, ask: Ask, rows: Rows, claim: Claim, *, randomness: Randomness) -> Contributions:
+    def contribute(
+        self, document: TallyDocument, ask: Ask, rows: Rows, claim: Claim, *, randomness: Randomness
+    ) -> Contributions:
         claim.consume(epsilon=document.epsilon, delta=0)
         said, missing = rows.first().numbers(document.gives[0])
         truth = np.where(missing, 0.0, said) > 0
         told = randomness.toss(honest(document.epsilon), rows.people)
         return Contributions(ask.part, rows.people, {"yes": np.where(told, truth, ~truth).astype(np.int64)})
 
-    def layout(self, document: Any, ask: Ask) -> Layout:
+    def layout(self, document: TallyDocument, ask: Ask) -> Layout:
         return {"yes": Slot("integer", 0, 1)}
 
 
-OWNER = TallyOwner()
+OWNER: Owner[TallyDocument] = TallyOwner()

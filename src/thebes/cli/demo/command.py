@@ -27,9 +27,10 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
     from thebes.cli.demo.deployment import Stage
-    from thebes.tasks.scene import Scene, SiteScene, Verdict
+    from thebes.tasks.scene import Scene, SceneVerdict, SiteScene
 
 FAILED = "FAILED"
+FOLDER = "thebes-demo."  #: begins the names of the folders that demos hold
 COLUMNS = ("task", "true", "released", "95 % interval", "epsilon", "s", "")
 
 
@@ -42,26 +43,32 @@ def demo(
 ) -> None:
     """Run the whole system on this machine with made-up people and hospitals: every kind of task, beside the truth.
 
-    "ok" is an answer whose 95 % error bar holds the truth, or a model better than guessing. Beside "outside" stands an
-    answer whose bar misses it, as one in twenty does; beside "guess" a model that is not better: so few people teach
-    little, by chance nothing. Neither is a failure: that is an answer so far off that no noise explains it, or none.
+    "ok" is an answer whose 95 % error bar holds the truth, or a model that is better than guessing about others than it
+    learned from, by more than luck alone brings in one of a hundred. Beside "outside" stands an answer whose bar misses
+    the truth, as one in twenty does; beside "guess" a model that is not shown to be better: so few people teach little,
+    by chance nothing. Neither is a failure: that is an answer so far off that no noise explains it, or none.
 
     Example: thebes demo --people 300 --exit
     """
     from rich.console import Console
 
     from thebes.cli.demo.deployment import Stage
-    from thebes.cli.demo.scenes import scenes, waiting
-    from thebes.cli.stop_signals import Stopped, stoppable
+    from thebes.cli.demo.scenes import scenes, sharpness, waiting
+    from thebes.cli.stop_signals import StopAsked, stoppable
+    from thebes.data.engines.scratch import Scratch
 
     started = time.perf_counter()
     console = Console(stderr=json == "-")
     rows: list[dict[str, Any]] = []
     playing = True
+    if (times := sharpness(people)) > 1:
+        few = f"of so few people as {people} each pays {figure(times)} times the usual epsilon in most tasks"
+        typer.echo(f"thebes: {few}, for about as sharp an answer", err=True)
     try:
         with stoppable() as heed, ExitStack() as stack:
-            folder = Path(tempfile.mkdtemp(prefix="thebes-demo-", dir=_quick_place(people)))
-            stack.callback(shutil.rmtree, folder, ignore_errors=True)
+            held = Scratch(_quick_place(people), FOLDER)  # sweeps those of demos that were killed
+            stack.callback(held.close)
+            folder = held.folder
             os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(folder / "torch")  # which PyTorch makes when it is first used
             progress = stack.enter_context(_progress())
             with _told(progress, "people come in", people) as told:
@@ -96,7 +103,7 @@ def demo(
             playing = False
             if not exit:
                 stage.live()
-    except Stopped:
+    except StopAsked:
         if playing:
             typer.echo("thebes: stopped before the end", err=True)
             raise typer.Exit(1) from None
@@ -170,7 +177,7 @@ def _row(scene: Scene | SiteScene) -> dict[str, Any]:
     return row if scene.metric is None else {**row, "metric": scene.metric}
 
 
-def _judged(row: dict[str, Any], verdict: Verdict) -> None:
+def _judged(row: dict[str, Any], verdict: SceneVerdict) -> None:
     row |= {"true": verdict.true, "value": verdict.value, "interval": verdict.interval}
     row |= {"ok": verdict.word == "ok", "verdict": verdict.word}
     if verdict.guessing is not None:
@@ -209,7 +216,7 @@ def _play(stage: Stage, scene: Scene, progress: Progress | None, *, leave: int =
                 stage.put_up(scene.document, count - leave, told)
                 return row
             release, contributors = stage.run(scene.document, told)
-        verdict = scene.judge(release, stage.rows(scene.document, contributors), stage.rows(scene.document))
+        verdict = scene.judge(release, stage.rows(scene.document, contributors), stage.others(scene.document))
         _judged(row, verdict)
     except ThebesError as error:
         stage.check()
@@ -219,13 +226,13 @@ def _play(stage: Stage, scene: Scene, progress: Progress | None, *, leave: int =
     return {**row, "seconds": time.perf_counter() - started}
 
 
-def _quick_place(people: int) -> str | None:
+def _quick_place(people: int) -> Path:
     """A folder in memory, where there is one with room: homes that end with the demo need no disk to wait for."""
     memory = Path("/dev/shm")  # noqa: S108
     if "TMPDIR" in os.environ or not os.access(memory, os.W_OK):
-        return None
+        return Path(tempfile.gettempdir())
     enough = 2**28 + 2**21 * people
-    return str(memory) if shutil.disk_usage(memory).free > enough else None
+    return memory if shutil.disk_usage(memory).free > enough else Path(tempfile.gettempdir())
 
 
 def _progress() -> Any:

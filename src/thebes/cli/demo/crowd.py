@@ -17,7 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from thebes.cli.processes import Process
+from thebes.cli.processes import Process, end_with_parent
 from thebes.person.home import Person
 from thebes.privacy.faults import Fault, Refusal, ThebesError
 from thebes.simulation import population
@@ -221,6 +221,7 @@ def _work() -> None:
 
 
 if __name__ == "__main__":
+    end_with_parent()
     try:
         _work()
     except (Fault, Refusal) as error:

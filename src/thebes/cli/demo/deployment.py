@@ -17,8 +17,8 @@ from thebes.cli.demo.hospitals import Hospitals
 from thebes.cli.processes import Process
 from thebes.confinement import answers
 from thebes.coordinator.clock import SystemClock
-from thebes.coordinator.home import Home
-from thebes.coordinator.people.groups import Groups
+from thebes.coordinator.home import CoordinatorHome
+from thebes.coordinator.people.groups import ContributorGroups
 from thebes.coordinator.storage.database import Database
 from thebes.data.rows import Rows
 from thebes.privacy.faults import Fault, ThebesError
@@ -36,6 +36,7 @@ RELEASE_SECONDS = 60.0
 OWN_SECONDS = 60.0  #: for the one person's machine to compute and send
 LOOK_SECONDS = 1.0
 MEMBERS = 25  #: of a group: the one person and some of the crowd
+OTHERS = 2000  #: made-up people whom nobody asks, over whom models are judged
 LEAST_MEMBERS = 20  #: as its members are promised
 
 Told = Callable[[int], None]
@@ -58,6 +59,7 @@ class Stage:
         self._folder, self._people, self._seed, self._told, self._heed = folder, people, seed, told, heed
         self._everybody = population(people, seed)
         self._tables = people_of(self._everybody.columns)
+        self._others = people_of(population(OTHERS, seed + 1).columns)
         self.hospitals = Hospitals(folder, sites, seed) if sites else None
         self._processes: list[Process] = []
         self._stack = ExitStack()
@@ -82,10 +84,15 @@ class Stage:
         """The file where the requestor's token lies."""
         return self._folder / "coordinator" / "admin.token"
 
-    def rows(self, document: Mapping[str, Any], contributors: list[int] | None = None) -> Rows:
-        """Return what the featurizer gives for those people, or everybody: known here, because they are made up."""
+    def rows(self, document: Mapping[str, Any], contributors: list[int]) -> Rows:
+        """Return what the featurizer gives for those people: known here, because they are made up."""
         rows = featurize(str(document["featurizer"]), self._tables)
-        return rows if contributors is None else rows.select(np.array(sorted(contributors), dtype=np.int64))
+        return rows.select(np.array(sorted(contributors), dtype=np.int64))
+
+    def others(self, document: Mapping[str, Any]) -> Rows:
+        """Return what the featurizer gives for people of the same sort who are asked nothing: a model is judged over
+        them."""
+        return featurize(str(document["featurizer"]), self._others)
 
     def run(self, document: Mapping[str, Any], told: Told) -> tuple[Release, list[int]]:
         """Submit a document, let people answer, and wait; the release, and who contributed. A group that it names is
@@ -151,10 +158,10 @@ class Stage:
 
     def _gather(self, group: str) -> None:
         """Do what `thebes group create`, its members with their codes and `thebes group publish` do."""
-        home = Home(self._folder / "coordinator")
+        home = CoordinatorHome(self._folder / "coordinator")
         database = Database(home.store)
         try:
-            groups = Groups(database, home, SystemClock())
+            groups = ContributorGroups(database, home, SystemClock())
             groups.create(group, minimum=LEAST_MEMBERS)
             crowd = self._people - 1
             members = [*(crowd * place // (MEMBERS - 1) for place in range(MEMBERS - 1)), crowd]

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from thebes.cli.processes import Process
 from thebes.coordinator.auth.accounts import ADMIN
-from thebes.coordinator.auth.authority import Authority
+from thebes.coordinator.auth.authority import CertificateAuthority
 from thebes.coordinator.clock import SystemClock
 from thebes.data.growing.block_rule import block_by
 from thebes.data.schema import schema_of
@@ -24,8 +24,8 @@ from thebes.requestor.server import Server
 from thebes.simulation import visits
 from thebes.simulation.patients import DATASET, NAMES, SCHEMA, hospital, write_csv, write_sqlite
 from thebes.site.budget.policy import appended
-from thebes.site.dataset import GROWING, Blocks, Budget, DataSet, DataSets
-from thebes.site.home import Home, written
+from thebes.site.dataset import GROWING, BlockDeclaration, BudgetDeclaration, DataSet, DataSets
+from thebes.site.home import SiteHome, written
 from thebes.site.streams import stream_of
 from thebes.tasks.scene import MadeUpHospitals
 
@@ -53,7 +53,9 @@ class Hospitals:
     @property
     def made_up(self) -> MadeUpHospitals:
         """These hospitals as scenes know them."""
-        return MadeUpHospitals(DATASET, visits.DATASET, self.lenient, self.strict, self.visits)
+        others = [hospital(number, self._seed + 1) for number in range(len(self.names))]
+        unseen = {"other_patients": _together(others), "other_visits": visits.visits(self._seed + 1)}
+        return MadeUpHospitals(DATASET, visits.DATASET, self.lenient, self.strict, self.visits, **unseen)
 
     @property
     def strict(self) -> str | None:
@@ -67,11 +69,11 @@ class Hospitals:
 
     def start(self, coordinator: Path, site_url: str, start: Start) -> None:
         """Do what `thebes ca issue`, `thebes dataset create` and `grant` do at every site; then start its process."""
-        authority = Authority(coordinator, SystemClock())
+        authority = CertificateAuthority(coordinator, SystemClock())
         for number, name in enumerate(self.names):
             home = self._folder / f"site-{name}"
             authority.issue(name, home, days=_DAYS)
-            self._declare(Home(home), name, sqlite=number % 2 == 1)
+            self._declare(SiteHome(home), name, sqlite=number % 2 == 1)
             arguments = ("--home", str(home), "--coordinator", site_url, "--port", "0")
             self._processes[name] = start("site", *arguments, called=f"site-{name}")
 
@@ -92,21 +94,20 @@ class Hospitals:
 
     def patients(self, names: Sequence[str]) -> Mapping[str, NDArray[Any]]:
         """Everybody's rows at these sites: known here, because they are made up."""
-        some = [self._patients[name] for name in names]
-        return {column: np.concatenate([rows[column] for rows in some]) for column in some[0]}
+        return _together([self._patients[name] for name in names])
 
-    def _declare(self, home: Home, name: str, *, sqlite: bool) -> None:
+    def _declare(self, home: SiteHome, name: str, *, sqlite: bool) -> None:
         rows = home.folder / ("rows.sqlite" if sqlite else "rows.csv")
         (write_sqlite if sqlite else write_csv)(self._patients[name], rows)
         source = (
             {"kind": "sqlite", "path": str(rows), "table": DATASET} if sqlite else {"kind": "csv", "path": str(rows)}
         )
-        dataset = DataSet(DATASET, schema_of(SCHEMA), source, Budget.of(EPSILON, DELTA))
+        dataset = DataSet(DATASET, schema_of(SCHEMA), source, BudgetDeclaration.of(EPSILON, DELTA))
         with Ledger(home.ledger) as ledger:
             ledger.open_block(DATASET, **dataset.terms)
         DataSets(home).keep(dataset)
         noise = ["site"] if name == self.strict else ["site", "coordinator"]
-        kinds = ["query", "train", "algorithm"]
+        kinds = ["query", "train"]
         rule = {"requestors": [ADMIN.name], "datasets": [DATASET], "kinds": kinds, "epsilon": EPSILON}
         policy = appended("", {**rule, "noise": noise})
         if name == self.names[0]:
@@ -115,11 +116,13 @@ class Hospitals:
             policy = appended(policy, {**grows, "epsilon": EPSILON, "noise": ["site"]})
         written(home.policy, policy)
 
-    def _grow(self, home: Home) -> None:
+    def _grow(self, home: SiteHome) -> None:
         """Do what `thebes dataset create --block-by time:1d` and `ingest` do."""
         schema = schema_of(visits.SCHEMA)
-        blocks = Blocks(block_by("time:1d", schema))
-        made = DataSet(visits.DATASET, schema, {"kind": GROWING}, Budget.of(BLOCK_EPSILON, DELTA, "basic"), blocks)
+        blocks = BlockDeclaration(block_by("time:1d", schema))
+        made = DataSet(
+            visits.DATASET, schema, {"kind": GROWING}, BudgetDeclaration.of(BLOCK_EPSILON, DELTA, "basic"), blocks
+        )
         DataSets(home).keep(made)
         with Ledger(home.ledger) as ledger, closing(stream_of(home, made, ledger)) as stream:
             stream.ingest(visits.frame(self.visits))
@@ -130,3 +133,7 @@ class Hospitals:
             name in known and known[name]["state"] == "connected" and DATASET in known[name]["datasets"]
             for name in self.names
         )
+
+
+def _together(some: Sequence[Mapping[str, NDArray[Any]]]) -> Mapping[str, NDArray[Any]]:
+    return {column: np.concatenate([rows[column] for rows in some]) for column in some[0]}

@@ -15,12 +15,17 @@ def wanted(people: int) -> int:
     return max(LEAST, people // 3, min(100, people * 3 // 5))
 
 
+def sharpness(people: int) -> float:
+    """Return how many times the usual epsilon each of so many people pays, for the same sharpness."""
+    return float(max(1, -(-100 // wanted(people))))
+
+
 def scenes(people: int) -> list[Scene]:
     """Return every scene, those that cost least first, for so many people. A small crowd pays more for the same
     sharpness."""
     from thebes.simulation.population import SITES
 
-    crowd = MadeUpPeople(float(max(1, -(-100 // wanted(people)))), tuple(SITES))
+    crowd = MadeUpPeople(sharpness(people), tuple(SITES))
     made = [scene for type_ in registry.people_types() for scene in registry.scenes(type_, crowd)]
     return [_counted(scene, people) for scene in sorted(made, key=_cost)]
 

@@ -17,10 +17,10 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
 from thebes import __version__
-from thebes.cli.homes.roles import Role
 from thebes.cli.homes.sealed_file import MAGIC, Opening, Sealing, long_enough
 from thebes.database.folder_sync import settle
 from thebes.privacy.faults import Fault, Mistake
+from thebes.wire.homes import HomeRole
 
 FORMAT = 1
 _FIRST, _LAST = "thebes-copy.json", "thebes-digests.json"
@@ -38,7 +38,7 @@ _ODD = (tarfile.TarError, EOFError, ValueError, IndexError, OverflowError, Recur
 class Copied:
     """The account of what a copy is of. `made_at` is seconds since 1970."""
 
-    role: Role
+    role: HomeRole
     made_at: float
     version: str = __version__
     format: int = FORMAT
@@ -185,7 +185,7 @@ def _about(archive: tarfile.TarFile) -> Copied:
             "FILE", f"was made by a newer version of Thebes ({told.get('version')}); restore it with that one"
         )
     try:
-        about = Copied(Role(told["role"]), float(told["made_at"]), str(told["version"]), told["format"])
+        about = Copied(HomeRole(told["role"]), float(told["made_at"]), str(told["version"]), told["format"])
     except (KeyError, ValueError, TypeError, OverflowError):
         raise Mistake("FILE", _BROKEN) from None
     if not 0 <= about.made_at < _LATEST:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO
 
 from thebes.cli.homes import archive
-from thebes.cli.homes.roles import Role, role_of
+from thebes.cli.homes.roles import role_of
 from thebes.cli.homes.settlement import settle
 from thebes.cli.homes.snapshot import BEARERS, snapshot
 from thebes.coordinator.storage import restored_home as of_a_coordinator
@@ -27,6 +27,7 @@ from thebes.data import keys
 from thebes.ledger import Ledger, NoKeeper
 from thebes.privacy.faults import Mistake, ThebesError
 from thebes.wire.access import make_token
+from thebes.wire.homes import HomeRole
 from thebes.wire.local_server import Hold
 
 _KEY, _KEYRING = "key.json", "keyring"
@@ -45,10 +46,10 @@ class NotMoved(ThebesError):
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class CopyAccount:
     """The account of what was copied, or restored, and of what its owner should know of it."""
 
-    role: Role
+    role: HomeRole
     files: int
     made_at: float
     notices: tuple[str, ...]
@@ -56,7 +57,7 @@ class Made:
 
 def backup(
     home: Path, to: Path, *, passphrase: str | None, move: bool = False, clock: Callable[[], float] = time.time
-) -> Made:
+) -> CopyAccount:
     """Copy a home as it is at this moment, its processes running or not, into the new file `to`. With `move` a person's
     home, which nobody uses meanwhile, spends nothing from then on: the copy, which forgot nothing, lives instead."""
     home, to = home.resolve(), to.absolute()
@@ -65,7 +66,7 @@ def backup(
         raise Mistake("HOME", f"{str(home)!r} belongs to somebody else; copy it as that user")
     if to.resolve().is_relative_to(home):
         raise Mistake("--to", "must lie outside the home: what is lost with the home is no copy of it")
-    if move and role is not Role.PERSON:
+    if move and role is not HomeRole.PERSON:
         raise Mistake("--move", f"is for a person's home; stop the {role}, copy it, and start the copy only")
     archive.promise(to, passphrase)  # before a home that moves stops spending
     if move and passphrase is None and keys.kept(home) == _KEYRING:
@@ -76,11 +77,11 @@ def backup(
         key = _out_of_the_keyring(stage, home) if passphrase is not None else {}
         notices = [*_of_keys(stage, passphrase), *_of_a_server(stage, role)]
         files = archive.write(stage, to, about, passphrase, instead=key)
-    return Made(role, files, about.made_at, tuple(notices))
+    return CopyAccount(role, files, about.made_at, tuple(notices))
 
 
 @contextmanager
-def _snapshot_of(home: Path, role: Role, *, move: bool) -> Iterator[Path]:
+def _snapshot_of(home: Path, role: HomeRole, *, move: bool) -> Iterator[Path]:
     """The home as of one moment; where it moves that is after the last that its ledger will ever spend."""
     if move:
         with Ledger(f"sqlite:///{home / 'ledger.db'}", create=False) as ledger:
@@ -111,13 +112,13 @@ def _of_keys(stage: Path, passphrase: str | None) -> list[str]:
     return []
 
 
-def _of_a_server(stage: Path, role: Role) -> list[str]:
-    if role is Role.COORDINATOR and not (stage / "coordinator.db").exists():
+def _of_a_server(stage: Path, role: HomeRole) -> list[str]:
+    if role is HomeRole.COORDINATOR and not (stage / "coordinator.db").exists():
         return ["its database is not in the home: copy PostgreSQL with pg_dump after this, see docs/operations.md"]
     return []
 
 
-def restore(file: Path, home: Path, *, passphrase: str | None) -> Made:
+def restore(file: Path, home: Path, *, passphrase: str | None) -> CopyAccount:
     """Bring a copy back into a folder that is new or empty."""
     home = home.absolute()
     if home.exists() and (not home.is_dir() or any(home.iterdir())):
@@ -140,7 +141,7 @@ def restore(file: Path, home: Path, *, passphrase: str | None) -> Made:
         os.rename(fresh, home)
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
-    return Made(about.role, files, about.made_at, tuple(notices))
+    return CopyAccount(about.role, files, about.made_at, tuple(notices))
 
 
 class _Nowhere:
@@ -158,13 +159,13 @@ def _put(path: Path, content: IO[bytes]) -> None:
         os.fsync(file.fileno())
 
 
-def _settled(home: Path, role: Role) -> list[str]:
+def _settled(home: Path, role: HomeRole) -> list[str]:
     """Make what came back safe to open: nothing may be spent, and nothing said, that the copy has forgotten of; and
     whoever was let into the home that was copied is not let into this one by the same token."""
     notices = []
-    if role is Role.COORDINATOR:
+    if role is HomeRole.COORDINATOR:
         notices.append("its first start makes a new admin.token, for its holders; whoever was logged in logs in again")
-    elif role is not Role.LEDGER:
+    elif role is not HomeRole.LEDGER:
         make_token(home)
         notices.append("its token is new: programs that bring their own copy of it are given this one")
     for path in sorted(home.rglob("*.db")):
@@ -178,17 +179,17 @@ def _settled(home: Path, role: Role) -> list[str]:
         notices.append("its ledger is frozen: nothing is spent until its owner runs `thebes ledger thaw --home HOME`")
     if settle(home):
         notices.append("tasks that were open: what was answered is said again as it was, nothing else is answered")
-    if role is Role.COORDINATOR and (home / "coordinator.db").exists():
+    if role is HomeRole.COORDINATOR and (home / "coordinator.db").exists():
         ended = of_a_coordinator.settle(home)
         if ended:
             notices.append(f"{ended} open task{'s' if ended > 1 else ''} with sealed contributions ended as failed")
         notices.append("people who saw newer tasks than this copy has refuse it: see docs/operations.md")
-    elif role is Role.COORDINATOR:
+    elif role is HomeRole.COORDINATOR:
         # The keys of its tasks went with the home: nothing under way would ever end, and nobody would be told.
         notices.append(
             "its database is elsewhere: before it is started, thebes settle --home HOME --store postgresql://..."
         )
-    if role is Role.PERSON:
+    if role is HomeRole.PERSON:
         notices.append("look at your standing rules before you thaw: they answer by themselves once you have")
     return notices
 

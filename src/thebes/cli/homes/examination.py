@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from thebes.cli.homes.findings import Finding, How, found
+from thebes.cli.homes.findings import HomeFinding, How, found
 from thebes.cli.homes.identities import keys_of, of_a_coordinator, of_a_person, of_a_site
 from thebes.cli.homes.reachability import database_at, over_http, over_tls
-from thebes.cli.homes.roles import Role, role_of
+from thebes.cli.homes.roles import role_of
 from thebes.cli.homes.snapshot import STAGE
 from thebes.coordinator import settings as coordinator_settings
 from thebes.coordinator.home import named_in
@@ -29,11 +29,12 @@ from thebes.database.versions import UNRELEASED, Versions
 from thebes.ledger import Ledger, NoKeeper, Tampered
 from thebes.ledger import schema as ledger_schema
 from thebes.ledger.keeper import UNNOTICED, WHAT_HELPS, system_keeper
-from thebes.person.settings import Settings
+from thebes.person.settings import PersonSettings
 from thebes.privacy.faults import Mistake, ThebesError
 from thebes.site.budget.policy import PolicyFile
 from thebes.site.dataset import DataSets
-from thebes.site.home import Home
+from thebes.site.home import SiteHome
+from thebes.wire.homes import HomeRole
 
 TOO_LITTLE, LITTLE = 64 * 2**20, 2**30  #: bytes that are free
 _VERSIONS = {"ledger.db": ledger_schema.VERSIONS, "coordinator.db": coordinator_schema.VERSIONS}
@@ -68,11 +69,11 @@ class Surroundings:
     clock: Callable[[], float] = time.time
 
 
-def examined(home: Path, around: Surroundings) -> Iterator[Finding]:
+def examined(home: Path, around: Surroundings) -> Iterator[HomeFinding]:
     """Everything that was found in a home and about it."""
     home = home.resolve()
     role = role_of(home)
-    yield Finding(How.OK, f"{home} is the home of a {role}")
+    yield HomeFinding(How.OK, f"{home} is the home of a {role}")
     owned = home.stat().st_uid == os.geteuid()
     yield found(owned, "the home is this user's own", "run this, and the role itself, as the user that it belongs to")
     if not owned:
@@ -91,7 +92,7 @@ def examined(home: Path, around: Surroundings) -> Iterator[Finding]:
     yield from _around(home, role, around)
 
 
-def _permissions(home: Path) -> Iterator[Finding]:
+def _permissions(home: Path) -> Iterator[HomeFinding]:
     mode = stat.S_IMODE(home.stat().st_mode)
     yield found(not mode & 0o077, "nobody else can look into the home", f"run: chmod 700 {home}")
     strangers = [path for path in home.rglob("*") if not path.is_symlink() and path.stat().st_uid != os.geteuid()]
@@ -103,17 +104,19 @@ def _permissions(home: Path) -> Iterator[Finding]:
     yield found(not readable, f"{len(secrets)} secrets and databases are for their owner only", advice)
     if any(home.glob(f"{STAGE}*")):
         why = "`thebes backup` is at work, or was killed; the next one clears it away"
-        yield Finding(How.WARNING, "a copy that was begun lies in the home", why)
+        yield HomeFinding(How.WARNING, "a copy that was begun lies in the home", why)
 
 
-def _space(home: Path) -> Iterator[Finding]:
+def _space(home: Path) -> Iterator[HomeFinding]:
     free = shutil.disk_usage(home).free
     how = How.OK if free >= LITTLE else How.WARNING if free >= TOO_LITTLE else How.BROKEN
     shown = f"{free / 2**30:.1f} GiB" if free >= LITTLE else f"{free / 2**20:.0f} MiB"
-    yield Finding(how, f"{shown} are free on its disk", "make room: on a full disk nothing is spent and nothing said")
+    yield HomeFinding(
+        how, f"{shown} are free on its disk", "make room: on a full disk nothing is spent and nothing said"
+    )
 
 
-def _database(path: Path, home: Path) -> Iterator[Finding]:
+def _database(path: Path, home: Path) -> Iterator[HomeFinding]:
     name = str(path.relative_to(home))
     versions = _VERSIONS.get(name)
     try:
@@ -123,7 +126,7 @@ def _database(path: Path, home: Path) -> Iterator[Finding]:
             number = int(opened.execute("PRAGMA user_version").fetchone()[0])
     except sqlite3.Error as error:
         advice = f"{type(error).__name__}: bring back a copy (thebes restore), or find out what holds it"
-        yield Finding(How.BROKEN, f"{name} can be read", advice)
+        yield HomeFinding(How.BROKEN, f"{name} can be read", advice)
         return
     yield found(sound, f"{name} is whole", "it is damaged: stop the role and bring back a copy (thebes restore)")
     if versions is not None and sound:
@@ -142,24 +145,26 @@ def _version(opened: sqlite3.Connection, versions: Versions | None) -> str | Non
     return None if row is None else str(row[0])
 
 
-def _of_version(name: str, version: str | None, versions: Versions) -> Finding:
+def _of_version(name: str, version: str | None, versions: Versions) -> HomeFinding:
     what = f"{name} has the tables of this version"
     if version == versions.newest:
-        return Finding(How.OK, what)
+        return HomeFinding(How.OK, what)
     if versions.before_first(version):
-        return Finding(How.BROKEN, what, f"it {UNRELEASED}")
+        return HomeFinding(How.BROKEN, what, f"it {UNRELEASED}")
     if version is None or version < versions.newest:
-        return Finding(
+        return HomeFinding(
             How.WARNING, what, "they are older, and are brought up to date at the next start; copy it before"
         )
     return _of_newer(what)
 
 
-def _of_newer(what: str) -> Finding:
-    return Finding(How.BROKEN, what, "they were made by a newer Thebes: install that one, this one will not open them")
+def _of_newer(what: str) -> HomeFinding:
+    return HomeFinding(
+        How.BROKEN, what, "they were made by a newer Thebes: install that one, this one will not open them"
+    )
 
 
-def _ledger(home: Path) -> Iterator[Finding]:
+def _ledger(home: Path) -> Iterator[HomeFinding]:
     """The journal and the balances of a ledger, and whether it may spend. Its tables are those of this version: else
     opening it would change them."""
     what = "the ledger's journal and balances fit together"
@@ -170,12 +175,12 @@ def _ledger(home: Path) -> Iterator[Finding]:
             frozen, head = ledger.frozen, ledger.head()
     except Tampered as tampered:
         advice = f"{len(tampered.findings)} differences; `thebes ledger verify --home {home}` names them"
-        yield Finding(How.BROKEN, what, advice)
+        yield HomeFinding(How.BROKEN, what, advice)
         return
     except ThebesError as error:
-        yield Finding(How.BROKEN, what, str(error))
+        yield HomeFinding(How.BROKEN, what, str(error))
         return
-    yield Finding(How.OK, what)
+    yield HomeFinding(How.OK, what)
     advice = f"it is frozen, because it came back from a copy; its owner can run: thebes ledger thaw --home {home}"
     yield found(not frozen, "the ledger may spend", advice, How.WARNING)
     unseen = f"{UNNOTICED}; {WHAT_HELPS}"
@@ -184,36 +189,36 @@ def _ledger(home: Path) -> Iterator[Finding]:
     yield found(kept == head, "an older copy put in the ledger's place would be noticed", unseen, How.ABSENT)
 
 
-def _of_the_role(home: Path, role: Role, around: Surroundings) -> Iterator[Finding]:
+def _of_the_role(home: Path, role: HomeRole, around: Surroundings) -> Iterator[HomeFinding]:
     now = around.clock()
-    if role is Role.PERSON:
-        yield _settings("person.toml", lambda: Settings.read(home))
+    if role is HomeRole.PERSON:
+        yield _settings("person.toml", lambda: PersonSettings.read(home))
         yield from of_a_person(home, around.passphrase)
-    if role is Role.COORDINATOR:
+    if role is HomeRole.COORDINATOR:
         yield _settings(coordinator_settings.FILE, lambda: coordinator_settings.read(home))
         yield from of_a_coordinator(home, now)
-    if role is Role.SITE:
+    if role is HomeRole.SITE:
         yield from of_a_site(home, now)
-    if role in (Role.SITE, Role.COORDINATOR) and (home / "datasets").is_dir():
+    if role in (HomeRole.SITE, HomeRole.COORDINATOR) and (home / "datasets").is_dir():
         yield from _declared(home)
 
 
-def _settings(name: str, read: Callable[[], object]) -> Finding:
+def _settings(name: str, read: Callable[[], object]) -> HomeFinding:
     try:
         read()
     except Mistake as mistake:
-        return Finding(How.BROKEN, f"{name} can be read", str(mistake))
-    return Finding(How.OK, f"{name} can be read, or is not there")
+        return HomeFinding(How.BROKEN, f"{name} can be read", str(mistake))
+    return HomeFinding(How.OK, f"{name} can be read, or is not there")
 
 
-def _declared(home: Path) -> Iterator[Finding]:
+def _declared(home: Path) -> Iterator[HomeFinding]:
     if any(stat.S_IMODE(place.stat().st_mode) & 0o077 for place in (home, home / "datasets")):
         return  # said before; to open it would change that
-    site = Home(home)
+    site = SiteHome(home)
     policy = PolicyFile(site.policy)()
     what = "policy.toml says who may ask"
     if policy.trouble is not None:
-        yield Finding(How.BROKEN, what, f"everything is refused: {policy.trouble}")
+        yield HomeFinding(How.BROKEN, what, f"everything is refused: {policy.trouble}")
     else:
         yield found(bool(policy.rules), what, "it has no rule, so that everything is refused", How.WARNING)
     datasets = DataSets(site)
@@ -221,29 +226,31 @@ def _declared(home: Path) -> Iterator[Finding]:
         try:
             datasets.get(name)
         except Mistake as mistake:
-            yield Finding(How.BROKEN, f"the data set {name} is declared in a way that can be read", str(mistake))
+            yield HomeFinding(How.BROKEN, f"the data set {name} is declared in a way that can be read", str(mistake))
         else:
-            yield Finding(How.OK, f"the data set {name} is declared in a way that can be read")
+            yield HomeFinding(How.OK, f"the data set {name} is declared in a way that can be read")
 
 
-def _around(home: Path, role: Role, around: Surroundings) -> Iterator[Finding]:
+def _around(home: Path, role: HomeRole, around: Surroundings) -> Iterator[HomeFinding]:
     coordinator, proxy = around.coordinator, None
-    if role is Role.PERSON:
+    if role is HomeRole.PERSON:
         try:
-            settings = Settings.read(home)
+            settings = PersonSettings.read(home)
         except Mistake:
             return  # said before; without it nobody knows which way to take
         coordinator, proxy = coordinator or settings.coordinator, settings.proxy
     if coordinator is None:
-        if role in (Role.PERSON, Role.SITE):
-            yield Finding(How.ABSENT, "the coordinator can be reached", "not looked at; say where with --coordinator")
-    elif role is Role.SITE and "//" not in coordinator:
+        if role in (HomeRole.PERSON, HomeRole.SITE):
+            yield HomeFinding(
+                How.ABSENT, "the coordinator can be reached", "not looked at; say where with --coordinator"
+            )
+    elif role is HomeRole.SITE and "//" not in coordinator:
         yield from over_tls(coordinator, home)
     else:
         yield from over_http(coordinator, proxy, around.clock)
     if around.store is not None:
-        works_on = named_in(home) if role is Role.COORDINATOR else None
+        works_on = named_in(home) if role is HomeRole.COORDINATOR else None
         of_tasks = partial(keys_of, home=home, now=around.clock())
         yield from database_at(around.store, _of_version, around.clock, works_on=works_on, keys_of=of_tasks)
-    elif role is Role.COORDINATOR and not (home / "coordinator.db").exists():
-        yield Finding(How.ABSENT, "the database can be reached", "it is not in the home; say where with --store")
+    elif role is HomeRole.COORDINATOR and not (home / "coordinator.db").exists():
+        yield HomeFinding(How.ABSENT, "the database can be reached", "it is not in the home; say where with --store")

@@ -16,7 +16,7 @@ class How(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class HomeFinding:
     """`what` was looked at, `how` it stands, and what to do about it or to know. Never a secret, never a value."""
 
     how: How
@@ -34,6 +34,6 @@ class Finding:
         return {name: str(value) for name, value in asdict(self).items()}
 
 
-def found(good: bool, what: str, advice: str, otherwise: How = How.BROKEN) -> Finding:
+def found(good: bool, what: str, advice: str, otherwise: How = How.BROKEN) -> HomeFinding:
     """Fine, or else with this advice."""
-    return Finding(How.OK, what) if good else Finding(otherwise, what, advice)
+    return HomeFinding(How.OK, what) if good else HomeFinding(otherwise, what, advice)

@@ -13,8 +13,8 @@ import apsw
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 
-from thebes.cli.homes.findings import Finding, How, found
-from thebes.coordinator.auth.authority import Authority, few
+from thebes.cli.homes.findings import HomeFinding, How, found
+from thebes.coordinator.auth.authority import CertificateAuthority, few
 from thebes.coordinator.clock import SystemClock
 from thebes.coordinator.home import LOG_KEY, NEXT_LOG_KEY
 from thebes.coordinator.tasks.states import Status
@@ -37,13 +37,13 @@ _GRACE_SECONDS = 60.0  #: a key is made before its task, and destroyed after it
 # --- a person ---------------------------------------------------------------------------------------------------
 
 
-def of_a_person(home: Path, passphrase: str | None) -> Iterator[Finding]:
+def of_a_person(home: Path, passphrase: str | None) -> Iterator[HomeFinding]:
     """Check whether the home's key is there and opens every file of the store."""
     what = "the store's key opens the store"
     try:
         kept = keys.kept(home)
     except ThebesError as error:
-        yield Finding(How.BROKEN, what, str(error))
+        yield HomeFinding(How.BROKEN, what, str(error))
         return
     databases = sorted((home / "store").glob("*.db"))
     if kept is None:
@@ -51,7 +51,7 @@ def of_a_person(home: Path, passphrase: str | None) -> Iterator[Finding]:
         yield found(not databases, "a key is made at the first start", advice)
         return
     if kept == "passphrase" and passphrase is None:
-        yield Finding(How.ABSENT, what, "not looked at: its passphrase is read from THEBES_PASSPHRASE")
+        yield HomeFinding(How.ABSENT, what, "not looked at: its passphrase is read from THEBES_PASSPHRASE")
         return
     try:
         key = keys.key_of(home, passphrase=passphrase)
@@ -59,17 +59,17 @@ def of_a_person(home: Path, passphrase: str | None) -> Iterator[Finding]:
             with closing(connect(path, key)) as opened:
                 opened.execute("SELECT count(*) FROM sqlite_master").fetchall()
     except ThebesError as error:
-        yield Finding(How.BROKEN, what, str(error))
+        yield HomeFinding(How.BROKEN, what, str(error))
     except apsw.Error as error:
-        yield Finding(How.BROKEN, what, f"{type(error).__name__}; bring back a copy (thebes restore)")
+        yield HomeFinding(How.BROKEN, what, f"{type(error).__name__}; bring back a copy (thebes restore)")
     else:
-        yield Finding(How.OK, f"{what}; it is kept {_PLACES[kept]}")
+        yield HomeFinding(How.OK, f"{what}; it is kept {_PLACES[kept]}")
 
 
 # --- a coordinator ----------------------------------------------------------------------------------------------
 
 
-def of_a_coordinator(home: Path, now: float) -> Iterator[Finding]:
+def of_a_coordinator(home: Path, now: float) -> Iterator[HomeFinding]:
     for name, use in (("log.key", "signs the task list"), ("session.key", "signs who has logged in")):
         path = home / name
         whole = not path.exists() or len(path.read_bytes()) == _SECRET_BYTES
@@ -78,7 +78,7 @@ def of_a_coordinator(home: Path, now: float) -> Iterator[Finding]:
     if (home / "coordinator.db").is_file():
         yield from _list_key(home)
         yield from _task_keys(home, now)
-    authority = Authority(home, SystemClock())
+    authority = CertificateAuthority(home, SystemClock())
     for signer in authority.signers():
         what = "the authority's key is that of its certificate"
         yield from _pair(signer.certificate_file, signer.key_file, what, now, _BEFORE_AUTHORITY, "thebes rotate ca")
@@ -89,22 +89,22 @@ def of_a_coordinator(home: Path, now: float) -> Iterator[Finding]:
                 json.loads(register.read_text(encoding="utf-8"))
         except (OSError, ValueError):
             advice = "without ca/register.json no site is let in: bring it back from a copy, or issue new certificates"
-            yield Finding(How.BROKEN, "the register of certificates can be read", advice)
+            yield HomeFinding(How.BROKEN, "the register of certificates can be read", advice)
         else:
             yield from _ending(authority, now)
             yield from _exchanged(authority)
 
 
-def _exchanged(authority: Authority) -> Iterator[Finding]:
+def _exchanged(authority: CertificateAuthority) -> Iterator[HomeFinding]:
     """Warn where another authority is taking the place of the one before, and say what that waits for."""
     if len(authority.signers()) > 1:
         behind = authority.behind()
         waits = f"{few(behind)} must come with a certificate of the new one first: thebes ca issue NAME"
         advice = f"two do, until the old one is ended: thebes ca end-old{f'; {waits}' if behind else ''}"
-        yield Finding(How.WARNING, "one authority certifies the sites", advice)
+        yield HomeFinding(How.WARNING, "one authority certifies the sites", advice)
 
 
-def _ending(authority: Authority, now: float) -> Iterator[Finding]:
+def _ending(authority: CertificateAuthority, now: float) -> Iterator[HomeFinding]:
     """Check for sites whose last certificate ends soon. A certificate that has ended already may be of a site that went
     for good."""
     moment = datetime.fromtimestamp(now, UTC)
@@ -114,7 +114,7 @@ def _ending(authority: Authority, now: float) -> Iterator[Finding]:
     yield found(not soon, "every site's certificate counts for another week", advice, How.WARNING)
 
 
-def _list_key(home: Path) -> Iterator[Finding]:
+def _list_key(home: Path) -> Iterator[HomeFinding]:
     """Check whether the list is signed by the key that it names, where it was ever replaced."""
     what = "log.key is the one that the list names last"
     listed = "SELECT task_id FROM coordinator_entry WHERE task_id LIKE 'key~%' ORDER BY \"index\" DESC LIMIT 1"
@@ -126,13 +126,13 @@ def _list_key(home: Path) -> Iterator[Finding]:
         return  # said before, or made at the first start
     if (home / NEXT_LOG_KEY).exists():
         advice = "another was about to take its place; end that: thebes rotate log.key"
-        yield Finding(How.WARNING, what, advice)
+        yield HomeFinding(How.WARNING, what, advice)
     elif row is not None and len(private) == _SECRET_BYTES:
         advice = "it is older, and people refuse what it signs: bring back the newest copy of log.key"
         yield found(row[0] == listed_successor(public_key(private)), what, advice)
 
 
-def _task_keys(home: Path, now: float) -> Iterator[Finding]:
+def _task_keys(home: Path, now: float) -> Iterator[HomeFinding]:
     """The same of a database in the home."""
     try:
         with closing(sqlite3.connect(f"{(home / 'coordinator.db').as_uri()}?mode=rw", uri=True, timeout=10)) as opened:
@@ -142,7 +142,7 @@ def _task_keys(home: Path, now: float) -> Iterator[Finding]:
     yield from keys_of(tasks, home, now)
 
 
-def keys_of(tasks: Iterable[tuple[str, str, int, bool]], home: Path, now: float) -> Iterator[Finding]:
+def keys_of(tasks: Iterable[tuple[str, str, int, bool]], home: Path, now: float) -> Iterator[HomeFinding]:
     """Check whether each of these tasks (what `TASKS` selects, wherever the database is) that needs its key has it in
     the home, and no key outlives its task."""
     tasks = list(tasks)
@@ -163,12 +163,12 @@ def keys_of(tasks: Iterable[tuple[str, str, int, bool]], home: Path, now: float)
 # --- a site -----------------------------------------------------------------------------------------------------
 
 
-def of_a_site(home: Path, now: float) -> Iterator[Finding]:
+def of_a_site(home: Path, now: float) -> Iterator[HomeFinding]:
     link = home / "link"
     missing = [name for name in ("ca.pem", "site.pem", "site.key") if not (link / name).is_file()]
     if missing:
         advice = f"link/ lacks {', '.join(missing)}; the coordinator's operator makes them: thebes ca issue"
-        yield Finding(How.BROKEN, "the site has a certificate", advice)
+        yield HomeFinding(How.BROKEN, "the site has a certificate", advice)
         return
     yield from _pair(link / "site.pem", link / "site.key", "the site's key is that of its certificate", now)
     what = "the certificate is of the authority that the site believes"
@@ -184,26 +184,28 @@ def of_a_site(home: Path, now: float) -> Iterator[Finding]:
     yield found(any(issued(shown, by=each) for each in believed), what, advice)
     if len(believed) > 1:
         advice = "it believes an older one too, until that is ended at the coordinator; then ask for a link/ without it"
-        yield Finding(How.WARNING, "the site believes one authority", f"{advice}: thebes ca issue")
+        yield HomeFinding(How.WARNING, "the site believes one authority", f"{advice}: thebes ca issue")
 
 
 def _pair(
     certificate: Path, key: Path, what: str, now: float, before: timedelta = SOON, command: str = _ISSUE
-) -> Iterator[Finding]:
+) -> Iterator[HomeFinding]:
     """Check whether a key belongs to a certificate, and for how long that counts."""
     try:
         shown = x509.load_pem_x509_certificate(certificate.read_bytes())
         public = serialization.load_pem_private_key(key.read_bytes(), None).public_key()
     except (OSError, ValueError, TypeError):
-        yield Finding(How.BROKEN, what, f"{certificate.name} or {key.name} is missing or damaged; bring back a copy")
+        yield HomeFinding(
+            How.BROKEN, what, f"{certificate.name} or {key.name} is missing or damaged; bring back a copy"
+        )
         return
     yield found(shown.public_key() == public, what, "they are of different issues; put both in place again")
     moment = datetime.fromtimestamp(now, UTC)
     begins, ends = shown.not_valid_before_utc, shown.not_valid_after_utc
     what = f"{certificate.name} counts until {ends:%Y-%m-%d}"
     if moment < begins:
-        yield Finding(How.BROKEN, what, "it does not count yet: this machine's clock is behind; set it")
+        yield HomeFinding(How.BROKEN, what, "it does not count yet: this machine's clock is behind; set it")
     elif moment >= ends:
-        yield Finding(How.BROKEN, what, f"it has ended; the coordinator's operator makes a new one: {command}")
+        yield HomeFinding(How.BROKEN, what, f"it has ended; the coordinator's operator makes a new one: {command}")
     else:
         yield found(moment < ends - before, what, f"ask for a new one soon: {command}", How.WARNING)

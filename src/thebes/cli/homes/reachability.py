@@ -11,7 +11,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from thebes.cli.homes.findings import Finding, How, found
+from thebes.cli.homes.findings import HomeFinding, How, found
 from thebes.cli.homes.identities import TASKS
 from thebes.coordinator.storage.schema import CALLED
 from thebes.coordinator.storage.schema import VERSIONS as COORDINATOR
@@ -27,7 +27,7 @@ APART, TOO_FAR = 30.0, 300.0  #: seconds between two clocks; certificates count 
 _PATIENCE = 10.0
 
 
-def over_http(url: str, proxy: str | None, clock: Callable[[], float]) -> Iterator[Finding]:
+def over_http(url: str, proxy: str | None, clock: Callable[[], float]) -> Iterator[HomeFinding]:
     """One request to a coordinator, on the way that everything else takes. An address with a password is a Mistake,
     which does not show it."""
     try:
@@ -42,22 +42,24 @@ def over_http(url: str, proxy: str | None, clock: Callable[[], float]) -> Iterat
             mine = (began + clock()) / 2
             private = client.private
     except ThebesError as error:
-        yield Finding(How.BROKEN, what, str(error))
+        yield HomeFinding(How.BROKEN, what, str(error))
         return
-    yield Finding(How.OK, what)
+    yield HomeFinding(How.OK, what)
     why = "it is not encrypted: whoever is on the way reads and changes what is said; use https"
     yield found(private, "nobody on the way can listen", why, How.WARNING)
     if theirs is not None:
         yield _clocks("this machine and the coordinator", mine - theirs - 0.5)  # it says whole seconds, rounded down
 
 
-def _clocks(whose: str, apart: float) -> Finding:
+def _clocks(whose: str, apart: float) -> HomeFinding:
     how = How.OK if abs(apart) <= APART else How.WARNING if abs(apart) <= TOO_FAR else How.BROKEN
     ahead = "ahead" if apart > 0 else "behind"
-    return Finding(how, f"the clocks of {whose} agree", f"this one is {abs(apart):.0f} seconds {ahead}; set it by NTP")
+    return HomeFinding(
+        how, f"the clocks of {whose} agree", f"this one is {abs(apart):.0f} seconds {ahead}; set it by NTP"
+    )
 
 
-def over_tls(address: str, home: Path) -> Iterator[Finding]:
+def over_tls(address: str, home: Path) -> Iterator[HomeFinding]:
     """A connection as a site makes it, both certificates shown and verified, and nothing said on it."""
     host, colon, port = address.rpartition(":")
     if not colon or not host or "@" in host or not port.isdecimal():
@@ -66,11 +68,11 @@ def over_tls(address: str, home: Path) -> Iterator[Finding]:
     proxy = proxy_of(address)
     if proxy is not None and not is_usable(proxy):
         why = "the proxy that the environment names for it is not one of HTTP, so a site goes past it; name one of HTTP"
-        yield Finding(How.BROKEN, what, why)
+        yield HomeFinding(How.BROKEN, what, why)
         return
     if proxy is not None:
         why = "not looked at: the environment names a proxy for it, which a site goes by; the site's page says whether"
-        yield Finding(How.ABSENT, what, f"{why} it is linked")
+        yield HomeFinding(How.ABSENT, what, f"{why} it is linked")
         return
     link = home / "link"
     try:
@@ -88,26 +90,28 @@ def over_tls(address: str, home: Path) -> Iterator[Finding]:
             accepted = bool(link_.recv(1))
     except ssl.SSLCertVerificationError as error:
         advice = f"{error.verify_message}; is it another coordinator, has it another authority, or is a clock wrong?"
-        yield Finding(How.BROKEN, what, advice)
+        yield HomeFinding(How.BROKEN, what, advice)
     except ssl.SSLError:
-        yield Finding(How.BROKEN, what, "it does not take the site's certificate; ask its operator: thebes ca list")
+        yield HomeFinding(How.BROKEN, what, "it does not take the site's certificate; ask its operator: thebes ca list")
     except TimeoutError:
-        yield Finding(How.BROKEN, what, "nothing answered in time; check the address and whether a firewall is between")
+        yield HomeFinding(
+            How.BROKEN, what, "nothing answered in time; check the address and whether a firewall is between"
+        )
     except OSError as error:
         advice = f"{error.strerror or type(error).__name__}; is `thebes coordinator --site-port` running there?"
-        yield Finding(How.BROKEN, what, advice)
+        yield HomeFinding(How.BROKEN, what, advice)
     else:
         yield found(accepted, what, "it hung up; ask its operator whether the certificate was revoked: thebes ca list")
 
 
 def database_at(
     where: str,
-    of_version: Callable[[str, str | None, Versions], Finding],
+    of_version: Callable[[str, str | None, Versions], HomeFinding],
     clock: Callable[[], float],
     *,
     works_on: str | None = None,
-    keys_of: Callable[[list[Any]], Iterator[Finding]] | None = None,
-) -> Iterator[Finding]:
+    keys_of: Callable[[list[Any]], Iterator[HomeFinding]] | None = None,
+) -> Iterator[HomeFinding]:
     """A PostgreSQL with the tables of a coordinator or a ledger, whether it is the one of that name that a home works
     on, and if so what `keys_of` says of its tasks. Its address is not shown: it may hold a password."""
     what = "the database can be reached"
@@ -119,7 +123,7 @@ def database_at(
     except (sa.exc.ArgumentError, ValueError):
         raise Mistake("--store", "must be an address: postgresql://USER@HOST/DATABASE") from None
     except ImportError:
-        yield Finding(How.BROKEN, what, "psycopg is missing: pip install 'thebes[postgres]'")
+        yield HomeFinding(How.BROKEN, what, "psycopg is missing: pip install 'thebes[postgres]'")
         return
     try:
         with warnings.catch_warnings(), engine.connect() as connection:
@@ -134,11 +138,11 @@ def database_at(
     except sa.exc.SQLAlchemyError as error:
         original = getattr(error, "orig", None) or error
         said = " ".join(filter(None, (type(original).__name__, getattr(original, "sqlstate", None))))
-        yield Finding(How.BROKEN, what, f"{said}; check address, name and password")
+        yield HomeFinding(How.BROKEN, what, f"{said}; check address, name and password")
         return
     finally:
         engine.dispose()
-    yield Finding(How.OK, what)
+    yield HomeFinding(How.OK, what)
     yield found(writes, "the database takes changes", "it is a standby: give the address of the primary")
     for each, version in versions:
         if version is not None:

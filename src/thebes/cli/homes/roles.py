@@ -5,14 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from thebes.privacy.faults import Mistake
-from thebes.wire.homes import Role as Role
-from thebes.wire.homes import has_of, owner_of
+from thebes.wire.homes import HomeRole, has_of, owner_of
 
 #: what an operator may put into a coordinator's home before anything else lies there
 _BEFORE_THE_FIRST_START = ("coordinator.toml", "datasets", "ca")
 
 
-def role_of(home: Path) -> Role:
+def role_of(home: Path) -> HomeRole:
     """The role whose home this is; a Mistake where it is nobody's."""
     if not home.is_dir():
         raise Mistake("HOME", f"there is no folder {str(home)!r}")
@@ -30,7 +29,7 @@ def check_store(home: Path, store: str | None) -> None:
 
 def check_coordinators(home: Path, store: str | None) -> None:
     """The same, and a Mistake where the home is not a coordinator's."""
-    if role_of(home) is not Role.COORDINATOR:
+    if role_of(home) is not HomeRole.COORDINATOR:
         raise Mistake("--home", f"{str(home)!r} is no coordinator's home")
     check_store(home, store)
 
@@ -41,7 +40,7 @@ def store_of(home: Path, store: str | None) -> str | None:
     the next command would take that for the coordinator's."""
     if not home.is_dir():
         raise Mistake("--home", f"there is no directory {str(home)!r}")
-    known = has_of(Role.COORDINATOR, home) or any((home / name).exists() for name in _BEFORE_THE_FIRST_START)
+    known = has_of(HomeRole.COORDINATOR, home) or any((home / name).exists() for name in _BEFORE_THE_FIRST_START)
     if any(home.iterdir()) and not known:
         raise Mistake("--home", f"{str(home)!r} is no coordinator's home; name the one that `thebes coordinator` uses")
     if any((home / name).exists() for name in ("admin.token", "log.key")):  # the former is in no copy

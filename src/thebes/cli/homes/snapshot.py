@@ -17,9 +17,9 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from thebes.cli.homes.roles import Role
 from thebes.privacy.faults import Fault, Mistake
 from thebes.site.dataset import GROWING
+from thebes.wire.homes import HomeRole
 
 STAGE = ".copying-"  #: how the folder is called, in the home, where a copy is put together
 _PATIENCE_SECONDS = 60.0
@@ -36,7 +36,7 @@ _LAST = ("person.db", "outbox.db", "audit.db", "ledger.db")
 
 
 @contextmanager
-def snapshot(home: Path, role: Role) -> Iterator[Path]:
+def snapshot(home: Path, role: HomeRole) -> Iterator[Path]:
     """A folder with a copy of the home as of one moment; it lies in the home, is its owner's alone and goes again."""
     for left in home.glob(f"{STAGE}*"):  # of one that was killed
         shutil.rmtree(left, ignore_errors=True)
@@ -48,7 +48,7 @@ def snapshot(home: Path, role: Role) -> Iterator[Path]:
         shutil.rmtree(stage, ignore_errors=True)
 
 
-def _fill(stage: Path, home: Path, role: Role) -> None:
+def _fill(stage: Path, home: Path, role: HomeRole) -> None:
     with ExitStack() as opened:
         with _still(home, role) as (files, databases):
             for folder in sorted({file.parent for file in files}):
@@ -57,19 +57,19 @@ def _fill(stage: Path, home: Path, role: Role) -> None:
             # Logs before their databases: whatever is carried over meanwhile is then in the log that was copied.
             for file in sorted(files, key=lambda file: (not file.name.endswith("-wal"), str(file))):
                 if file not in reading:
-                    _put(home / file, stage / file, again=role is Role.PERSON and file.parts[0] == "store")
+                    _put(home / file, stage / file, again=role is HomeRole.PERSON and file.parts[0] == "store")
         # Whoever writes goes on from here: what is copied now is what was there before.
         for file, connection in reading.items():
             _copied(connection, stage / file)
 
 
 @contextmanager
-def _still(home: Path, role: Role) -> Iterator[tuple[list[Path], list[Path]]]:
+def _still(home: Path, role: HomeRole) -> Iterator[tuple[list[Path], list[Path]]]:
     """The files that there are, and which of them are databases, while nobody writes to any of these: only then is
     every file there that they name. Begins anew where a database came before all were held."""
     while True:
         with ExitStack() as held:
-            if role is Role.PERSON:
+            if role is HomeRole.PERSON:
                 held.enter_context(_alone(home / "store" / "lock"))
             databases = _databases(home, _listed(home, role))
             for file in databases:
@@ -82,7 +82,7 @@ def _still(home: Path, role: Role) -> Iterator[tuple[list[Path], list[Path]]]:
                 return
 
 
-def _listed(home: Path, role: Role) -> list[Path]:
+def _listed(home: Path, role: HomeRole) -> list[Path]:
     return sorted(path.relative_to(home) for path in _files(home, role))
 
 
@@ -92,7 +92,7 @@ def _databases(home: Path, files: list[Path]) -> list[Path]:
     return sorted(found, key=lambda file: (_LAST.index(file.name) if file.name in _LAST else -1, str(file)))
 
 
-def _files(home: Path, role: Role) -> Iterator[Path]:
+def _files(home: Path, role: HomeRole) -> Iterator[Path]:
     for folder, folders, names in os.walk(home):
         place = Path(folder)
         folders[:] = [name for name in folders if not _left_out((place / name).relative_to(home), role)]
@@ -101,18 +101,18 @@ def _files(home: Path, role: Role) -> Iterator[Path]:
             relative = path.relative_to(home)
             if path.is_symlink() or not path.is_file():
                 continue
-            if role is Role.PERSON and relative.parts[0] == "store":
+            if role is HomeRole.PERSON and relative.parts[0] == "store":
                 if not name.endswith("-shm") and name != "lock":  # the log belongs to its database: see `_put`
                     yield path
             elif not (name in _PASSING or name.endswith(_PASSING_ENDS) or _kept_back(relative) or _begun(path)):
                 yield path
 
 
-def _left_out(folder: Path, role: Role) -> bool:
+def _left_out(folder: Path, role: HomeRole) -> bool:
     """A folder that is no part of a copy, told from its place: a data set that grows may be called as it likes."""
     match folder.parts:
         case (name,):
-            of_tasks = role is Role.COORDINATOR and name == _TASK_KEYS
+            of_tasks = role is HomeRole.COORDINATOR and name == _TASK_KEYS
             return of_tasks or name == _SCRATCH or name.startswith((f"{_SCRATCH}-", STAGE))
         case (place, _, name):
             return (place, name) == (GROWING, _SCRATCH)

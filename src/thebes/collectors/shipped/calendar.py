@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from thebes.collectors.declaration import Collector, Option, table
 from thebes.collectors.session import Session
-from thebes.collectors.sources import Member, broken, lines, members, words
+from thebes.collectors.sources import SourceFile, broken, lines, members, words
 
 _NAME = re.compile(r"([A-Za-z0-9-]+)((?:;[A-Za-z0-9-]+=(?:\"[^\"]*\"|[^\";:]*))*):", re.ASCII)
 _DURATION = re.compile(r"([+-]?)P(?:(\d{1,5})W)?(?:(\d{1,6})D)?(?:T(?:(\d{1,6})H)?(?:(\d{1,7})M)?(?:(\d{1,8})S)?)?")
@@ -88,7 +88,7 @@ class _Event:
         return found
 
 
-def _events(member: Member) -> Iterator[_Event]:
+def _events(member: SourceFile) -> Iterator[_Event]:
     open_: list[str] = []
     event = _Event()
     number, seen = 0, False
@@ -119,7 +119,7 @@ def _events(member: Member) -> Iterator[_Event]:
         raise broken(member.name, number, "ends before its calendar does" if seen else "is not a calendar")
 
 
-def _unfolded(member: Member) -> Iterator[tuple[int, str]]:
+def _unfolded(member: SourceFile) -> Iterator[tuple[int, str]]:
     """Lines that begin with white space go on from the one before."""
     first, parts = 0, [""]
     size = 0

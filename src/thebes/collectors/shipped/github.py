@@ -9,7 +9,7 @@ from typing import Any
 
 from thebes.collectors.declaration import Collector, Option, table
 from thebes.collectors.session import Session
-from thebes.collectors.sources import Member, broken, members, moment, words
+from thebes.collectors.sources import SourceFile, broken, members, moment, words
 from thebes.collectors.stream_parser import items
 
 _WANTED = re.compile(
@@ -79,7 +79,7 @@ class Github(Collector):
                     _insert(session, member, sort[2], item, line)
 
 
-def _insert(session: Session, member: Member, sort: str, item: Mapping[str, Any], line: int) -> None:
+def _insert(session: Session, member: SourceFile, sort: str, item: Mapping[str, Any], line: int) -> None:
     at = moment(item.get("created_at") or item.get("submitted_at"))
     url = item.get("url")
     if at is None or not isinstance(url, str):

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 from thebes.collectors.declaration import Collector, Option, table
 from thebes.collectors.session import Session
-from thebes.collectors.sources import Member, broken, lines, members, moment, number, words
+from thebes.collectors.sources import SourceFile, broken, lines, members, moment, number, words
 from thebes.collectors.stream_parser import elements
 
 _PREFIX = re.compile(r"^HK(QuantityType|CategoryType|DataType)Identifier|^HKWorkoutActivityType")
@@ -59,7 +59,7 @@ class Health(Collector):
                 (_google if member.name.lower().endswith(".csv") else _apple)(session, member)
 
 
-def _apple(session: Session, member: Member) -> None:
+def _apple(session: Session, member: SourceFile) -> None:
     seen = False
     for path, said, _, line in elements(member.stream, member.name):
         if path[0] != "HealthData":
@@ -73,7 +73,7 @@ def _apple(session: Session, member: Member) -> None:
         raise broken(member.name, None, "is empty")
 
 
-def _measurement(session: Session, member: Member, said: Mapping[str, str], line: int) -> None:
+def _measurement(session: Session, member: SourceFile, said: Mapping[str, str], line: int) -> None:
     kind = _PREFIX.sub("", words(said.get("type"), 200) or "")
     if not kind:
         session.leave_out("without a kind")
@@ -99,7 +99,7 @@ def _state(value: str, kind: str) -> str:
     return value.removeprefix("HKCategoryValue").removeprefix(kind) or value
 
 
-def _workout(session: Session, member: Member, said: Mapping[str, str], line: int) -> None:
+def _workout(session: Session, member: SourceFile, said: Mapping[str, str], line: int) -> None:
     at, minutes = _span(said, member, line)
     kind = _PREFIX.sub("", words(said.get("workoutActivityType"), 200) or "")
     lasted, unit = number(said.get("duration")), said.get("durationUnit", "min")
@@ -113,14 +113,14 @@ def _workout(session: Session, member: Member, said: Mapping[str, str], line: in
     session.insert("workouts", row, key=[kind, at, minutes])
 
 
-def _span(said: Mapping[str, str], member: Member, line: int) -> tuple[datetime, float | None]:
+def _span(said: Mapping[str, str], member: SourceFile, line: int) -> tuple[datetime, float | None]:
     at, end = moment(said.get("startDate")), moment(said.get("endDate"))
     if at is None:
         raise broken(member.name, line, "has no time that can be read")
     return at, None if end is None or end < at else (end - at).total_seconds() / 60
 
 
-def _google(session: Session, member: Member) -> None:
+def _google(session: Session, member: SourceFile) -> None:
     text = (f"{line}\n" for _, line in lines(member.stream, member.name))
     reader = csv.reader(text, strict=True)
     try:
@@ -135,7 +135,7 @@ def _google(session: Session, member: Member) -> None:
         raise broken(member.name, reader.line_num, "is not CSV: check its quotes") from None
 
 
-def _daily(session: Session, member: Member, row: Mapping[str, str], line: int) -> None:
+def _daily(session: Session, member: SourceFile, row: Mapping[str, str], line: int) -> None:
     day = moment(f"{row['Date']}T00:00:00") if re.fullmatch(r"\d{4}-\d\d-\d\d", row["Date"]) else None
     if day is None:
         raise broken(member.name, line, "has no date that can be read")

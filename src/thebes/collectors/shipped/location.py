@@ -9,7 +9,7 @@ from typing import Any
 
 from thebes.collectors.declaration import Collector, Option, table
 from thebes.collectors.session import Session
-from thebes.collectors.sources import Member, members, moment, number, since_1970, words
+from thebes.collectors.sources import SourceFile, members, moment, number, since_1970, words
 from thebes.collectors.stream_parser import elements, items
 from thebes.privacy.faults import Mistake
 
@@ -77,7 +77,7 @@ class _Reader:
     def __init__(self, session: Session, decimals: int) -> None:
         self._session, self._decimals = session, decimals
 
-    def gpx(self, member: Member) -> None:
+    def gpx(self, member: SourceFile) -> None:
         at = None
         for path, attributes, text, _ in elements(member.stream, member.name):
             if path[-1] == "time" and path[-2:-1] in (("trkpt",), ("wpt",)):
@@ -86,7 +86,7 @@ class _Reader:
                 self._point(at, (number(attributes.get("lat")), number(attributes.get("lon"))), None)
                 at = None
 
-    def json(self, member: Member) -> None:
+    def json(self, member: SourceFile) -> None:
         for key, item, _ in items(member.stream, member.name):
             if not isinstance(item, dict):
                 if key in (*_KEYS, ""):

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from thebes.collectors.declaration import Collector, Option, State
-from thebes.collectors.inference import Reading, Types, misfit
+from thebes.collectors.inference import ColumnReading, Types, misfit
 from thebes.collectors.session import Session, digest
 from thebes.collectors.sources import LONGEST_LINE, broken, lines, opened, words
 from thebes.collectors.stream_parser import items
@@ -95,13 +95,13 @@ def _types(options: Mapping[str, Any], state: State) -> Types:
         raise Mistake("--decimals", "must be point or comma")
     before = {name: kind for name, kind, _ in state.get("columns", [])}
     fresh = {"dates": options["dates"], "decimals": options["decimals"]}
-    readings: dict[str, Reading] = {}
+    readings: dict[str, ColumnReading] = {}
     for line, row in _rows(options):
         for title, value in row.items():
             if title not in readings:
                 if len(readings) >= 10 * MOST_COLUMNS:
                     raise broken(options["file"], line, "has far too many columns")
-                readings[title] = Reading(title in options["text"], **fresh)
+                readings[title] = ColumnReading(title in options["text"], **fresh)
             readings[title].see(value)
     if not readings:
         raise broken(options["file"], None, "holds no rows")
@@ -111,7 +111,7 @@ def _types(options: Mapping[str, Any], state: State) -> Types:
     chosen = [title for title in readings if not options["columns"] or title in options["columns"]]
     types = Types.of({title: readings[title] for title in chosen}, before)
     if (clash := types.clash) is not None:
-        name, reading = types.names[clash], Reading(clash in options["text"], **fresh)
+        name, reading = types.names[clash], ColumnReading(clash in options["text"], **fresh)
         line_or_none = misfit(((at, row.get(clash)) for at, row in _rows(options)), reading, before[name])
         raise broken(
             options["file"],

@@ -108,8 +108,9 @@ class Summary(BaseModel):
 
 class SiteRefusal(BaseModel):
     """The reason why a site is not in an answer. `reason` is its code (policy, budget, dataset, schema, document, busy,
-    down, failed), or gone (its link was away) or late (it took too long). `charged` is false where the site was charged
-    nothing for the task, by its own word or because it was never asked; else it is not said."""
+    down, failed), or gone (its link was away) or late (it took too long). `charged` says whether the site was charged
+    anything for the task, by its own word when it heard that the task is over, or because it was never asked; where
+    that is not known it is not said."""
 
     reason: str
     message: str
@@ -139,12 +140,13 @@ class Lane(BaseModel):
     models: list[list[float]] = []
 
 
-class Progress(BaseModel):
-    """The progress of a training. Of a task that institutions answer `sites` says it: who was `asked`, has `answered`,
-    or is `missing` and why, what each answer cost, the `seconds` that went where, and what the kind tells of itself."""
+class Progress(BaseModel, extra="allow"):
+    """The progress of a task without end, with what its kind tells beside: `lanes`, where models are trained. Of a task
+    that institutions answer `sites` says it: who was `asked`, has `answered`, or is `missing` and why, what each answer
+    cost, the `seconds` that went where, and what the kind tells of itself."""
 
     contributions: int
-    lanes: list[Lane]
+    lanes: list[Lane] = []
     sites: dict[str, Any] | None = None
 
 
@@ -203,7 +205,7 @@ class Left(BaseModel):
     delta: float
 
 
-class Verdict(BaseModel):
+class SiteVerdictTold(BaseModel):
     """The answer of a site whether it would answer now; null where that is not known. `reason` is the code under which
     it would refuse, or did not say (the same as of `refusals`), `message` why in words; `left` is told to whom the
     site's rule names."""
@@ -216,20 +218,21 @@ class Verdict(BaseModel):
 
 class Quote(BaseModel):
     """`price` is the most that one contributor can be charged. Of a question to institutions `allowed` says whether
-    enough of them would answer by their rules, caps and budgets now (null where that is not known), `verdicts` the same
-    of each; of one that they may have answered before `sites` says what each expects to charge, as far as it was asked
-    and answered, and `missing` why that is not known of the others: the price covers them as if nothing had been
-    answered there before."""
+    enough of them would answer by their rules, caps and budgets now (null where that is not known), `needed` how
+    many that is, `verdicts` the same of each; of one that they may have answered before `sites` says what each
+    expects to charge, as far as it was asked and answered, and `missing` why that is not known of the others: the
+    price covers them as if nothing had been answered there before."""
 
     price: Price
     expires_at: str | None
     allowed: bool | None = None
-    verdicts: dict[str, Verdict] | None = None
+    needed: int | None = None
+    verdicts: dict[str, SiteVerdictTold] | None = None
     sites: dict[str, SiteQuote] | None = None
     missing: dict[str, str] | None = None
 
 
-class Finding(BaseModel):
+class DocumentFault(BaseModel):
     """One thing that is wrong with a document."""
 
     field: str
@@ -239,7 +242,7 @@ class Finding(BaseModel):
 class Examined(BaseModel):
     """`problems` is empty where the document can be put up; only then is there anything else."""
 
-    problems: list[Finding]
+    problems: list[DocumentFault]
     digest: str | None = None
     document: dict[str, Any] | None = None
     explanation: str | None = None

@@ -33,7 +33,7 @@ _ONCE = (b"authorization", b"host", b"content-length", b"content-type")
 log = logging.getLogger("thebes.coordinator")
 
 
-class Guard:
+class RequestGuard:
     """ASGI around the interface. Nothing of a request is ever logged but its method, its route and its status."""
 
     def __init__(

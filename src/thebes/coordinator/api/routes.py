@@ -17,7 +17,7 @@ from starlette.exceptions import HTTPException
 
 from thebes.coordinator.api import bodies as m
 from thebes.coordinator.api.fast_path import Shortcuts, Straight, mistake
-from thebes.coordinator.api.middleware import Guard
+from thebes.coordinator.api.middleware import RequestGuard
 from thebes.coordinator.auth.accounts import Role
 from thebes.coordinator.people.contribution_check import Sent
 from thebes.coordinator.process.metrics import gathered
@@ -84,7 +84,7 @@ def interface(
     metrics = CollectorRegistry()
     shortcuts = Shortcuts("/api/task/")
     known = reception.lobby.knows
-    app.add_middleware(Guard, largest_body=largest_body, registry=metrics, shortcuts=shortcuts, known=known)
+    app.add_middleware(RequestGuard, largest_body=largest_body, registry=metrics, shortcuts=shortcuts, known=known)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _refused)
     _contributions(app, reception, metrics, shortcuts)

@@ -41,7 +41,7 @@ _RENEWED_BEFORE = timedelta(days=10)
 
 
 @dataclass(frozen=True, slots=True)
-class Certificate:
+class SiteCertificate:
     """A site's certificate as the register has it: `signer` is the number of whoever signed it, `came` when its site
     first came with it."""
 
@@ -75,7 +75,7 @@ class HubIdentity:
     authority: bytes
 
 
-class Authority:
+class CertificateAuthority:
     """The folder `HOME/ca`; made whole when it is first used.
 
     While another authority takes the place of the one before, sites that have a certificate of either are let in: the
@@ -85,7 +85,7 @@ class Authority:
     def __init__(self, home: Path, clock: Clock) -> None:
         self.folder = home.absolute() / FOLDER
         self._clock = clock
-        self._read: tuple[tuple[int, int], dict[int, Certificate]] | None = None
+        self._read: tuple[tuple[int, int], dict[int, SiteCertificate]] | None = None
         if self.folder.exists() and self.folder.stat().st_uid != os.geteuid():
             raise Mistake("--home", f"{self.folder} belongs to another user")
 
@@ -156,7 +156,7 @@ class Authority:
 
     # --- sites ------------------------------------------------------------------------------------------
 
-    def issue(self, site: str, into: Path, *, days: int = DAYS) -> Certificate:
+    def issue(self, site: str, into: Path, *, days: int = DAYS) -> SiteCertificate:
         """A new key and certificate of a site, put into its home. Those it had go on counting until they end."""
         if not re.fullmatch(SITE_NAME, site):
             raise Mistake("NAME", "must be lower-case letters, digits, dots, underscores or hyphens, at most 63")
@@ -170,7 +170,7 @@ class Authority:
             ends = min(now + timedelta(days=days), newest.certificate.not_valid_after_utc)
             uri = x509.SubjectAlternativeName([x509.UniformResourceIdentifier(SITE_URI + site)])
             made = newest.issue(site, now, ends, uri, ExtendedKeyUsageOID.CLIENT_AUTH)
-            issued = Certificate(made.serial, site, now, ends, signer=newest.number)
+            issued = SiteCertificate(made.serial, site, now, ends, signer=newest.number)
             # Into the register first: a certificate that exists and is not known would be refused.
             self._write_register({**self.certificates(), issued.serial: issued})
             link = into.absolute() / "link"
@@ -203,7 +203,7 @@ class Authority:
                 now = self._clock.now().replace(microsecond=0)
                 self._write_register({**known, serial: replace(each, came=now)})
 
-    def certificates(self) -> dict[int, Certificate]:
+    def certificates(self) -> dict[int, SiteCertificate]:
         """Every certificate that was issued to a site, by serial number."""
         stamp = _stamp(self.folder / "register.json")
         if self._read is None or self._read[0] != stamp:
@@ -228,11 +228,11 @@ class Authority:
         own = [each for each in self.certificates().values() if each.site == site]
         return any(each.revoked for each in own) and all(each.fault(now) for each in own)
 
-    def fault(self, certificate: Certificate) -> tuple[str, str] | None:
+    def fault(self, certificate: SiteCertificate) -> tuple[str, str] | None:
         """(word, sentence) why it does not count at this moment; None while it does."""
         return certificate.fault(self._clock.now())
 
-    def examine(self, pem: bytes) -> Certificate | tuple[str, str]:
+    def examine(self, pem: bytes) -> SiteCertificate | tuple[str, str]:
         """The certificate a site shows, or (word, sentence) why it does not count. TLS has verified the signature."""
         try:
             shown = x509.load_pem_x509_certificate(pem)
@@ -296,13 +296,13 @@ class Authority:
         self._put(signer.key_file.name, made.key)
         self._put(signer.certificate_file.name, made.certificate)
 
-    def _read_register(self) -> dict[int, Certificate]:
+    def _read_register(self) -> dict[int, SiteCertificate]:
         try:
             told = json.loads((self.folder / "register.json").read_text(encoding="utf-8"))
         except FileNotFoundError:
             return {}
         return {
-            int(serial, 16): Certificate(
+            int(serial, 16): SiteCertificate(
                 int(serial, 16),
                 each["site"],
                 datetime.fromisoformat(each["issued"]),
@@ -314,7 +314,7 @@ class Authority:
             for serial, each in told.items()
         }
 
-    def _write_register(self, certificates: dict[int, Certificate]) -> None:
+    def _write_register(self, certificates: dict[int, SiteCertificate]) -> None:
         told = {
             f"{serial:x}": {
                 "site": each.site,
@@ -394,7 +394,7 @@ def few(sites: Sequence[str]) -> str:
     return f"{', '.join(sites[:5])}{' and more' if len(sites) > 5 else ''}"
 
 
-def as_json(certificate: Certificate, now: datetime) -> dict[str, Any]:
+def as_json(certificate: SiteCertificate, now: datetime) -> dict[str, Any]:
     """A certificate as `thebes ca list` tells it."""
     return {
         "site": certificate.site,

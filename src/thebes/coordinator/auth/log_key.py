@@ -9,24 +9,24 @@ from __future__ import annotations
 import sqlalchemy as sa
 from sqlalchemy import select
 
-from thebes.coordinator.home import Home
+from thebes.coordinator.home import CoordinatorHome
 from thebes.coordinator.storage.database import Database
 from thebes.coordinator.storage.schema import ENTRY
 from thebes.coordinator.storage.store import append
 from thebes.wire import task_log
-from thebes.wire.task_log import Entry, Succession
+from thebes.wire.task_log import Succession, TaskLogEntry
 
 
-def next_list_key(home: Home, database: Database) -> Succession:
+def next_list_key(home: CoordinatorHome, database: Database) -> Succession:
     """From now on another key signs the list. Processes that run follow by themselves, and so do people's machines."""
     with home.alone():
         successor = home.successor()
         key = task_log.public_key(successor)
         listed = task_log.listed_successor(key)
 
-        def work(connection: sa.Connection) -> Entry:
+        def work(connection: sa.Connection) -> TaskLogEntry:
             row = connection.execute(select(ENTRY).where(ENTRY.c.task_id == listed)).first()
-            return append(connection, listed, task_log.fingerprint(key)) if row is None else Entry(*row)
+            return append(connection, listed, task_log.fingerprint(key)) if row is None else TaskLogEntry(*row)
 
         made = task_log.succession(home.log_key, successor, database.write(work))
         home.succeed(made)

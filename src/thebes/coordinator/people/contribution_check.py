@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from thebes.coordinator.people.contribution_record import at_once, pack
-from thebes.coordinator.storage.store import Delivery, Standing
+from thebes.coordinator.storage.store import ContributionDelivery, TaskStanding
 from thebes.coordinator.tasks.task_keys import TaskKey, place_of
 from thebes.privacy.faults import Mistake, ThebesError
 from thebes.tasks.contributions import Layout, read_payloads
@@ -29,7 +29,7 @@ from thebes.wire.groups import report_of
 class Phase:
     """A task as it stood when it was last looked at, with what is needed to hear its current phase."""
 
-    standing: Standing
+    standing: TaskStanding
     deadline: datetime | None
     aggregator: Aggregator | None  #: None where nothing is heard any more
     longest: int  #: no submission to it has more bytes
@@ -133,7 +133,7 @@ class Arrival:
     heard: bool
 
 
-def deliveries(arrivals: Sequence[Arrival]) -> list[Delivery | ThebesError]:
+def deliveries(arrivals: Sequence[Arrival]) -> list[ContributionDelivery | ThebesError]:
     """Each arrival examined, packed and, for a trusted task, sealed. Together: one by one costs ten times as much."""
     records: list[bytes | ThebesError | None] = [None] * len(arrivals)
     for places in _by_phase(arrivals):
@@ -182,8 +182,8 @@ def _packed(arrivals: Sequence[Arrival]) -> list[bytes]:
     return pack(layout, phase.aggregator.examine(batch))
 
 
-def _delivery(arrival: Arrival, record: bytes | None) -> Delivery:
+def _delivery(arrival: Arrival, record: bytes | None) -> ContributionDelivery:
     task_id, sent = arrival.phase.standing.id, arrival.sent
     if record is not None and arrival.phase.standing.trusted:
         record = arrival.key.seal(record, place_of(task_id, sent.part, sent.contributor))
-    return Delivery(task_id, sent.part, sent.contributor, arrival.key.fingerprint(sent.body()), record)
+    return ContributionDelivery(task_id, sent.part, sent.contributor, arrival.key.fingerprint(sent.body()), record)

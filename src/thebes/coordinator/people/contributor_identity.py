@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from thebes.coordinator.people.contribution_check import Sent
 from thebes.coordinator.storage.write_queue import settle
 from thebes.privacy.faults import ThebesError
-from thebes.tokens import Context, Parameters, Presented, TokenRefused, verify_many
+from thebes.tokens import Context, GroupParameters, Presented, TokenRefused, verify_many
 from thebes.wire.refusals import Busy, NotAllowed
 
 MOST_WAITING = 2048  #: tokens; about two seconds of one core
@@ -25,10 +25,10 @@ _BUSY_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class TokenContribution:
     """A contribution with a token, sent to a part of a task of that group."""
 
-    parameters: Parameters
+    parameters: GroupParameters
     task_id: str
     digest: str
     sent: Sent
@@ -41,10 +41,10 @@ class Admission:
         self._threads = threads or os.cpu_count() or 1
         self._most_waiting = most_waiting
         self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="thebes-verifier")
-        self._waiting: list[tuple[Shown, asyncio.Future[str]]] = []
+        self._waiting: list[tuple[TokenContribution, asyncio.Future[str]]] = []
         self._verifying = 0
 
-    async def pseudonym(self, shown: Shown) -> str:
+    async def pseudonym(self, shown: TokenContribution) -> str:
         """The pseudonym that the token proves for this part, this document and this very report; or the refusal."""
         if len(self._waiting) >= self._most_waiting:
             raise Busy("too many contributions wait just now", _BUSY_SECONDS)
@@ -71,7 +71,7 @@ class Admission:
         settle(answers, done)
 
 
-def _verified(batch: Sequence[Shown]) -> list[str | ThebesError]:
+def _verified(batch: Sequence[TokenContribution]) -> list[str | ThebesError]:
     """Each token's pseudonym or refusal; those of one group in one sum."""
     results: list[str | ThebesError] = [_refused()] * len(batch)
     groups: dict[str, list[tuple[int, Presented]]] = {}

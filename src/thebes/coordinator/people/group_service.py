@@ -9,7 +9,7 @@ from concurrent.futures import Executor
 from typing import Any, TypeVar
 
 from thebes.coordinator.auth.accounts import Somebody, operates
-from thebes.coordinator.people.groups import Admitted, Groups
+from thebes.coordinator.people.groups import Admitted, ContributorGroups
 from thebes.coordinator.storage.write_queue import Intake
 from thebes.tokens.parameters import PRIVATE
 from thebes.wire.groups import GroupRecord
@@ -17,10 +17,10 @@ from thebes.wire.groups import GroupRecord
 T = TypeVar("T")
 
 
-class Membership:
+class GroupService:
     """The use-cases of groups: reading beside everything else, changes in their turn."""
 
-    def __init__(self, register: Groups, *, readers: Executor, intake: Intake) -> None:
+    def __init__(self, register: ContributorGroups, *, readers: Executor, intake: Intake) -> None:
         self._register, self._readers, self._intake = register, readers, intake
 
     async def group(self, name: str, epoch: str | None = None) -> dict[str, Any]:

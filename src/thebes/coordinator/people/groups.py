@@ -17,12 +17,12 @@ import sqlalchemy as sa
 from sqlalchemy import select
 
 from thebes.coordinator.clock import Clock
-from thebes.coordinator.home import Home
+from thebes.coordinator.home import CoordinatorHome
 from thebes.coordinator.storage.database import Database
 from thebes.coordinator.storage.schema import GROUP, MEMBER
 from thebes.coordinator.storage.store import append
 from thebes.privacy.faults import Fault, Mistake
-from thebes.tokens import Authority, Parameters
+from thebes.tokens import Authority, GroupParameters
 from thebes.tokens.parameters import PRIVATE, PUBLIC
 from thebes.wire.groups import GroupRecord, listed_key, listed_record, member_of
 from thebes.wire.refusals import Conflict, NotAllowed, NotFound
@@ -40,10 +40,10 @@ class Admitted:
     enrolled: bool
 
 
-class Groups:
+class ContributorGroups:
     """Every group of one deployment. The record of a frozen epoch never changes, so it is read once."""
 
-    def __init__(self, database: Database, home: Home, clock: Clock) -> None:
+    def __init__(self, database: Database, home: CoordinatorHome, clock: Clock) -> None:
         self._database = database
         self._home = home
         self._clock = clock
@@ -63,7 +63,7 @@ class Groups:
         def fresh() -> bytes:
             return json.dumps(Authority.create(name, epoch, minimum=minimum).as_json()).encode()
 
-        def work(connection: sa.Connection) -> Parameters:
+        def work(connection: sa.Connection) -> GroupParameters:
             known = select(sa.exists().where(GROUP.c.name == name, GROUP.c.epoch == epoch))
             if connection.scalar(known):
                 raise Conflict(f"there is a group {name!r} with the epoch {epoch!r} already; name another epoch")
@@ -274,5 +274,5 @@ def _frozen(row: Any, enrolled: Sequence[tuple[str, str]]) -> GroupRecord:
     return GroupRecord(parameters, True, members, named)
 
 
-def _parameters(row: Any, size: int) -> Parameters:
-    return replace(Parameters.from_json(json.loads(row.parameters)), size=size)
+def _parameters(row: Any, size: int) -> GroupParameters:
+    return replace(GroupParameters.from_json(json.loads(row.parameters)), size=size)

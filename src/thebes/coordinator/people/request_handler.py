@@ -16,24 +16,24 @@ from dataclasses import replace
 from typing import TypeVar, cast
 
 from thebes.coordinator.clock import Clock
-from thebes.coordinator.home import Home
+from thebes.coordinator.home import CoordinatorHome
 from thebes.coordinator.people.contribution_check import Arrival, Phase, Sent
 from thebes.coordinator.people.contribution_record import most_bytes
-from thebes.coordinator.people.contributor_identity import Admission, Shown
-from thebes.coordinator.storage.store import CoordinatorStore, Standing, past_part
+from thebes.coordinator.people.contributor_identity import Admission, TokenContribution
+from thebes.coordinator.storage.store import CoordinatorStore, TaskStanding, past_part
 from thebes.coordinator.storage.write_queue import Intake
 from thebes.coordinator.tasks.acceptance import Acceptance
 from thebes.coordinator.tasks.phase_end import setting
 from thebes.coordinator.tasks.states import Status
 from thebes.coordinator.tasks.task_feed import Notices
 from thebes.coordinator.tasks.task_keys import TaskKey, place_of_snapshot
-from thebes.coordinator.training.endless_task import CLOSED, Trainee, Training
+from thebes.coordinator.training.endless_task import CLOSED, TaskInMemory, Trainee
 from thebes.coordinator.training.registry import Trainings
 from thebes.privacy.faults import Mistake
 from thebes.tasks import registry
 from thebes.tasks.aggregation.packets import parts_of, phase_of
 from thebes.tasks.document import PeopleDocument
-from thebes.tasks.protocols import Aggregator, Ask, Closed, TaskClosed, Trained, Wait
+from thebes.tasks.protocols import Aggregator, Ask, Closed, Endless, TaskClosed, Wait
 from thebes.wire.refusals import Conflict
 
 T = TypeVar("T")
@@ -46,7 +46,7 @@ class Hearing:
 
     def __init__(
         self,
-        home: Home,
+        home: CoordinatorHome,
         store: CoordinatorStore,
         clock: Clock,
         *,
@@ -140,7 +140,7 @@ class Hearing:
             raise Mistake("token", f"is missing: only members of the group {document.group} answer this task")
         record = await self._in_reader(lambda: self._acceptance.record(document))
         digest = phase.standing.digest  # of the very document that has the epoch
-        pseudonym = await self._admission.pseudonym(Shown(record.parameters, task_id, digest, sent))
+        pseudonym = await self._admission.pseudonym(TokenContribution(record.parameters, task_id, digest, sent))
         if sent.contributor not in (None, pseudonym):
             raise Mistake("contributor", "must be left out, or be the pseudonym that the token shows")
         return pseudonym
@@ -157,7 +157,7 @@ class Hearing:
 
     # --- what is kept ready -----------------------------------------------------------------------------
 
-    async def training(self, task_id: str) -> Training | None:
+    async def training(self, task_id: str) -> TaskInMemory | None:
         """The training of a task, begun if it has not been; None where the task takes nothing more."""
         known = self.trainings.of(task_id)
         return known or await self._begun(await self._in_reader(lambda: self._looked_at(task_id)))
@@ -215,7 +215,7 @@ class Hearing:
                 self._phases.popitem(last=False)
             return phase
 
-    def _aggregator(self, document: PeopleDocument, standing: Standing, key: TaskKey) -> Aggregator:
+    def _aggregator(self, document: PeopleDocument, standing: TaskStanding, key: TaskKey) -> Aggregator:
         aggregator = registry.aggregator(document, setting(self._acceptance.members(document)))
         snapshot = self._store.snapshot(standing.id, standing.phase)
         if snapshot is not None:
@@ -224,12 +224,12 @@ class Hearing:
             aggregator.restore(snapshot)
         return aggregator
 
-    async def _begun(self, phase: Phase) -> Training | None:
+    async def _begun(self, phase: Phase) -> TaskInMemory | None:
         aggregator, task_id = phase.aggregator, phase.standing.id
         if aggregator is None or not aggregator.endless or phase.key is None:
             return None
         most = (await self._in_reader(lambda: self._notices.of(task_id))).people.max_count
-        return await self.trainings.begun(Trainee(task_id, cast(Trained, aggregator), phase.key, phase.deadline, most))
+        return await self.trainings.begun(Trainee(task_id, cast(Endless, aggregator), phase.key, phase.deadline, most))
 
 
 def _has(document: PeopleDocument, part: str) -> bool:

@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
-from thebes.coordinator.home import Home
+from thebes.coordinator.home import CoordinatorHome
 from thebes.coordinator.process.metrics import FIGURES
 from thebes.coordinator.process.socket import check_tls, inherited, listen
 from thebes.coordinator.storage.database_owner import database_of, hold_of
@@ -77,7 +77,7 @@ def serve_together(
     check_tls(tls_cert, tls_key)
     log_output.to_stderr("%(levelname)s %(name)s: %(message)s")
     logging.getLogger("alembic").setLevel(logging.WARNING)
-    place = Home(home)
+    place = CoordinatorHome(home)
     where = store or place.store
     if where.startswith("sqlite:"):
         raise Mistake("--processes", "above 1 needs --store postgresql://...: a file is one process's")

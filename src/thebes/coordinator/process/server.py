@@ -20,7 +20,7 @@ import uvicorn
 
 from thebes.coordinator.api.routes import Pages, interface
 from thebes.coordinator.clock import SystemClock
-from thebes.coordinator.home import Home
+from thebes.coordinator.home import CoordinatorHome
 from thebes.coordinator.institution_models import Models
 from thebes.coordinator.process.socket import check_tls, listen, shown, url_of
 from thebes.coordinator.process.worker_supervisor import Crew
@@ -61,7 +61,7 @@ def serve(
     hold_many()
     log_output.to_stderr("%(levelname)s %(name)s: %(message)s")
     logging.getLogger("alembic").setLevel(logging.WARNING)
-    place = Home(home)
+    place = CoordinatorHome(home)
     where = store or place.store
     hold = hold_of(place, store)
     database = database_of(place, store)

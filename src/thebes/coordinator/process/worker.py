@@ -14,10 +14,10 @@ import sys
 from pathlib import Path
 
 from thebes.coordinator.clock import SystemClock
-from thebes.coordinator.home import Home
+from thebes.coordinator.home import CoordinatorHome
 from thebes.coordinator.storage.database import Database, StoreUnavailable
 from thebes.coordinator.tasks.phase_end import Closing
-from thebes.coordinator.tasks.phase_queue import Desk
+from thebes.coordinator.tasks.phase_queue import PhaseQueue
 from thebes.wire import log_output
 
 LOOK_SECONDS = 0.5  #: how often deadlines, and what others left, are looked for
@@ -28,8 +28,8 @@ def main() -> None:
     """Work until the parent says goodbye or is gone."""
     log_output.to_stderr("%(levelname)s %(name)s: %(message)s")
     told = json.loads(sys.stdin.readline())
-    home = Home(Path(told["home"]))
-    closing = Closing(Desk(Database(told["store"]), told["holder"]), home.keys, SystemClock())
+    home = CoordinatorHome(Path(told["home"]))
+    closing = Closing(PhaseQueue(Database(told["store"]), told["holder"]), home.keys, SystemClock())
     closing.forget_orphans()
     while True:
         try:

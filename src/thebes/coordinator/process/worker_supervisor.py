@@ -10,7 +10,7 @@ import sys
 from contextlib import suppress
 
 from thebes.coordinator.storage.database import Database
-from thebes.coordinator.tasks.phase_queue import Desk
+from thebes.coordinator.tasks.phase_queue import PhaseQueue
 
 _PAUSE_SECONDS = 0.2
 _GOODBYE_SECONDS = 5.0
@@ -68,5 +68,5 @@ class Crew:
             status = await self._worker.wait()
             log.error("the worker ended with status %s; starting another one", status)
             with suppress(Exception):  # if the database is away, what it held runs out by itself
-                await asyncio.to_thread(Desk(self._database, holder).let_go)
+                await asyncio.to_thread(PhaseQueue(self._database, holder).let_go)
             await asyncio.sleep(_PAUSE_SECONDS)

@@ -16,17 +16,18 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from thebes.coordinator.auth.authority import Authority
+from thebes.coordinator.auth.authority import CertificateAuthority
 from thebes.coordinator.clock import Clock
-from thebes.coordinator.home import Home
+from thebes.coordinator.home import CoordinatorHome
+from thebes.coordinator.sites.farewell import farewell
 from thebes.coordinator.sites.intervals import Pace
 from thebes.coordinator.sites.links import Links
 from thebes.coordinator.sites.local_site import LocalSite, Start
 from thebes.coordinator.sites.quote_queue import Questions
 from thebes.coordinator.sites.quotes import Quoted, quoted, unheard
-from thebes.coordinator.sites.session import Conversation, Lost
+from thebes.coordinator.sites.session import Conversation, LinkLost
 from thebes.coordinator.sites.site_store import FederationStore, NoLongerOurs
-from thebes.coordinator.sites.task_run import Place, Run
+from thebes.coordinator.sites.task_run import TaskRun, Workplace
 from thebes.coordinator.storage.database import Database, StoreUnavailable
 from thebes.data.schema import read_shown
 from thebes.privacy.faults import Mistake, ThebesError
@@ -44,7 +45,6 @@ _MOST_DATASETS = 1000
 _MOST_DESCRIBED = 2**24  #: bytes of what a site says it has
 _ANSWER_SECONDS = 30.0  #: in which a site says what it has
 _QUOTE_SECONDS = 5.0  #: in which a site says what an answer would cost
-_FAREWELL_SECONDS = 5.0  #: in which it notes that a task is over
 _RETRY_SECONDS = 1.0
 log = logging.getLogger("thebes.coordinator")
 
@@ -54,7 +54,7 @@ class Federation:
 
     def __init__(
         self,
-        home: Home,
+        home: CoordinatorHome,
         database: Database,
         clock: Clock,
         *,
@@ -69,12 +69,12 @@ class Federation:
         self.store = FederationStore(database, secrets.token_hex(8))
         self.links = Links()
         self._questions = Questions(database, self._beside, self._ask_all, look_seconds=self._pace.look)
-        self._place = Place(self.links, self.store, home.keys, clock)
-        self._authority = Authority(home.folder, clock)
+        self._place = Workplace(self.links, self.store, home.keys, clock)
+        self._authority = CertificateAuthority(home.folder, clock)
         self._hub: Hub | None = None
         self._local = None if start is None else LocalSite(home.folder, self.links, start)
         self._pool = ThreadPoolExecutor(2, thread_name_prefix="thebes-sites")
-        self._runs: dict[str, tuple[Run, asyncio.Task[None]]] = {}
+        self._runs: dict[str, tuple[TaskRun, asyncio.Task[None]]] = {}
         self._attending: dict[Conversation, asyncio.Task[None]] = {}
         self._wake, self._over = asyncio.Event(), asyncio.Event()
         self._keeping: list[asyncio.Task[None]] = []
@@ -157,7 +157,7 @@ class Federation:
         try:
             async with asyncio.timeout(_QUOTE_SECONDS):
                 return quoted(await conversation.ask(Word.QUOTE, question))
-        except Lost:
+        except LinkLost:
             return unheard("was cut off", GONE)
         except TimeoutError:
             return unheard(f"did not say within {figure(_QUOTE_SECONDS)} seconds", LATE)
@@ -253,10 +253,10 @@ class Federation:
             log.error("%s; trying again", error)
             return
         if held is not None:
-            run = Run(held, self._place)
+            run = TaskRun(held, self._place)
             self._runs[task_id] = (run, asyncio.create_task(self._run(run)))
 
-    async def _run(self, run: Run) -> None:
+    async def _run(self, run: TaskRun) -> None:
         try:
             await run.work()
         except NoLongerOurs:
@@ -293,7 +293,7 @@ class Federation:
                 if datasets != told:
                     await self._beside(lambda d=datasets: self.store.describe(site, d, self._now()))  # type: ignore[misc]
                     told = datasets
-            except Lost:
+            except LinkLost:
                 return
             except TimeoutError:
                 log.warning("site %s: does not say what it has", site)
@@ -308,7 +308,8 @@ class Federation:
     # --- what is told and noted -------------------------------------------------------------------------
 
     async def _keep_farewells(self) -> None:
-        """Tell sites which tasks are over, so that they give back what is left of the claims."""
+        """Tell sites which tasks are over, so that they give back what is left of the claims; who has not noted it is
+        told again later."""
         while True:
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._pace.describe):
@@ -319,22 +320,13 @@ class Federation:
                 continue
             try:
                 due = await self._beside(lambda sites=list(linked): self.store.farewells(sites))  # type: ignore[misc]
-                said = await asyncio.gather(*(self._bid_farewell(linked[site], task) for site, task in due))
-                noted = [each for each, heard in zip(due, said, strict=True) if heard]
+                said = await asyncio.gather(*(farewell(linked[site], task) for site, task in due))
+                noted = [each for each in said if each is not None]
                 if noted:
                     await self._beside(lambda n=noted: self.store.noted(n))  # type: ignore[misc]
             except StoreUnavailable as error:
                 log.error("%s; trying again", error)
                 await asyncio.sleep(_RETRY_SECONDS)
-
-    async def _bid_farewell(self, conversation: Conversation, task_id: str) -> bool:
-        """Tell a site that a task is over, and return whether the site has noted it; one that has not is told again
-        later."""
-        try:
-            async with asyncio.timeout(_FAREWELL_SECONDS):
-                return bool((await conversation.ask(Word.CLOSED, {"task": task_id}))["kind"] == Word.NOTED)
-        except (Lost, TimeoutError, ThebesError):
-            return False
 
     async def _keep_notes(self) -> None:
         """Write down who is linked, at once where that has changed."""

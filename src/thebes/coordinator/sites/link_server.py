@@ -16,10 +16,10 @@ from typing import Any
 
 import grpc
 
-from thebes.coordinator.auth.authority import Authority, Certificate, HubIdentity
+from thebes.coordinator.auth.authority import CertificateAuthority, HubIdentity, SiteCertificate
 from thebes.coordinator.sites.intervals import Pace
 from thebes.coordinator.sites.links import Links
-from thebes.coordinator.sites.session import Conversation, Outbox
+from thebes.coordinator.sites.session import Conversation, LinkOutbox
 from thebes.privacy.faults import Mistake
 from thebes.privacy.figures import figure
 from thebes.wire.link import FLOW, FOR_GOOD, METHOD, SERVICE, Assembly, Oversized, Word, new_id, pieces, write_envelope
@@ -34,7 +34,7 @@ log = logging.getLogger("thebes.coordinator")
 class Hub:
     """`open` says whether this process is the one that speaks with sites."""
 
-    def __init__(self, authority: Authority, links: Links, pace: Pace) -> None:
+    def __init__(self, authority: CertificateAuthority, links: Links, pace: Pace) -> None:
         self._authority = authority
         self._links = links
         self._pace = pace
@@ -96,9 +96,9 @@ class Hub:
     async def _connect(self, _: Any, context: grpc.aio.ServicerContext[bytes, bytes]) -> None:
         pem = context.auth_context().get("x509_pem_cert", [b""])[0]
         examined = self._authority.examine(bytes(pem))
-        if not self.open and isinstance(examined, Certificate):
+        if not self.open and isinstance(examined, SiteCertificate):
             examined = ("busy", "another process of this coordinator speaks with the sites; try again in a moment")
-        if not isinstance(examined, Certificate):
+        if not isinstance(examined, SiteCertificate):
             log.warning("a site was refused: %s", examined[1])
             await _turn_away(context, *examined)
             return
@@ -120,7 +120,7 @@ class Hub:
         if session.why is not None:
             await _turn_away(context, *session.why)
 
-    async def _note(self, certificate: Certificate) -> None:
+    async def _note(self, certificate: SiteCertificate) -> None:
         """That a site came with it, the first time."""
         if certificate.came is None:
             try:
@@ -172,9 +172,9 @@ class Hub:
 class _Session:
     """One stream of one site, until either side ends it."""
 
-    def __init__(self, certificate: Certificate) -> None:
+    def __init__(self, certificate: SiteCertificate) -> None:
         self.certificate = certificate
-        self.outbox = Outbox()
+        self.outbox = LinkOutbox()
         self.conversation = Conversation(certificate.site, self.outbox.put)
         self.alive = time.monotonic()
         self.why: tuple[str, str] | None = None

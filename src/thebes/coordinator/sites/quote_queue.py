@@ -33,7 +33,7 @@ log = logging.getLogger("thebes.coordinator")
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class QuoteQuestion:
     """The question that sites are asked, and which ones they are."""
 
     id: str
@@ -63,7 +63,7 @@ class Questions:
 
     async def put(self, sites: Sequence[str], body: Mapping[str, Any], now: float) -> dict[str, Quoted]:
         """Return what each of these says, or why it does not."""
-        question = Question(secrets.token_hex(16), tuple(sites), body)
+        question = QuoteQuestion(secrets.token_hex(16), tuple(sites), body)
         await self._beside(lambda: self._table.put(question, now))
         try:
             async with asyncio.timeout(PATIENCE_SECONDS):
@@ -89,7 +89,7 @@ class Questions:
             each.cancel()
         await asyncio.gather(*answering, return_exceptions=True)
 
-    async def _answered(self, question: Question) -> None:
+    async def _answered(self, question: QuoteQuestion) -> None:
         try:
             said = await self._ask(question.sites, question.body)
             await self._beside(lambda: self._table.note(question.id, said))
@@ -103,7 +103,7 @@ class _Table:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def put(self, question: Question, now: float) -> None:
+    def put(self, question: QuoteQuestion, now: float) -> None:
         row = {"id": question.id, "asked": now, "sites": json.dumps(question.sites), "body": json.dumps(question.body)}
 
         def work(connection: sa.Connection) -> None:
@@ -112,12 +112,12 @@ class _Table:
 
         self._database.write(work)
 
-    def open(self, known: Iterable[str]) -> list[Question]:
+    def open(self, known: Iterable[str]) -> list[QuoteQuestion]:
         """Those without an answer, oldest first, besides what is known."""
         due = (QUESTION.c.answer.is_(None), QUESTION.c.id.not_in([*known]))
         query = select(QUESTION).where(*due).order_by(QUESTION.c.asked).limit(_MOST)
         rows = self._database.read(lambda c: c.execute(query).all())
-        return [Question(row.id, tuple(json.loads(row.sites)), json.loads(row.body)) for row in rows]
+        return [QuoteQuestion(row.id, tuple(json.loads(row.sites)), json.loads(row.body)) for row in rows]
 
     def note(self, number: str, said: Mapping[str, Quoted]) -> None:
         """The answer, unless another process gave one before."""

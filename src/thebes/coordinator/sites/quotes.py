@@ -22,7 +22,7 @@ _NOT_SAID = "does not say beforehand whether it would answer"
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class SiteVerdict:
     """The word of a site whether it would answer, by its rules, its caps and its budget now; None where that is not
     known. `reason` is the code under which it would refuse or did not say, `message` why in words. `left` is the most
     that one more answer may cost there (epsilon of one without a delta, and delta), where the site tells it whoever
@@ -43,7 +43,7 @@ class Quoted:
     """`cost` (epsilon, delta) and `source` of an answer now, where the document says its epsilon; `known` is what the
     aggregator may reckon with (see `Setting.quotes`); `silent` is why a site tells nothing of these."""
 
-    verdict: Verdict
+    verdict: SiteVerdict
     cost: tuple[float, float] | None = None
     source: str | None = None
     known: Mapping[str, Any] = field(default_factory=dict)
@@ -57,14 +57,14 @@ class Quoted:
 
 def unheard(why: str, reason: str) -> Quoted:
     """Return what is known of a site that says nothing."""
-    return Quoted(Verdict(None, reason, why), silent=why)
+    return Quoted(SiteVerdict(None, reason, why), silent=why)
 
 
 def quoted(answer: Mapping[str, Any]) -> Quoted:
     """Read a site's answer; a Mistake where it is none."""
     if answer["kind"] == Word.REFUSAL:
         code, why = _code(answer), f"refused: {_reason(answer)}"
-        return Quoted(Verdict(None if code in _UNSURE else False, code, why), silent=why)
+        return Quoted(SiteVerdict(None if code in _UNSURE else False, code, why), silent=why)
     if answer["kind"] != Word.QUOTED:
         raise Mistake("quote", "is answered by something else")
     cost, source, made = _amounts(answer.get("cost")), answer.get("source"), _amounts(answer.get("made"))
@@ -77,7 +77,7 @@ def quoted(answer: Mapping[str, Any]) -> Quoted:
     return Quoted(_verdict(answer), cost, str(source) if source in SOURCES else None, known)
 
 
-def enough(verdicts: Sequence[Verdict], needed: int) -> bool | None:
+def enough(verdicts: Sequence[SiteVerdict], needed: int) -> bool | None:
     """Return whether so many sites would answer; None where that is not known."""
     said = [verdict.allowed for verdict in verdicts]
     if said.count(True) >= needed:
@@ -95,18 +95,22 @@ def written(said: Quoted) -> Any:
 def read(told: Mapping[str, Any]) -> Quoted:
     """The inverse of `written`."""
     allowed, reason, message, left = told["verdict"]
-    verdict = Verdict(allowed, reason, message, None if left is None else tuple(left))
+    verdict = SiteVerdict(allowed, reason, message, None if left is None else tuple(left))
     cost = None if told["cost"] is None else tuple(told["cost"])
     return Quoted(verdict, cost, told["source"], told["known"], told["silent"])
 
 
-def _verdict(answer: Mapping[str, Any]) -> Verdict:
+def _verdict(answer: Mapping[str, Any]) -> SiteVerdict:
     allowed, left = answer.get("allowed"), _amounts(answer.get("left"))
     if allowed is not None and not isinstance(allowed, bool):
         raise Mistake("quote", "does not say whether it is allowed")
     if allowed is None:
-        return Verdict(None, "", _NOT_SAID, left)
-    return Verdict(True, left=left) if allowed else Verdict(False, _code(answer), f"refused: {_reason(answer)}", left)
+        return SiteVerdict(None, "", _NOT_SAID, left)
+    return (
+        SiteVerdict(True, left=left)
+        if allowed
+        else SiteVerdict(False, _code(answer), f"refused: {_reason(answer)}", left)
+    )
 
 
 def _code(answer: Mapping[str, Any]) -> str:

@@ -19,7 +19,7 @@ _WAITING = 4  #: messages to one site that may be on their way together
 SHORT = 2**16
 
 
-class Lost(Exception):
+class LinkLost(Exception):
     """The link ended before the answer came; whether the site heard the question is not known."""
 
 
@@ -40,10 +40,10 @@ class Conversation:
         self.given_up: Callable[[str], None] = lambda _: None  #: is told of answers that nobody waits for any more
 
     async def ask(self, word: Word, message: Mapping[str, Any], *, most: int = SHORT) -> dict[str, Any]:
-        """The answer, of at most so many bytes. `Lost` where the link ends first; a refusal of the reader's where what
-        came cannot be read."""
+        """Ask, and return the answer, of at most so many bytes. `LinkLost` where the link ends first; a refusal of the
+        reader's where what came cannot be read."""
         if self._over:
-            raise Lost
+            raise LinkLost
         name, answer = new_id(), asyncio.get_running_loop().create_future()
         self._pending[name] = _Pending(min(most, MOST_BYTES), answer)
         try:
@@ -83,10 +83,10 @@ class Conversation:
         self._over = True
         for pending in self._pending.values():
             if not pending.answer.done():
-                pending.answer.set_exception(Lost())
+                pending.answer.set_exception(LinkLost())
 
 
-class Outbox:
+class LinkOutbox:
     """The messages that are on their way to one site: several messages side by side, piece by piece, short words
     between the pieces. Whoever sends waits while there is no room, so a slow reader costs no memory."""
 

@@ -32,7 +32,7 @@ class NoLongerOurs(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownSite:
     """A site as it last described itself: schemas by data set, as JSON."""
 
     name: str
@@ -42,7 +42,7 @@ class Known:
 
 
 @dataclass(frozen=True, slots=True)
-class Convened:
+class ConvenedTask:
     """A task of sites, as it is stored: who is asked, by which schemas, and where it stands."""
 
     id: str
@@ -58,12 +58,11 @@ class Convened:
     following: Status | None
     release: str | None  #: the latest
     progress: Mapping[str, Any] | None
-    resumed: bool  #: whether sites may have been asked by a process that is gone
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """The outcome of the end of a phase. `status` OPEN: the next phase begins."""
+    """The outcome of the end of a phase. `status` OPEN: the next phase begins. `waits`: `finish` shows the end."""
 
     status: Status
     release: str | None  #: if there is a new one
@@ -71,6 +70,17 @@ class Ended:
     part: str
     answered: int
     progress: Mapping[str, Any]
+    waits: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """The word of a site that it knows that a task is over. `charged`: whether it was charged anything there; None
+    where the site does not say."""
+
+    site: str
+    task: str
+    charged: bool | None = None
 
 
 class FederationStore:
@@ -82,10 +92,10 @@ class FederationStore:
 
     # --- sites ------------------------------------------------------------------------------------------
 
-    def sites(self) -> list[Known]:
+    def sites(self) -> list[KnownSite]:
         """Every site that was ever linked."""
         rows = self.database.read(lambda c: c.execute(select(SITE).order_by(SITE.c.name)).all())
-        return [Known(row.name, bool(row.linked), row.seen, json.loads(row.datasets)) for row in rows]
+        return [KnownSite(row.name, bool(row.linked), row.seen, json.loads(row.datasets)) for row in rows]
 
     def note(self, now: float, linked: Iterable[str]) -> None:
         """Note who is linked at this moment; everybody else is not."""
@@ -154,19 +164,18 @@ class FederationStore:
         query = select(TASK.c.id).where(*going).order_by(TASK.c.created)
         return list(self.database.read(lambda c: c.scalars(query).all()))
 
-    def hold(self, task_id: str) -> Convened | None:
+    def hold(self, task_id: str) -> ConvenedTask | None:
         """A task that goes on, in this process's hands from now on."""
 
-        def work(connection: sa.Connection) -> Convened | None:
+        def work(connection: sa.Connection) -> ConvenedTask | None:
             going = (TASK.c.id == task_id, TASK.c.status == Status.OPEN, TASK.c.sites.is_not(None))
-            before = connection.scalar(select(TASK.c.holder).where(*going).with_for_update())
             if connection.execute(TASK.update().where(*going).values(holder=self._holder)).rowcount != 1:
                 return None
             row = connection.execute(select(TASK).where(TASK.c.id == task_id)).one()
             told = connection.scalar(select(RUN.c.progress).where(RUN.c.task == task_id))
             latest = select(RELEASE.c.body).where(RELEASE.c.task == task_id).order_by(RELEASE.c.phase.desc()).limit(1)
             asked = json.loads(row.sites)
-            return Convened(
+            return ConvenedTask(
                 id=row.id,
                 requestor=row.requestor,
                 digest=row.digest,
@@ -180,13 +189,12 @@ class FederationStore:
                 following=None if row.following is None else Status(row.following),
                 release=connection.scalar(latest),
                 progress=None if told is None else json.loads(told),
-                resumed=before is not None or row.snapshot is not None,
             )
 
         return self.database.write(work)
 
-    def conclude(self, task: Convened, phase: int, ended: Ended) -> None:
-        """Store the end of a phase. A trusted task waits for `finish` before it shows its end."""
+    def conclude(self, task: ConvenedTask, phase: int, ended: Ended) -> None:
+        """Store the end of a phase."""
 
         def work(connection: sa.Connection) -> None:
             self._still_ours(connection, task.id, phase)
@@ -195,7 +203,7 @@ class FederationStore:
             changed: dict[str, Any] = {"snapshot": ended.snapshot, "accepted": ended.answered}
             if ended.status is Status.OPEN:
                 changed |= {"phase": phase + 1, "part": ended.part, "accepted": 0}
-            elif task.trusted:
+            elif ended.waits:
                 changed |= {"following": str(ended.status)}
             else:
                 changed |= _over(ended.status)
@@ -206,17 +214,18 @@ class FederationStore:
 
         self.database.write(work)
 
-    def finish(self, task: Convened, phase: int, status: Status) -> None:
-        """Show the end of a task that was concluded, once its key is gone."""
+    def finish(self, task: ConvenedTask, phase: int, status: Status, noted: Sequence[Noted] = ()) -> None:
+        """Show the end of a task that was concluded, with what sites have said of it that know so already."""
 
         def work(connection: sa.Connection) -> None:
             self._still_ours(connection, task.id, phase)
             connection.execute(TASK.update().where(TASK.c.id == task.id).values(**_over(status)))
-            say_farewell(connection, task.id, task.schemas)
+            say_farewell(connection, task.id, task.schemas.keys() - {each.site for each in noted})
+            _note_charged(connection, noted)
 
         self.database.write(work)
 
-    def fail(self, task: Convened) -> None:
+    def fail(self, task: ConvenedTask) -> None:
         """Its end cannot be computed."""
 
         def work(connection: sa.Connection) -> None:
@@ -259,10 +268,15 @@ class FederationStore:
         query = select(FAREWELL.c.site, FAREWELL.c.task).where(FAREWELL.c.site.in_(sites)).limit(MOST_FAREWELLS)
         return [(row[0], row[1]) for row in self.database.read(lambda c: c.execute(query).all())]
 
-    def noted(self, farewells: Sequence[tuple[str, str]]) -> None:
-        """These sites know."""
+    def noted(self, farewells: Sequence[Noted]) -> None:
+        """Note that these sites know, and what they said."""
         own = FAREWELL.delete().where(FAREWELL.c.site == sa.bindparam("s"), FAREWELL.c.task == sa.bindparam("t"))
-        self.database.write(lambda c: c.execute(own, [{"s": site, "t": task} for site, task in farewells]))
+
+        def work(connection: sa.Connection) -> None:
+            connection.execute(own, [{"s": each.site, "t": each.task} for each in farewells])
+            _note_charged(connection, farewells)
+
+        self.database.write(work)
 
     def _still_ours(self, connection: sa.Connection, task_id: str, phase: int) -> None:
         columns = (TASK.c.holder, TASK.c.status, TASK.c.phase)
@@ -288,6 +302,18 @@ def _note_progress(connection: sa.Connection, task_id: str, progress: Mapping[st
     told = json.dumps(progress)
     if connection.execute(RUN.update().where(RUN.c.task == task_id).values(progress=told)).rowcount == 0:
         connection.execute(RUN.insert().values(task=task_id, progress=told))
+
+
+def _note_charged(connection: sa.Connection, noted: Iterable[Noted]) -> None:
+    """Add to what is told of tasks that are over whether sites charged them anything, as far as they say so."""
+    for each in noted:
+        if each.charged is not None:
+            own = RUN.c.task == each.task
+            told = connection.scalar(select(RUN.c.progress).where(own).with_for_update())
+            if told is not None:  # else nobody ran it, or it was forgotten
+                progress = json.loads(told)
+                progress["charged"] = {**progress.get("charged", {}), each.site: each.charged}
+                connection.execute(RUN.update().where(own).values(progress=json.dumps(progress)))
 
 
 def _over(status: Status) -> dict[str, Any]:

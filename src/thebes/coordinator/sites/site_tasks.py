@@ -12,14 +12,14 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Protocol, cast
 
-from thebes.coordinator.auth.authority import Authority
+from thebes.coordinator.auth.authority import CertificateAuthority
 from thebes.coordinator.auth.capabilities import Capabilities
 from thebes.coordinator.clock import Clock
-from thebes.coordinator.home import Home
-from thebes.coordinator.sites.quotes import Quoted, Verdict, enough, unheard
+from thebes.coordinator.home import CoordinatorHome
+from thebes.coordinator.sites.quotes import Quoted, SiteVerdict, enough, unheard
 from thebes.coordinator.sites.site_store import FederationStore
 from thebes.coordinator.storage.database import Database
-from thebes.coordinator.storage.store import Standing
+from thebes.coordinator.storage.store import TaskStanding
 from thebes.data.schema import Schema, read_shown
 from thebes.privacy import randomness
 from thebes.privacy.faults import Mistake
@@ -33,10 +33,11 @@ from thebes.wire.link import Code
 from thebes.wire.refusals import NotAllowed
 from thebes.wire.refused_sites import GONE
 
+_MOST_NAMED = 20  #: data sets in one refusal
 _UNASKED = unheard("was not asked: sites say it to whom they may answer", "")
 
 
-class Running(Protocol):
+class RunningFederation(Protocol):
     """The federation, where it is in this process."""
 
     def look(self) -> None: ...
@@ -97,16 +98,18 @@ class Convocation:
         return registry.alone(self.document, self._setting) if self.document.by_accuracy else {}
 
     def expected(self) -> dict[str, Any]:
-        """Return whether enough sites would answer (`allowed`), and each (`verdicts`); of a question that they may
-        have answered before also what each is expected to pay (`sites`), and why that is not known of the others
-        (`missing`)."""
+        """Return whether enough sites, `needed`, would answer (`allowed`), and each (`verdicts`); of a question that
+        they may have answered before also what each is expected to pay (`sites`), and why that is not known of the
+        others (`missing`)."""
         document = self.document
         unfit = {**self.left_out, **self.aggregator().missing}
-        verdicts = {site: Verdict(False, Code.SCHEMA, why) for site, why in unfit.items()}
+        verdicts = {site: SiteVerdict(False, Code.SCHEMA, why) for site, why in unfit.items()}
         quotes = {site: self.quotes.get(site, _UNASKED) for site in self.asked if site not in unfit}
         verdicts |= {site: said.verdict for site, said in {**quotes, **self.at_price}.items()}
+        needed = document.needed(len(self.asked))
         told: dict[str, Any] = {
-            "allowed": enough([verdicts[site] for site in self.asked], document.needed(len(self.asked))),
+            "allowed": enough([verdicts[site] for site in self.asked], needed),
+            "needed": needed,
             "verdicts": {site: verdict.as_json() for site, verdict in sorted(verdicts.items())},
         }
         if not document.recallable:
@@ -138,13 +141,13 @@ class Convocation:
 class Inquiries:
     """`running` is the federation once there is one in this process; everything else is read from the database."""
 
-    def __init__(self, home: Home, database: Database, clock: Clock, capabilities: Capabilities) -> None:
+    def __init__(self, home: CoordinatorHome, database: Database, clock: Clock, capabilities: Capabilities) -> None:
         self._clock = clock
         self._alone = database.alone
-        self._authority = Authority(home.folder, clock)
+        self._authority = CertificateAuthority(home.folder, clock)
         self.store = FederationStore(database, "")
         self._capabilities = capabilities
-        self.running: Running | None = None
+        self.running: RunningFederation | None = None
 
     # --- sites ------------------------------------------------------------------------------------------
 
@@ -183,12 +186,13 @@ class Inquiries:
         if document.sites == "all":
             named = sorted(name for name, datasets in known.items() if document.dataset in datasets)
             if not named:
-                raise InvalidDocument([("dataset", "is not a data set of any site here; see GET /api/site")])
+                there = sorted({name for datasets in known.values() for name in datasets})
+                raise InvalidDocument([("dataset", f"names {document.dataset!r}, which no site here has{_has(there)}")])
         else:
             named = list(document.sites)
             self._all_known(document, named, known)
         asked, left_out, first = dict[str, Schema](), dict[str, str](), None
-        kind = cast(SiteKind, registry.kind(document.type))
+        kind = cast(SiteKind[Any], registry.kind(document.type))
         for name in named:
             schema = read_shown(known[name][document.dataset]["schema"])
             try:
@@ -217,7 +221,9 @@ class Inquiries:
                 raise InvalidDocument([("sites", f"names {name!r}, which {why}")])
         without = [name for name in named if document.dataset not in known[name]]
         if without:
-            raise InvalidDocument([("dataset", f"is not a data set of the site {without[0]}")])
+            there = sorted(known[without[0]])
+            why = f"names {document.dataset!r}, which the site {without[0]} does not have{_has(there)}"
+            raise InvalidDocument([("dataset", why)])
 
     def check_allowed(self, convocation: Convocation, requestor: str) -> None:
         """Refuse what this user may not ask. Somebody of whom nothing is said may ask everybody: the sites decide."""
@@ -253,7 +259,7 @@ class Inquiries:
     # --- tasks ------------------------------------------------------------------------------------------
 
     def summary(
-        self, standing: Standing, document: SiteDocument, asked: Sequence[str], going: Mapping[str, Any] | None
+        self, standing: TaskStanding, document: SiteDocument, asked: Sequence[str], going: Mapping[str, Any] | None
     ) -> dict[str, Any]:
         """Return what is said of a task besides what every task has: of whom it asks, and how it goes where it still
         does."""
@@ -269,7 +275,7 @@ class Inquiries:
         """The sites that a task asks, by name: this never changes."""
         return tuple(sorted(self.store.asked(task_id)["asked"]))
 
-    def going(self, standings: Iterable[Standing]) -> dict[str, Mapping[str, Any]]:
+    def going(self, standings: Iterable[TaskStanding]) -> dict[str, Mapping[str, Any]]:
         """Return how each of these goes that sites answer and that is not over, where anything is known."""
         found, elsewhere = dict[str, Mapping[str, Any]](), list[str]()
         for standing in standings:
@@ -281,7 +287,7 @@ class Inquiries:
                     found[standing.id] = here
         return found | (self.store.progresses(elsewhere) if elsewhere else {})
 
-    def progress(self, standing: Standing) -> dict[str, Any]:
+    def progress(self, standing: TaskStanding) -> dict[str, Any]:
         """Tell how a task goes: who has answered, who will not and why, and where the time went."""
         told = self._progress(standing)
         if told is None:
@@ -289,17 +295,17 @@ class Inquiries:
             told = {"answered": [], "missing": {}, "asked": sorted(asked["asked"]), "left_out": asked["left_out"]}
         return {"contributions": len(told["answered"]), "lanes": [], "sites": told}
 
-    def refusals(self, standing: Standing) -> dict[str, dict[str, Any]]:
+    def refusals(self, standing: TaskStanding) -> dict[str, dict[str, Any]]:
         """Return every site of a task that is not in its answer, with why: in a word that programs read, and in words;
-        and that it was charged nothing, where that is known."""
+        and, where that is known, whether it was charged anything."""
         told = self._progress(standing) or {"left_out": self.store.asked(standing.id)["left_out"]}
-        reasons, free = told.get("reasons", {}), told.get("free", ())
+        reasons, paid = told.get("reasons", {}), told.get("charged", {})
         unasked = {"reason": str(Code.SCHEMA), "charged": False}
         found: dict[str, dict[str, Any]] = {
             site: {**unasked, "message": why} for site, why in told.get("left_out", {}).items()
         }
         for site, why in told.get("missing", {}).items():
-            charged = {"charged": False} if site in free else {}
+            charged = {"charged": paid[site]} if site in paid else {}
             found[site] = {"reason": reasons.get(site, str(Code.FAILED)), "message": why, **charged}
         return found
 
@@ -313,10 +319,18 @@ class Inquiries:
         if self.running is not None:
             self.running.look()
 
-    def _progress(self, standing: Standing) -> dict[str, Any] | None:
+    def _progress(self, standing: TaskStanding) -> dict[str, Any] | None:
         # Of a task that is over whoever ended it has stored all; a process that had the seat before may not know yet.
         here = None if self.running is None or standing.status.final else self.running.progress(standing.id)
         return here if here is not None else self.store.progress(standing.id)
+
+
+def _has(there: Sequence[str]) -> str:
+    """Say which data sets there are; everybody may see them with their schemas."""
+    if not there:
+        return "; there is none"
+    more = f" and {len(there) - _MOST_NAMED} more (GET /api/site)" if len(there) > _MOST_NAMED else ""
+    return f"; there {'is' if len(there) == 1 else 'are'} {', '.join(there[:_MOST_NAMED])}{more}"
 
 
 def unit_of(schemas: Mapping[str, Schema]) -> Unit:

@@ -19,9 +19,10 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar, cast
 
 from thebes.coordinator.clock import Clock
+from thebes.coordinator.sites.farewell import farewell
 from thebes.coordinator.sites.links import Links
-from thebes.coordinator.sites.session import Conversation, Lost
-from thebes.coordinator.sites.site_store import Convened, Ended, FederationStore, NoLongerOurs
+from thebes.coordinator.sites.session import Conversation, LinkLost
+from thebes.coordinator.sites.site_store import ConvenedTask, Ended, FederationStore, NoLongerOurs, Noted
 from thebes.coordinator.sites.stopwatch import Stopwatch
 from thebes.coordinator.storage.database import StoreUnavailable
 from thebes.coordinator.tasks.states import Status
@@ -47,7 +48,7 @@ log = logging.getLogger("thebes.coordinator")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Workplace:
     """The place where runs work."""
 
     links: Links
@@ -58,15 +59,13 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Absence:
-    """The reason why a site is not in an answer: in words, and in one (`reason`). `free`: it says itself that it has
-    charged the task nothing."""
+    """The reason why a site is not in an answer: in words, and in one (`reason`)."""
 
     words: str
     reason: str = Code.FAILED
-    free: bool = False
 
 
-class Unfit(Exception):
+class UnfitAnswer(Exception):
     """A site's answer that cannot be counted, and what that makes of the site."""
 
     def __init__(self, words: str | Absence) -> None:
@@ -74,10 +73,10 @@ class Unfit(Exception):
         super().__init__(self.absence.words)
 
 
-class Run:
+class TaskRun:
     """Used from the event loop only. What touches the aggregator or the disk happens beside it, one step at a time."""
 
-    def __init__(self, task: Convened, place: Place) -> None:
+    def __init__(self, task: ConvenedTask, place: Workplace) -> None:
         self.id = task.id
         self._task = task
         self._place = place
@@ -89,9 +88,8 @@ class Run:
         self._answers: dict[str, dict[str, Any]] = dict((task.progress or {}).get("answers", {}))
         #: of a site that is missing, in a word: its own code, or "gone" or "late"
         self._reasons: dict[str, str] = dict((task.progress or {}).get("reasons", {}))
-        #: who was charged nothing for the task, of those that are missing
-        self._free: set[str] = set((task.progress or {}).get("free", ()))
-        self._resumed = task.resumed
+        #: whether a site was charged anything for the task, where that is known
+        self._charged: dict[str, bool] = dict((task.progress or {}).get("charged", {}))
         self._released = task.release
         self._progress: dict[str, Any] = dict(task.progress or {})
 
@@ -139,7 +137,7 @@ class Run:
             made.restore(self._opened(self._task.snapshot))
         self._document, self._aggregator = document, made
         if self._task.snapshot is None:
-            self._free |= made.missing.keys()  # they declare a column differently, and are never asked
+            self._charged = dict.fromkeys(made.missing, False)  # they declare a column differently, and are never asked
         self._declared = {site: declared(schema, document.reads) for site, schema in setting.sites.items()}
         self._tell()
 
@@ -154,7 +152,7 @@ class Run:
                 each.cancel()
         answering = time.perf_counter() - began
         ended = await self._beside(lambda: self._concluded(phase, answering))
-        if self._task.trusted and ended.status.final:
+        if ended.waits:
             await self._show_end(phase, ended.status)
 
     def _concluded(self, phase: int, answering: float) -> Ended:
@@ -171,19 +169,26 @@ class Run:
         self._watch.worked(time.perf_counter() - began)
         self._watch.phase(phase, answering)
         standing, new = self._standing(), body if body != self._released else None
-        ended = Ended(status, new, snapshot, aggregator.part, answered, standing)
+        waits = status is Status.EXPIRED or (self._task.trusted and status.final)
+        ended = Ended(status, new, snapshot, aggregator.part, answered, standing, waits)
         self._place.store.conclude(self._task, phase, ended)
         self._progress, self._released = standing, body
         return ended
 
     async def _show_end(self, phase: int, status: Status) -> None:
-        """A trusted task is over only when its key is gone."""
+        """Show that the task is over: of a trusted one once its key is gone; of one without an answer once the sites
+        that refused it, as far as they are linked, know that it is over and may have said that it cost them nothing."""
+        if self._task.trusted:
+            await self._beside(lambda: self._place.keys.destroy(self.id))
+        noted = await self._farewells() if status is Status.EXPIRED else []
+        await self._beside(lambda: self._place.store.finish(self._task, phase, status, noted))
 
-        def work() -> None:
-            self._place.keys.destroy(self.id)
-            self._place.store.finish(self._task, phase, status)
-
-        await self._beside(work)
+    async def _farewells(self) -> list[Noted]:
+        reasons = self._progress.get("reasons", {})
+        refused = [site for site, reason in reasons.items() if reason not in (GONE, LATE) and site not in self._charged]
+        linked = [conversation for site in refused if (conversation := self._place.links.of(site)) is not None]
+        said = await asyncio.gather(*(farewell(conversation, self.id) for conversation in linked))
+        return [each for each in said if each is not None]
 
     # --- sites ------------------------------------------------------------------------------------------
 
@@ -197,7 +202,7 @@ class Run:
             late = patience < self._document.patience
             why = "when the task's time was over" if late else f"within {figure(self._document.patience)} seconds"
             await self._excuse(site, replace(said[-1], words=f"{said[-1].words} {why}"))
-        except Unfit as unfit:
+        except UnfitAnswer as unfit:
             await self._excuse(site, unfit.absence)
         except (Malformed, TooLarge) as refused:
             await self._excuse(site, Absence(f"sent what cannot be read: {refused}"))
@@ -205,23 +210,21 @@ class Run:
     async def _hear(self, site: str, said: list[Absence]) -> None:
         """The last of `said` is what is known of a site that takes too long."""
         pause, patience = _FIRST_PAUSE, self._document.patience
-        cut = False
         while True:
             conversation = await self._place.links.back(site, patience)
             if conversation is None:
-                raise Unfit(said[-1])
+                raise UnfitAnswer(said[-1])
             said.append(Absence("had not answered", LATE))
             try:
                 refused = await self._asked(site, conversation)
-            except Lost:
-                cut = True
+            except LinkLost:
                 said.append(Absence("was cut off and did not come back", GONE))
                 continue
             if refused is None:
                 return
             if refused.reason not in (Code.BUSY, Code.DOWN):
-                raise Unfit(replace(refused, free=refused.free and not cut))  # what was cut off may be answered yet
-            said.append(replace(refused, words=f"{refused.words}, and had not answered", free=False))
+                raise UnfitAnswer(refused)
+            said.append(replace(refused, words=f"{refused.words}, and had not answered"))
             await asyncio.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
 
@@ -242,11 +245,11 @@ class Run:
         }
         answer = await conversation.ask(Word.ASK, message, most=longest(layout))
         if answer.get("task") != self.id or answer.get("part") != ask.part:
-            raise Unfit("answered something else than what was asked")
+            raise UnfitAnswer("answered something else than what was asked")
         if answer["kind"] == Word.REFUSAL:
             return _refusal(answer)
         if answer["kind"] != Word.CONTRIBUTION or answer.get("ask_id") != ask.ask_id:
-            raise Unfit("answered something else than what was asked")
+            raise UnfitAnswer("answered something else than what was asked")
         seconds = answer.get("seconds")
         self._watch.computed(seconds.get("compute") if isinstance(seconds, Mapping) else None)
         await self._beside(lambda: self._take_in(site, ask, layout, answer))
@@ -255,13 +258,13 @@ class Run:
     def _take_in(self, site: str, ask: Ask, layout: Layout, answer: Mapping[str, Any]) -> None:
         began = time.perf_counter()
         if not self._aggregator.asked(ask.ask_id, site):
-            raise Unfit("answered when it was no longer asked")
+            raise UnfitAnswer("answered when it was no longer asked")
         try:
             self._aggregator.accept(read_payloads(layout, ask.part, [answer.get("payload")], ask.partition))
         except Mistake as mistake:
-            raise Unfit(f"sent an answer that does not fit: {mistake.argument} {mistake.message}") from None
+            raise UnfitAnswer(f"sent an answer that does not fit: {mistake.argument} {mistake.message}") from None
         except TaskClosed:
-            raise Unfit("answered when the phase was over") from None
+            raise UnfitAnswer("answered when the phase was over") from None
         self._aggregator.covers(site, answer.get("covers"))
         cost, source = _cost(answer.get("cost")), answer.get("source")
         self._aggregator.paid(site, cost, source)
@@ -278,8 +281,6 @@ class Run:
                 log.info("task %s: the site %s %s", self.id, site, absence.words)
                 self._aggregator.excuse(site, absence.words)
                 self._reasons[site] = str(absence.reason)
-                free = absence.free and site not in self._answers and not self._resumed
-                self._free = {*self._free - {site}, *([site] if free else [])}
                 self._tell()
 
         await self._beside(work)
@@ -309,7 +310,7 @@ class Run:
             "missing": dict(self._aggregator.missing),
             # who is missing without having been asked declares a column differently
             "reasons": {site: self._reasons.get(site, str(Code.SCHEMA)) for site in self._aggregator.missing},
-            "free": sorted(site for site in self._aggregator.missing if site in self._free),
+            "charged": dict(self._charged),
             "answers": dict(self._answers),
             "seconds": self._watch.told(),
         }
@@ -353,7 +354,7 @@ def _refusal(answer: Mapping[str, Any]) -> Absence:
     code, reason = answer.get("code"), answer.get("reason")
     said = reason if isinstance(reason, str) and reason.isprintable() and reason else "without a reason"
     known = code if isinstance(code, str) and code in set(Code) else str(Code.FAILED)
-    return Absence(f"refused: {said[:_LONGEST_REASON]}", known, free=answer.get("charged") is False)
+    return Absence(f"refused: {said[:_LONGEST_REASON]}", known)
 
 
 def _cost(told: object) -> dict[str, float] | None:

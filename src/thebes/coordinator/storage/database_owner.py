@@ -16,7 +16,7 @@ from pathlib import Path
 import sqlalchemy as sa
 from sqlalchemy import select
 
-from thebes.coordinator.home import Home
+from thebes.coordinator.home import CoordinatorHome
 from thebes.coordinator.storage.database import Database
 from thebes.coordinator.storage.schema import CALLED, ENTRY
 from thebes.privacy.faults import Mistake
@@ -25,7 +25,7 @@ from thebes.wire.local_server import Hold, HomeInUse
 _HERE = "here"
 
 
-def hold_of(home: Home, store: str | None = None) -> ExitStack:
+def hold_of(home: CoordinatorHome, store: str | None = None) -> ExitStack:
     """The right to serve a home with the database at `store`, or else with its own, until it is closed. A PostgreSQL is
     shared by as many processes as one likes; a file is one process's, whichever home names it."""
     where = store or home.store
@@ -42,7 +42,7 @@ def hold_of(home: Home, store: str | None = None) -> ExitStack:
         return held.pop_all()
 
 
-def database_of(home: Home, store: str | None = None) -> Database:
+def database_of(home: CoordinatorHome, store: str | None = None) -> Database:
     """The database at the address `store`, or else the one in the home, opened. A Mistake where it is not the one that
     the home works on; the first one that a home uses is."""
     if not store or _file(store) == _file(home.own_store):
@@ -50,13 +50,15 @@ def database_of(home: Home, store: str | None = None) -> Database:
     return _elsewhere(home, store, _found)
 
 
-def brought_back(home: Home, store: str) -> Database:
+def brought_back(home: CoordinatorHome, store: str) -> Database:
     """The same of a database outside the home that was brought back, from before it had a name or from before the tasks
     under way."""
     return _elsewhere(home, store, _named_again)
 
 
-def _elsewhere(home: Home, store: str, name_of: Callable[[Home, Database], str | None]) -> Database:
+def _elsewhere(
+    home: CoordinatorHome, store: str, name_of: Callable[[CoordinatorHome, Database], str | None]
+) -> Database:
     if home.works_on is None and _file(home.own_store).exists():
         # Whatever lies elsewhere is another coordinator's, whose tasks are none of this home's to end.
         inside = "the database of this home lies in it, as coordinator.db"
@@ -75,7 +77,7 @@ def _elsewhere(home: Home, store: str, name_of: Callable[[Home, Database], str |
     return database
 
 
-def _found(home: Home, database: Database) -> str | None:
+def _found(home: CoordinatorHome, database: Database) -> str | None:
     """The name of the database; a new one where a home begins with it that works on none."""
     name = database.read(_name)
     if home.works_on is None:
@@ -86,7 +88,7 @@ def _found(home: Home, database: Database) -> str | None:
     return name
 
 
-def _named_again(home: Home, database: Database) -> str:
+def _named_again(home: CoordinatorHome, database: Database) -> str:
     name = home.works_on or secrets.token_hex(16)
     return database.write(lambda connection: _named(connection, name))
 
@@ -107,7 +109,7 @@ def _named(connection: sa.Connection, name: str) -> str:
     return had or name
 
 
-def _has_tasks(connection: sa.Connection, home: Home) -> None:
+def _has_tasks(connection: sa.Connection, home: CoordinatorHome) -> None:
     """A Mistake where the home has keys of tasks and the list has none of these."""
     kept = list(islice(home.keys.older_than(math.inf), 500))
     if kept and connection.execute(select(ENTRY.c.task_id).where(ENTRY.c.task_id.in_(kept))).first() is None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import sqlalchemy as sa
 from sqlalchemy import select
 
-from thebes.coordinator.home import Home
+from thebes.coordinator.home import CoordinatorHome
 from thebes.coordinator.sites.site_store import say_farewell
 from thebes.coordinator.storage.database import Database
 from thebes.coordinator.storage.database_owner import brought_back
@@ -33,7 +33,7 @@ def settle(home: Path, store: str | None = None) -> int:
     folder = home / "keys"
     folder.mkdir(mode=0o700, exist_ok=True)
     own = f"sqlite:///{home / 'coordinator.db'}"
-    database = Database(own) if store is None else brought_back(Home(home), store)
+    database = Database(own) if store is None else brought_back(CoordinatorHome(home), store)
     try:
         failed, over, going_on = database.write(_settled)
         keys = Keys(folder)

@@ -52,7 +52,7 @@ TASK = Table(
     Column("wanted", Integer, nullable=False),  # so many close the phase
     Column("accepted", Integer, nullable=False),  # so many has the part that has the fewest
     Column("snapshot", LargeBinary),  # the aggregator as it was when this phase began
-    Column("following", Text),  # the status that comes once the key of a concluded task is gone
+    Column("following", Text),  # the status that a concluded task shows once its key is gone and sites know
     Column("leftovers", Integer, nullable=False),  # contributions of closed phases are still to be removed
     Column("holder", Text),  # the worker that computes
     Column("held_until", Float(53)),

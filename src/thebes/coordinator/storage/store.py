@@ -24,7 +24,7 @@ from thebes.privacy.faults import ThebesError
 from thebes.tasks.aggregation.packets import parts_of
 from thebes.tasks.protocols import TaskClosed
 from thebes.wire.refusals import Conflict, NotAllowed, NotFound
-from thebes.wire.task_log import Entry
+from thebes.wire.task_log import TaskLogEntry
 
 #: The advisory lock under which the task list grows.
 _LISTING = 0x7468656265730003
@@ -65,7 +65,7 @@ _COUNT = (
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class TaskStanding:
     """The standing of a task: everything of its row that is small."""
 
     id: str
@@ -83,7 +83,7 @@ class Standing:
     of_sites: bool  #: institutions answer it
 
     @classmethod
-    def of(cls, row: Any) -> Standing:
+    def of(cls, row: Any) -> TaskStanding:
         rest = (*row[5:11], counts_of(row[11], row[8]), bool(row[12]))
         return cls(row[0], row[1], row[2], bool(row[3]), Status(row[4]), *rest)
 
@@ -114,7 +114,7 @@ class NewTask:
 
 
 @dataclass(frozen=True, slots=True)
-class Delivery:
+class ContributionDelivery:
     """One contribution on its way in. `record` is None where the part is over and only a repeat can be answered."""
 
     task: str
@@ -144,11 +144,11 @@ class CoordinatorStore:
 
     # --- tasks ------------------------------------------------------------------------------------------
 
-    def add(self, task: NewTask, *, most: int | None = None) -> Entry:
+    def add(self, task: NewTask, *, most: int | None = None) -> TaskLogEntry:
         """Write a task down and append it to the list, both or neither; a refusal, and nothing is written, where its
         requestor has `most` open or running already, whichever process put them up."""
 
-        def work(connection: sa.Connection) -> Entry:
+        def work(connection: sa.Connection) -> TaskLogEntry:
             _list_alone(connection)  # before it is counted: many may be put up in the same moment
             if most is not None:
                 check_under_way(_under_way(connection, task.requestor), most)
@@ -178,12 +178,12 @@ class CoordinatorStore:
 
         return self.database.write(work)
 
-    def standing(self, task_id: str) -> Standing:
+    def standing(self, task_id: str) -> TaskStanding:
         """Return where a task stands; NotFound where there is none."""
         row = self.database.read(lambda c: c.execute(select(*_STANDING).where(TASK.c.id == task_id)).first())
         if row is None:
             raise NotFound("there is no such task")
-        return Standing.of(row)
+        return TaskStanding.of(row)
 
     def document(self, task_id: str) -> dict[str, Any]:
         """The document as it was checked; NotFound where there is none."""
@@ -197,21 +197,21 @@ class CoordinatorStore:
         query = select(TASK.c.snapshot).where(TASK.c.id == task_id, TASK.c.phase == phase)
         return self.database.read(lambda c: c.scalar(query))
 
-    def active(self) -> list[Standing]:
+    def active(self) -> list[TaskStanding]:
         """Every task that is open or running, oldest first."""
         query = select(*_STANDING).where(TASK.c.status.in_([Status.OPEN, Status.RUNNING])).order_by(TASK.c.created)
-        return [Standing.of(row) for row in self.database.read(lambda c: c.execute(query).all())]
+        return [TaskStanding.of(row) for row in self.database.read(lambda c: c.execute(query).all())]
 
     def under_way(self, requestor: str) -> int:
         """Count the tasks of this requestor that are open or running."""
         return self.database.read(lambda c: _under_way(c, requestor))
 
-    def ended(self, *, skip: int, most: int) -> list[Standing]:
+    def ended(self, *, skip: int, most: int) -> list[TaskStanding]:
         """Tasks that are over, the one put up last first."""
         over = TASK.c.status.in_([status for status in Status if status.final])
         order = (TASK.c.created.desc(), TASK.c.id)
         query = select(*_STANDING).where(over).order_by(*order).offset(skip).limit(most)
-        return [Standing.of(row) for row in self.database.read(lambda c: c.execute(query).all())]
+        return [TaskStanding.of(row) for row in self.database.read(lambda c: c.execute(query).all())]
 
     def counts(self) -> dict[str, int]:
         """Count the tasks of each status."""
@@ -224,10 +224,10 @@ class CoordinatorStore:
         query = select(RELEASE.c.body).where(RELEASE.c.task == task_id).order_by(RELEASE.c.phase.desc()).limit(1)
         return self.database.read(lambda c: c.scalar(query))
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[TaskLogEntry]:
         """The whole task list."""
         rows = self.database.read(lambda c: c.execute(select(ENTRY).order_by(ENTRY.c.index)).all())
-        return [Entry(*row) for row in rows]
+        return [TaskLogEntry(*row) for row in rows]
 
     def cancel(self, task_id: str) -> None:
         """End a task without a release; nothing to do where that was done before."""
@@ -251,7 +251,7 @@ class CoordinatorStore:
 
     # --- contributions ----------------------------------------------------------------------------------
 
-    def take(self, deliveries: Sequence[Delivery]) -> list[Taken | ThebesError]:
+    def take(self, deliveries: Sequence[ContributionDelivery]) -> list[Taken | ThebesError]:
         """Take many deliveries in one durable transaction, each as if it had come alone, in this order."""
         return self.database.write(lambda connection: _take(connection, deliveries))
 
@@ -303,11 +303,11 @@ class CoordinatorStore:
         return {row.app: {"version": row.version, "tables": json.loads(row.tables)} for row in rows}
 
 
-def append(connection: sa.Connection, listed: str, digest: str) -> Entry:
+def append(connection: sa.Connection, listed: str, digest: str) -> TaskLogEntry:
     """One more entry of the signed list: a task's, or a group's."""
     _list_alone(connection)
     last = connection.execute(select(ENTRY).order_by(ENTRY.c.index.desc()).limit(1)).first()
-    entry = Entry.after(None if last is None else Entry(*last), listed, digest)
+    entry = TaskLogEntry.after(None if last is None else TaskLogEntry(*last), listed, digest)
     connection.execute(ENTRY.insert().values(**entry.as_json()))
     return entry
 
@@ -329,12 +329,12 @@ def _under_way(connection: sa.Connection, requestor: str) -> int:
     return connection.scalar(select(sa.func.count()).where(*own)) or 0
 
 
-def _locked(connection: sa.Connection, task_ids: Iterable[str]) -> dict[str, Standing]:
+def _locked(connection: sa.Connection, task_ids: Iterable[str]) -> dict[str, TaskStanding]:
     """Return where tasks stand, held until the transaction ends; locked in the order of their ids."""
-    return {row[0]: Standing.of(row) for row in connection.execute(_LOCKED, {"ids": sorted(set(task_ids))})}
+    return {row[0]: TaskStanding.of(row) for row in connection.execute(_LOCKED, {"ids": sorted(set(task_ids))})}
 
 
-def _take(connection: sa.Connection, deliveries: Sequence[Delivery]) -> list[Taken | ThebesError]:
+def _take(connection: sa.Connection, deliveries: Sequence[ContributionDelivery]) -> list[Taken | ThebesError]:
     standings = _locked(connection, [d.task for d in deliveries])
     known = _known(connection, deliveries)
     counts = {task: dict(zip(s.parts, s.counts, strict=True)) for task, s in standings.items()}
@@ -373,7 +373,7 @@ def _take(connection: sa.Connection, deliveries: Sequence[Delivery]) -> list[Tak
 
 
 def _known(
-    connection: sa.Connection, deliveries: Sequence[Delivery]
+    connection: sa.Connection, deliveries: Sequence[ContributionDelivery]
 ) -> dict[tuple[str, str, str], tuple[bytes, str, int]]:
     """Return what was taken before under the same identities: fingerprint, receipt, whether it was taken back."""
     contributors: dict[tuple[str, str], set[str]] = {}
@@ -386,12 +386,12 @@ def _known(
     return known
 
 
-def _over(standing: Standing, delivery: Delivery, counts: Mapping[str, int]) -> bool:
+def _over(standing: TaskStanding, delivery: ContributionDelivery, counts: Mapping[str, int]) -> bool:
     wanted = counts.get(delivery.part, standing.wanted) < standing.wanted
     return standing.status is not Status.OPEN or not wanted or delivery.record is None
 
 
-def _again(delivery: Delivery, fingerprint: bytes, receipt: str, withdrawn: int) -> Taken | ThebesError:
+def _again(delivery: ContributionDelivery, fingerprint: bytes, receipt: str, withdrawn: int) -> Taken | ThebesError:
     if withdrawn:
         return TaskClosed("this contribution was taken back; nothing was taken again")
     if fingerprint != delivery.fingerprint:
@@ -404,7 +404,7 @@ def counts_of(written: str | None, accepted: int) -> tuple[int, ...]:
     return (accepted,) if written is None else tuple(json.loads(written))
 
 
-def _count(connection: sa.Connection, standing: Standing, counts: Sequence[int]) -> None:
+def _count(connection: sa.Connection, standing: TaskStanding, counts: Sequence[int]) -> None:
     """The new numbers of contributions; the phase closes in the same moment as every part is full."""
     fewest = min(counts)
     status = Status.RUNNING if fewest == standing.wanted else standing.status

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from thebes.coordinator.people.contribution_check import Arrival, deliveries
-from thebes.coordinator.storage.store import CoordinatorStore, Delivery, Taken
+from thebes.coordinator.storage.store import ContributionDelivery, CoordinatorStore, Taken
 from thebes.privacy.faults import ThebesError
 
 T = TypeVar("T")
@@ -53,9 +53,9 @@ class Intake:
 
     def _write(self, arrivals: Sequence[Arrival]) -> list[Taken | ThebesError]:
         examined = deliveries(arrivals)
-        good = [delivery for delivery in examined if isinstance(delivery, Delivery)]
+        good = [delivery for delivery in examined if isinstance(delivery, ContributionDelivery)]
         taken = iter(self._store.take(good) if good else ())
-        return [next(taken) if isinstance(delivery, Delivery) else delivery for delivery in examined]
+        return [next(taken) if isinstance(delivery, ContributionDelivery) else delivery for delivery in examined]
 
     def _answer(
         self, answers: Sequence[asyncio.Future[Taken]], done: asyncio.Future[list[Taken | ThebesError]]

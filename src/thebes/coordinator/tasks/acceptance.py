@@ -11,8 +11,8 @@ from dataclasses import replace
 from typing import Any, cast
 
 from thebes.coordinator.clock import Clock
-from thebes.coordinator.home import Home
-from thebes.coordinator.people.groups import Groups
+from thebes.coordinator.home import CoordinatorHome
+from thebes.coordinator.people.groups import ContributorGroups
 from thebes.coordinator.sites.site_tasks import Convocation, Inquiries
 from thebes.coordinator.storage.store import NewTask
 from thebes.coordinator.tasks.phase_end import setting
@@ -20,7 +20,7 @@ from thebes.privacy.faults import Mistake
 from thebes.tasks import registry
 from thebes.tasks.document import Document, InvalidDocument, PeopleDocument
 from thebes.tasks.posting_rules import check_postable
-from thebes.tasks.protocols import Aggregator, Trained
+from thebes.tasks.protocols import Aggregator, Endless
 from thebes.tasks.site_document import SiteDocument
 from thebes.wire.groups import GroupRecord
 
@@ -32,7 +32,7 @@ _GRACE_SECONDS = 2.0  #: after the deadline of what is trained without end, for 
 class Acceptance:
     """Looks at documents before anybody is asked. Everything here may take a while: threads call it."""
 
-    def __init__(self, home: Home, register: Groups, inquiries: Inquiries, clock: Clock) -> None:
+    def __init__(self, home: CoordinatorHome, register: ContributorGroups, inquiries: Inquiries, clock: Clock) -> None:
         self._home, self._register, self._inquiries, self._clock = home, register, inquiries, clock
 
     def checked(self, document: Mapping[str, Any]) -> Document:
@@ -98,7 +98,7 @@ class Acceptance:
             wanted=aggregator.wanted,
             sites=sites,
         )
-        return _trained(new, cast(Trained, aggregator)) if aggregator.endless else new
+        return _endless(new, cast(Endless, aggregator)) if aggregator.endless else new
 
     def members(self, document: PeopleDocument) -> int | None:
         """Return how many people may answer with a token; None where none is asked for."""
@@ -148,9 +148,9 @@ def price_of(accepted: Accepted) -> dict[str, Any]:
     return registry.kind(document.type).price(document, unit=accepted.unit).as_json()
 
 
-def _trained(new: NewTask, aggregator: Trained) -> NewTask:
-    """A new task with its first models. Whether enough was mixed in is seen when it has ended."""
-    models = [lane.saved(place) for lane in aggregator.lanes for place in range(lane.count)]
+def _endless(new: NewTask, aggregator: Endless) -> NewTask:
+    """A new task with its first state. Whether enough was taken is seen when it has ended."""
+    models = [aggregator.saved(place) for place in range(aggregator.pieces)]
     expires = None if new.expires is None else new.expires + _GRACE_SECONDS
     return replace(new, expires=expires, least=0, models=models, facts=aggregator.facts())
 

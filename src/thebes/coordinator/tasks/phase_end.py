@@ -12,20 +12,19 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
-from typing import Any
+from typing import cast
 
 from thebes.coordinator.clock import Clock
 from thebes.coordinator.people.contribution_record import at_once, unpack
 from thebes.coordinator.storage.database import StoreUnavailable
-from thebes.coordinator.tasks.phase_queue import Concluded, Desk, Held, NoLongerHeld
+from thebes.coordinator.tasks.phase_queue import Concluded, Held, NoLongerHeld, PhaseQueue
 from thebes.coordinator.tasks.states import Status
 from thebes.coordinator.tasks.task_keys import Keys, TaskKey, place_of, place_of_snapshot
-from thebes.coordinator.training.endless_task import restore
 from thebes.privacy import randomness
 from thebes.privacy.faults import Fault
 from thebes.privacy.promise import Unit
 from thebes.tasks import registry
-from thebes.tasks.protocols import Aggregator, Setting, State
+from thebes.tasks.protocols import Aggregator, Endless, Setting, State
 
 HOLD_SECONDS = 4.0  #: after so long without a word another worker takes a task over
 _WORD_SECONDS = 1.0
@@ -43,7 +42,7 @@ def setting(members: int | None = None) -> Setting:
 class Closing:
     """The work that a worker does. `step` returns when there is nothing left to do just now."""
 
-    def __init__(self, desk: Desk, keys: Keys, clock: Clock) -> None:
+    def __init__(self, desk: PhaseQueue, keys: Keys, clock: Clock) -> None:
         self._desk = desk
         self._keys = keys
         self._clock = clock
@@ -107,7 +106,7 @@ class Closing:
         members = None if group is None or epoch is None else self._desk.members(group, epoch)
         aggregator = registry.aggregator(document, setting(members))
         if aggregator.endless:
-            return self._trained(held, aggregator)
+            return self._closed(held, cast(Endless, aggregator))
         if held.snapshot is not None:
             aggregator.restore(_opened(held, key))
         heard = self._feed(held, aggregator, key)
@@ -126,9 +125,10 @@ class Closing:
         packets, part = len(aggregator.parts), aggregator.part
         return Concluded(body, Status.OPEN, snapshot, part, packets, aggregator.least, aggregator.wanted)
 
-    def _trained(self, held: Held, aggregator: Any) -> Concluded:
-        """The last release of what was trained, or none where too little was mixed in."""
-        restore(aggregator, self._desk.trained(held))
+    def _closed(self, held: Held, aggregator: Endless) -> Concluded:
+        """Make the last release of a task without end, or none where too little was taken."""
+        kept = self._desk.trained(held)
+        aggregator.take_over(kept.facts, kept.models, kept.times)
         aggregator.close()
         release, taken = aggregator.release(), min(sum(aggregator.counts), aggregator.wanted)
         if release is None:

@@ -18,7 +18,7 @@ from thebes.coordinator.storage.database import Database
 from thebes.coordinator.storage.schema import CONTRIBUTION, GROUP, RELEASE, TASK
 from thebes.coordinator.storage.store import counts_of
 from thebes.coordinator.tasks.states import Status
-from thebes.coordinator.training.model_store import Kept, Shelf, forget
+from thebes.coordinator.training.model_store import KeptModels, TrainingStore, forget
 from thebes.privacy.faults import Fault
 from thebes.tasks.aggregation.packets import parts_of
 
@@ -64,7 +64,7 @@ class Concluded:
     taken: int | None = None  #: contributions, where only who counted them last knows
 
 
-class Desk:
+class PhaseQueue:
     """Everything a worker called `holder` reads and writes."""
 
     def __init__(self, database: Database, holder: str) -> None:
@@ -147,9 +147,9 @@ class Desk:
                 return
             last = found[-1][0]
 
-    def trained(self, held: Held) -> Kept:
+    def trained(self, held: Held) -> KeptModels:
         """The models of a task that was trained."""
-        return Shelf(self._database).read(held.id)
+        return TrainingStore(self._database).read(held.id)
 
     def conclude(self, held: Held, concluded: Concluded) -> None:
         """Store what ending the phase gave, once. A trusted task waits for `finish` before it shows its end."""

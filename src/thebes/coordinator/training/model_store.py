@@ -45,7 +45,7 @@ class Collision(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Noted:
+class TakenContribution:
     """The facts known of a contribution that was taken."""
 
     fingerprint: bytes
@@ -53,7 +53,7 @@ class Noted:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class KeptModels:
     """A task's models with how often each was replaced, and what else its aggregator remembered."""
 
     models: Sequence[bytes]
@@ -63,40 +63,44 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """The changes in the database: models by place with their counts, and where the task stands."""
+    """The changes in the database: models by place with their counts, and where the task stands; the facts, too, where
+    these are all there is."""
 
     models: Mapping[int, tuple[int, bytes]]
     status: Status
+    facts: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class MixedContributions:
     """Contributions that were mixed in since the last time. `models` holds each place that was replaced, how often,
     and by what at last. `counts` and `facts` are what one process alone knows; several count together (`join`)."""
 
     task: str
-    receipts: Mapping[Identity, Noted]
+    receipts: Mapping[Identity, TakenContribution]
     models: Mapping[int, tuple[int, bytes]]
     full: bool = False  #: the task has all it wants, or has reached its target
     most: int | None = None  #: no more than so many replacements, counted under a lock
     counts: Sequence[int] = ()
     facts: Mapping[str, Any] | None = None
     alone: bool = False  #: `models` counts from the beginning, and nobody else writes
+    #: of a task without models: makes of the facts that are stored those that are to be, and how many were taken
+    joined: Callable[[Mapping[str, Any]], tuple[dict[str, Any], int]] | None = None
 
 
-class Shelf:
+class TrainingStore:
     """Everything that training reads and writes."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def read(self, task_id: str) -> Kept:
+    def read(self, task_id: str) -> KeptModels:
         """The whole of it."""
 
-        def work(connection: sa.Connection) -> Kept:
+        def work(connection: sa.Connection) -> KeptModels:
             rows = connection.execute(_MODELS.order_by(INSTANCE.c.place), {"task": task_id}).all()
             facts = connection.scalar(select(TRAINING.c.facts).where(TRAINING.c.task == task_id))
-            return Kept([row[2] for row in rows], [row[1] for row in rows], json.loads(facts or "{}"))
+            return KeptModels([row[2] for row in rows], [row[1] for row in rows], json.loads(facts or "{}"))
 
         return self._database.read(work)
 
@@ -108,22 +112,23 @@ class Shelf:
             newer = [place for place, updates in times if updates > known[place]]
             status = Status(connection.scalar(select(TASK.c.status).where(TASK.c.id == task_id)) or Status.CANCELLED)
             found = connection.execute(_MODELS.where(_SOME), {"task": task_id, "places": newer}).all() if newer else []
-            return News({row[0]: (row[1], row[2]) for row in found}, status)
+            facts = None if known else connection.scalar(select(TRAINING.c.facts).where(TRAINING.c.task == task_id))
+            return News({row[0]: (row[1], row[2]) for row in found}, status, facts and json.loads(facts))
 
         return self._database.read(work)
 
-    def known(self, task_id: str, identities: Sequence[Identity]) -> dict[Identity, Noted]:
+    def known(self, task_id: str, identities: Sequence[Identity]) -> dict[Identity, TakenContribution]:
         """Return what is known of contributions under these names."""
         by_part: dict[str, list[str]] = {}
         for part, contributor in identities:
             by_part.setdefault(part, []).append(contributor)
 
-        def work(connection: sa.Connection) -> dict[Identity, Noted]:
+        def work(connection: sa.Connection) -> dict[Identity, TakenContribution]:
             found = {}
             for part, names in by_part.items():
                 told = {"task": task_id, "part": part, "contributors": sorted(set(names))}
                 for row in connection.execute(_RECEIPTS, told):
-                    found[row[0], row[1]] = Noted(row[2], row[3])
+                    found[row[0], row[1]] = TakenContribution(row[2], row[3])
             return found
 
         return self._database.read(work)
@@ -146,7 +151,7 @@ class Shelf:
                 return
             last = found[-1]
 
-    def write(self, new: Written) -> dict[int, int] | None:
+    def write(self, new: MixedContributions) -> dict[int, int] | None:
         """Write down what was mixed in, all of it or nothing: how often each model that was replaced has been by now.
         None, and nothing is written, where the task is over."""
 
@@ -156,6 +161,8 @@ class Shelf:
             if new.receipts:
                 self._note(connection, new)
             times = self._replace(connection, new)
+            if new.joined is not None:
+                self._join(connection, new.task, new.joined, most=new.most)
             changed: dict[str, Any] = {}
             if new.alone:
                 changed |= {"accepted": sum(new.counts), "counts": json.dumps(list(new.counts))}
@@ -172,19 +179,27 @@ class Shelf:
     def join(self, task_id: str, joined: Callable[[Mapping[str, Any]], tuple[dict[str, Any], int]]) -> dict[str, Any]:
         """Bring together what several processes counted: `joined` makes of what is stored what is to be stored, and
         how many contributions were taken that no model shows."""
+        return self._database.write(lambda connection: self._join(connection, task_id, joined, most=None))
 
-        def work(connection: sa.Connection) -> dict[str, Any]:
-            own = TRAINING.c.task == task_id
-            text = connection.scalar(select(TRAINING.c.facts).where(own).with_for_update())
-            facts, beside = joined(json.loads(text or "{}"))
-            _remember(connection, task_id, facts)
-            mixed = connection.scalar(select(sa.func.sum(INSTANCE.c.updates)).where(INSTANCE.c.task == task_id)) or 0
-            open_ = (TASK.c.id == task_id, TASK.c.status == Status.OPEN)
-            accepted = sa.case((TASK.c.wanted < mixed + beside, TASK.c.wanted), else_=int(mixed) + beside)
-            connection.execute(TASK.update().where(*open_).values(accepted=accepted))
-            return facts
-
-        return self._database.write(work)
+    def _join(
+        self,
+        connection: sa.Connection,
+        task_id: str,
+        joined: Callable[[Mapping[str, Any]], tuple[dict[str, Any], int]],
+        *,
+        most: int | None,
+    ) -> dict[str, Any]:
+        own = TRAINING.c.task == task_id
+        text = connection.scalar(select(TRAINING.c.facts).where(own).with_for_update())
+        facts, beside = joined(json.loads(text or "{}"))
+        if most is not None and beside > most:
+            raise Collision
+        _remember(connection, task_id, facts)
+        mixed = connection.scalar(select(sa.func.sum(INSTANCE.c.updates)).where(INSTANCE.c.task == task_id)) or 0
+        open_ = (TASK.c.id == task_id, TASK.c.status == Status.OPEN)
+        accepted = sa.case((TASK.c.wanted < mixed + beside, TASK.c.wanted), else_=int(mixed) + beside)
+        connection.execute(TASK.update().where(*open_).values(accepted=accepted))
+        return facts
 
     def end(self, task_id: str) -> bool:
         """Take nothing more, and have the last release made; whether it was open until now."""
@@ -192,7 +207,7 @@ class Shelf:
         done = TASK.update().where(*own).values(status=str(Status.RUNNING))
         return bool(self._database.write(lambda c: c.execute(done).rowcount))
 
-    def _standing(self, connection: sa.Connection, new: Written) -> Status:
+    def _standing(self, connection: sa.Connection, new: MixedContributions) -> Status:
         """Return where the task stands, held so that it does not end meanwhile. Others may mix in at the same time,
         unless they must be counted."""
         own = select(TASK.c.status).where(TASK.c.id == new.task)
@@ -203,7 +218,7 @@ class Shelf:
                 raise Collision
         return status
 
-    def _note(self, connection: sa.Connection, new: Written) -> None:
+    def _note(self, connection: sa.Connection, new: MixedContributions) -> None:
         rows = [
             {
                 "task": new.task,
@@ -224,7 +239,7 @@ class Shelf:
         except sa.exc.IntegrityError:
             raise Collision from None
 
-    def _replace(self, connection: sa.Connection, new: Written) -> dict[int, int]:
+    def _replace(self, connection: sa.Connection, new: MixedContributions) -> dict[int, int]:
         if not new.models:
             return {}
         if new.alone:
@@ -240,7 +255,8 @@ class Shelf:
 def begin(connection: sa.Connection, task_id: str, models: Sequence[bytes], facts: Mapping[str, Any]) -> None:
     """The first models of a new task."""
     rows = [{"task": task_id, "place": at, "updates": 0, "model": model} for at, model in enumerate(models)]
-    connection.execute(INSTANCE.insert(), rows)
+    if rows:
+        connection.execute(INSTANCE.insert(), rows)
     connection.execute(TRAINING.insert().values(task=task_id, facts=json.dumps(facts)))
 
 

@@ -2,7 +2,8 @@
 
 What must stay true: whoever is told of a receipt has it in the database, with the model that was replaced, in one
 transaction; so has nobody else under that name, in whichever process. A copy is `COPY_SECONDS` old at the most: what it
-lacks of others' updates is in flight, which the algorithm allows.
+lacks of others' updates is in flight, which the algorithm allows. Where there are no pieces, the facts are brought
+together in that transaction, so that every contribution counts exactly once.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from typing import Any
 
 from thebes.coordinator.people.contribution_check import Submission
 from thebes.coordinator.tasks.states import Status
-from thebes.coordinator.training.endless_task import CLOSED, Trainee, Training, again, count, starts
-from thebes.coordinator.training.model_store import Collision, Identity, News, Noted, Written
+from thebes.coordinator.training.endless_task import CLOSED, TaskInMemory, Trainee, again
+from thebes.coordinator.training.model_store import Collision, Identity, MixedContributions, News, TakenContribution
 from thebes.privacy.faults import ThebesError
 from thebes.tasks.protocols import Ask, Closed, State, TaskClosed, Wait
 from thebes.wire.refusals import Busy
@@ -42,7 +43,7 @@ class _Arrival:
         return self.sent.part, self.sent.contributor
 
 
-class Shared(Training):
+class Shared(TaskInMemory):
     """Acknowledges what is in the database. While one batch is written the next one gathers. Nothing is locked but the
     models that are replaced; where the task takes no more than so many, they are counted under a lock."""
 
@@ -55,6 +56,7 @@ class Shared(Training):
         self._read: asyncio.Task[None] | None = None
         self._overheard: set[int] = set()  # places that others replaced while a batch of ours was being written
         self._joined = self.aggregator.facts()
+        self._in_hand = False  # something was mixed in that is not known to be written
         self._timer: asyncio.TimerHandle | None = None
         self._joining: asyncio.Task[None] | None = None
 
@@ -99,18 +101,19 @@ class Shared(Training):
     def _hear(self, news: News) -> None:
         for place, (times, model) in news.models.items():
             if times > self._times[place]:
-                self._put(place, model)
+                self.aggregator.load(place, model)
                 self._times[place] = times
                 self._overheard.add(place)
+        facts, taken = news.facts, self.aggregator.taken
+        if facts is not None and not self._in_hand and taken(facts) >= taken(self._joined):  # else it was read earlier
+            self._know(facts)
         self._add_up()
         if news.status is not Status.OPEN:
             self.ended = True
 
     def _add_up(self) -> None:
         """As many updates as are in the database, and no more: an ask that names one is known to every process."""
-        for start, lane in zip(starts(self._lanes), self._lanes, strict=True):
-            lane.updates = sum(self._times[start : start + lane.count])
-        count(self.aggregator)
+        self.aggregator.stands(self._times)
 
     # --- what came here ---------------------------------------------------------------------------------
 
@@ -128,7 +131,7 @@ class Shared(Training):
                 for arrival in batch:
                     _tell(arrival, error)
         self._turn = None
-        if self._timer is None:
+        if self._timer is None and self.aggregator.pieces:
             self._timer = asyncio.get_running_loop().call_later(JOIN_SECONDS, self._join_now)
 
     async def _attend(self, batch: Sequence[_Arrival]) -> None:
@@ -138,8 +141,8 @@ class Shared(Training):
             names = [arrival.identity for arrival in batch]
             known, news = await self._in(self._reader, partial(self._look, names))
             self._hear(news)
-            told, mixed = self._mixed(batch, known)
             try:
+                told, mixed = self._mixed(batch, known)
                 if mixed and not await self._written(mixed):
                     for arrival in (arrival for arrival, _ in told if arrival.identity in mixed):
                         _tell(arrival, TaskClosed(CLOSED))
@@ -158,16 +161,16 @@ class Shared(Training):
             return
         raise Busy("too many processes take the same contributions", _BUSY_SECONDS)
 
-    def _look(self, names: Sequence[Identity]) -> tuple[Mapping[Identity, Noted], News]:
+    def _look(self, names: Sequence[Identity]) -> tuple[Mapping[Identity, TakenContribution], News]:
         return self._shelf.known(self.task, names), self._shelf.news(self.task, tuple(self._times))
 
     def _mixed(
-        self, batch: Sequence[_Arrival], known: Mapping[Identity, Noted]
-    ) -> tuple[list[tuple[_Arrival, Noted]], dict[Identity, Noted]]:
+        self, batch: Sequence[_Arrival], known: Mapping[Identity, TakenContribution]
+    ) -> tuple[list[tuple[_Arrival, TakenContribution]], dict[Identity, TakenContribution]]:
         """Mix a batch in, and return who is to be told of which receipt, and which of those are new. Refusals are told
         at once."""
-        told: list[tuple[_Arrival, Noted]] = []
-        mixed: dict[Identity, Noted] = {}
+        told: list[tuple[_Arrival, TakenContribution]] = []
+        mixed: dict[Identity, TakenContribution] = {}
         for arrival in batch:
             noted = known.get(arrival.identity) or mixed.get(arrival.identity)
             if noted is None:
@@ -176,28 +179,44 @@ class Shared(Training):
                 except ThebesError as refused:
                     _tell(arrival, refused)
                     continue
-                noted = mixed[arrival.identity] = Noted(arrival.fingerprint, secrets.token_hex(16))
+                noted = mixed[arrival.identity] = TakenContribution(arrival.fingerprint, secrets.token_hex(16))
             told.append((arrival, noted))
+        self._in_hand = self._in_hand or bool(mixed)
         return told, mixed
 
-    async def _written(self, mixed: dict[Identity, Noted]) -> bool:
+    async def _written(self, mixed: dict[Identity, TakenContribution]) -> bool:
         """Write a batch, and return whether it was written; it is not where the task is over."""
         full, most = self._full(), self._most
-        new = Written(self.task, mixed, self._models(), full=full, most=most)
+        before, mine, stored = self._joined, self.aggregator.facts(), dict[str, Any]()
+
+        def joined(theirs: Mapping[str, Any]) -> tuple[dict[str, Any], int]:
+            stored.update(self.aggregator.joined(theirs, before, mine))
+            return stored, self.aggregator.taken(stored)
+
+        whole = None if self.aggregator.pieces else joined  # where facts are all there is
+        new = MixedContributions(self.task, mixed, self._pieces(), full=full, most=most, joined=whole)
         self._overheard.clear()
         self._add_up()
         times = await self._in(self._writer, lambda: self._shelf.write(new))
+        if whole is not None and times is not None:
+            self._know(stored)
+        self._in_hand = False
         if times is None or full:
             self.ended = True
         for place, updates in (times or {}).items():
             self._times[place] = updates
             if place in self._overheard:  # ours came later
-                self._put(place, new.models[place][1])
+                self.aggregator.load(place, new.models[place][1])
         self._add_up()
         return times is not None
 
+    def _know(self, facts: Mapping[str, Any]) -> None:
+        self.aggregator.recall(facts)
+        self._joined = self.aggregator.facts()
+
     async def _start_anew(self) -> None:
         """Forget what was mixed in here and not written."""
+        self._in_hand = False
         self._restore(await self._in(self._reader, lambda: self._shelf.read(self.task)))
         self.aggregator.state = State.OPEN
         self._joined = self.aggregator.facts()
@@ -214,7 +233,7 @@ class Shared(Training):
 
         def joined(theirs: Mapping[str, Any]) -> tuple[dict[str, Any], int]:
             facts = self.aggregator.joined(theirs, before, mine)
-            return facts, sum(int(lane["quarantined"]) for lane in facts["lanes"])
+            return facts, self.aggregator.taken(facts)
 
         try:
             stored = await self._in(self._writer, lambda: self._shelf.join(self.task, joined))

@@ -9,8 +9,8 @@ from typing import Any
 
 from thebes.coordinator.clock import Clock
 from thebes.coordinator.storage.database import Database
-from thebes.coordinator.training.endless_task import Trainee, Training
-from thebes.coordinator.training.model_store import Shelf
+from thebes.coordinator.training.endless_task import TaskInMemory, Trainee
+from thebes.coordinator.training.model_store import TrainingStore
 from thebes.coordinator.training.multiple_processes import Shared
 from thebes.coordinator.training.single_process import Alone
 
@@ -19,18 +19,18 @@ class Trainings:
     """`writer` writes one thing after another, `readers` do several at a time. Used from the event loop only."""
 
     def __init__(self, database: Database, clock: Clock, *, readers: Executor, writer: Executor) -> None:
-        self.shelf = Shelf(database)
+        self.shelf = TrainingStore(database)
         self._alone, self._clock = database.alone, clock
         self._readers, self._writer = readers, writer
-        self._known: dict[str, Training] = {}
-        self._beginning: dict[str, asyncio.Task[Training]] = {}
+        self._known: dict[str, TaskInMemory] = {}
+        self._beginning: dict[str, asyncio.Task[TaskInMemory]] = {}
 
-    def of(self, task_id: str) -> Training | None:
+    def of(self, task_id: str) -> TaskInMemory | None:
         """The training of a task, unless it is over or nobody came yet."""
         known = self._known.get(task_id)
         return None if known is None or known.ended else known
 
-    async def begun(self, trainee: Trainee) -> Training:
+    async def begun(self, trainee: Trainee) -> TaskInMemory:
         """The training of an open task; whoever comes while it begins waits for the same one."""
         known = self._known.get(trainee.id)
         if known is not None:
@@ -60,8 +60,8 @@ class Trainings:
         for training in self._known.values():
             training.finish()
 
-    async def _begin(self, trainee: Trainee) -> Training:
-        def read() -> Training:
+    async def _begin(self, trainee: Trainee) -> TaskInMemory:
+        def read() -> TaskInMemory:
             arguments: Any = (trainee, self.shelf.read(trainee.id), self.shelf, self._clock)
             if self._alone:
                 return Alone(*arguments, reader=self._readers, writer=self._writer)

@@ -12,7 +12,7 @@ Amounts = tuple[Decimal, Decimal]  #: an epsilon and a delta
 NOTHING: Amounts = (Decimal(0), Decimal(0))
 
 
-class Source(StrEnum):
+class AnswerSource(StrEnum):
     """The source that an answer came from."""
 
     MECHANISM = "mechanism"  #: rows were read for it, and noise was drawn
@@ -29,5 +29,5 @@ class Answered:
     totals: Floats
     made: Amounts | None
     bound: tuple[float, float] | None
-    source: Source
+    source: AnswerSource
     cost: Amounts = field(default=NOTHING)

@@ -17,13 +17,13 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from thebes.curator.cache.answer import Source
+from thebes.curator.cache.answer import AnswerSource
 from thebes.curator.cache.look_alike_rows import Likeness
 from thebes.curator.cache.planner import Planner
 from thebes.curator.cache.purchase import Purchase, size_of
 from thebes.curator.cache.released_answers import key_of
 from thebes.curator.cache.requirement import Wanted
-from thebes.curator.cache.store import Store
+from thebes.curator.cache.store import CacheStore
 from thebes.curator.cache.synopsis import Synopsis, View
 from thebes.curator.questions.plans import CountPlan, Integers, Plan
 from thebes.curator.questions.question import question_of
@@ -55,7 +55,7 @@ class Forecast:
         return {name: getattr(self, name) for name in self.__slots__}
 
 
-def asked(store: Store, schema: Schema) -> list[tuple[Plan, Wanted]]:
+def asked(store: CacheStore, schema: Schema) -> list[tuple[Plan, Wanted]]:
     """The latest questions that this schema still answers, oldest first."""
     found = []
     for question, wanted in store.asked()[-MOST_REPLAYED:]:
@@ -70,7 +70,7 @@ def asked(store: Store, schema: Schema) -> list[tuple[Plan, Wanted]]:
 
 
 def forecast(
-    store: Store, schema: Schema, made: Callable[[], Synopsis], *, filter: str = BASIC.name
+    store: CacheStore, schema: Schema, made: Callable[[], Synopsis], *, filter: str = BASIC.name
 ) -> Forecast | None:
     """Tell how a synopsis would have done; None where too little was asked to tell."""
     questions = [(plan, wanted) for plan, wanted in asked(store, schema) if store.latest(key_of(plan, schema))]
@@ -90,7 +90,7 @@ def forecast(
 class _Played:
     """Rows as released answers tell of them."""
 
-    store: Store
+    store: CacheStore
     schema: Schema
     plans: Sequence[Plan]
     view: View = ()
@@ -144,11 +144,11 @@ def _replayed(
     """Return what was paid after each question, and how many the synopsis answered."""
     randomness, bill, after, hits = seeded_for_simulation(_SEED), _Bill(filter), list[float](), 0
     with TemporaryDirectory(prefix="thebes-") as folder:
-        store = Store(Path(folder) / "replay.db")
+        store = CacheStore(Path(folder) / "replay.db")
         planner = Planner(schema, store, filter=filter, synopsis=synopsis)
         for plan, wanted in questions:
             answered = planner.answer(plan, wanted, rows, reserve=bill.reserve, buy=bill.reserve, randomness=randomness)
-            hits += answered.source is Source.SYNOPSIS
+            hits += answered.source is AnswerSource.SYNOPSIS
             after.append(bill.paid)
         store.close()
     return after, hits

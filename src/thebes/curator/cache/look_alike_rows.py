@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from thebes.curator.cache.cells import Cells
 from thebes.curator.cache.cuts import cuttable
-from thebes.curator.cache.pmw.guess import Guess
+from thebes.curator.cache.pmw.guess import CellGuess
 from thebes.curator.questions.plans import Plan
-from thebes.data.filter import Filter
+from thebes.data.filter import RowFilter
 from thebes.data.schema import Schema
 from thebes.data.table import Batch, Sums, Table
 from thebes.privacy.faults import Mistake
@@ -65,7 +65,7 @@ class Likeness:
         found: NDArray[np.int64] = np.rint(self.table.sums(wanted) * (self.size / ROWS)).astype(np.int64)
         return found
 
-    def batches(self, columns: Sequence[str], where: Filter | None = None, *, rows: int = 65_536) -> Iterator[Batch]:
+    def batches(self, columns: Sequence[str], where: RowFilter | None = None, *, rows: int = 65_536) -> Iterator[Batch]:
         return self.table.batches(columns, where, rows=rows)
 
 
@@ -89,7 +89,7 @@ def _domains(schema: Schema, plans: Sequence[Plan]) -> list[Cells]:
 
 def _fitted(cells: Cells, released: Sequence[Released], size: float) -> NDArray[np.float64]:
     """Shares of the cells with which rows answer about as was released."""
-    guess = Guess.uniform(cells, 0)
+    guess = CellGuess.uniform(cells, 0)
     for _ in range(min(_ENOUGH, max(_LEAST, _HEARD // max(1, len(released))))):
         for plan, totals in released:
             vectors = cells.vectors(plan)

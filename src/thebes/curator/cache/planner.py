@@ -17,12 +17,12 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from thebes.curator.cache.answer import NOTHING, Amounts, Answered, Source
+from thebes.curator.cache.answer import NOTHING, Amounts, Answered, AnswerSource
 from thebes.curator.cache.purchase import Purchase, amounts
-from thebes.curator.cache.released_answers import Kept, best, key_of
+from thebes.curator.cache.released_answers import ReleasedAnswer, best, key_of
 from thebes.curator.cache.requirement import Wanted
-from thebes.curator.cache.store import Store
-from thebes.curator.cache.synopsis import Rows, Synopsis, View
+from thebes.curator.cache.store import CacheStore
+from thebes.curator.cache.synopsis import Synopsis, View, ViewRows
 from thebes.curator.questions.noise import noise_made
 from thebes.curator.questions.plans import Integers, Plan
 from thebes.data.schema import Schema
@@ -31,7 +31,7 @@ from thebes.ledger.filters import BASIC
 from thebes.privacy.faults import Fault, Refusal
 from thebes.privacy.randomness import Randomness
 
-_EMPTY = Answered(np.zeros(0), None, None, Source.MECHANISM)
+_EMPTY = Answered(np.zeros(0), None, None, AnswerSource.MECHANISM)
 BOUGHT = "cache "  #: how keys of claims begin that buy what a synopsis is made of; nobody who asks has made them
 _SPOILED = "spoiled"  #: stands for the key of an answer that was paid for and never made
 FRESH_SECONDS = 86_400.0  #: for so long an answer about a data set that does not grow is given again
@@ -54,10 +54,10 @@ Buy = Callable[[Sequence[Purchase], str], Paying]  #: the same for the data set 
 
 
 @dataclass(frozen=True, slots=True)
-class Quote:
+class PlannedPrice:
     """The most that an answer costs, and where it would come from now."""
 
-    source: Source
+    source: AnswerSource
     cost: Amounts
     made: Amounts | None  #: to which its noise will be calibrated, where that is known before
     purchases: tuple[Purchase, ...] = ()  #: what is to be paid for at most
@@ -90,7 +90,7 @@ class _Purse:
 class _Watched:
     """Rows, and whether anything was read of them."""
 
-    rows: Rows
+    rows: ViewRows
     view: View = field(init=False)
     seen: bool = False
 
@@ -114,7 +114,7 @@ class Planner:
     def __init__(
         self,
         schema: Schema,
-        store: Store,
+        store: CacheStore,
         *,
         filter: str = BASIC.name,
         fresh_for: float = FRESH_SECONDS,
@@ -132,28 +132,28 @@ class Planner:
         """A released answer that is good enough, for nothing; to who has paid for it, as it was. What is on disk may
         leave: nothing has to be waited for."""
         known = self._known(plan, wanted, view, context, payer)
-        if known is not None and known.source is Source.CACHE:
+        if known is not None and known.source is AnswerSource.CACHE:
             self._note(known, plan, wanted, question)
         return known
 
-    def quote(self, plan: Plan, wanted: Wanted, view: View, *, context: str = "") -> Quote:
+    def quote(self, plan: Plan, wanted: Wanted, view: View, *, context: str = "") -> PlannedPrice:
         """Return what an answer would cost now: from public things alone, and nothing is changed."""
         known = self._known(plan, wanted, view, context, "")
         if known is not None:
-            return Quote(Source.CACHE, NOTHING, known.made)
+            return PlannedPrice(AnswerSource.CACHE, NOTHING, known.made)
         with self.store.alone():
             synopsis = self._covering(plan, context)
             if synopsis is not None and not synopsis.preparation(view):
                 most = synopsis.most(plan, wanted, view)
                 if most is not None and _within(amounts(most), wanted):
-                    return Quote(Source.SYNOPSIS, amounts(most), None, tuple(most))
+                    return PlannedPrice(AnswerSource.SYNOPSIS, amounts(most), None, tuple(most))
         return self.mechanism(plan, wanted)
 
-    def mechanism(self, plan: Plan, wanted: Wanted) -> Quote:
+    def mechanism(self, plan: Plan, wanted: Wanted) -> PlannedPrice:
         """Return what an answer costs that rows are read for, without a synopsis."""
         _, purchase = wanted.calibrated(plan, self.schema, filter=self._filter)
         made = (purchase.epsilon, purchase.delta)
-        return Quote(Source.MECHANISM, made, made, (purchase,))
+        return PlannedPrice(AnswerSource.MECHANISM, made, made, (purchase,))
 
     def held(self, plan: Plan, view: View, *, context: str = "") -> Amounts | None:
         """To what the noise was calibrated of the best answer to a plan that can be given again; None where there is
@@ -185,7 +185,7 @@ class Planner:
         self,
         plan: Plan,
         wanted: Wanted,
-        rows: Rows,
+        rows: ViewRows,
         *,
         reserve: Reserve,
         buy: Buy | None = None,
@@ -204,7 +204,9 @@ class Planner:
             answered = self.recall(plan, wanted, rows.view, **told)  # somebody else may just have paid for it
             if answered is not None:
                 return answered
-            kept = Kept(key_of(plan, self.schema), self._place(rows.view, context), payer, self.store.clock(), _EMPTY)
+            kept = ReleasedAnswer(
+                key_of(plan, self.schema), self._place(rows.view, context), payer, self.store.clock(), _EMPTY
+            )
             synopsis = self._covering(plan, context)
             try:
                 if synopsis is not None:
@@ -238,7 +240,7 @@ class Planner:
             raise Refusal("what was paid for this task is not kept any more; put it up anew")
         kept = self.store.answers(key, self._place(view, context), since=self._since(view))
         found = best(kept, plan, self.schema, wanted)
-        return None if found is None else replace(found.answered, source=Source.CACHE, cost=NOTHING)
+        return None if found is None else replace(found.answered, source=AnswerSource.CACHE, cost=NOTHING)
 
     def _covering(self, plan: Plan, context: str) -> Synopsis | None:
         """The synopsis where it may answer such plans."""
@@ -258,10 +260,10 @@ class Planner:
     def _through(
         self,
         synopsis: Synopsis,
-        kept: Kept,
+        kept: ReleasedAnswer,
         plan: Plan,
         wanted: Wanted,
-        rows: Rows,
+        rows: ViewRows,
         reserve: Reserve,
         buy: Buy | None,
         randomness: Randomness,
@@ -298,7 +300,7 @@ class Planner:
         purse.settle()
         return answered
 
-    def _prepared(self, synopsis: Synopsis, view: str, rows: Rows, buy: Buy | None, randomness: Randomness) -> bool:
+    def _prepared(self, synopsis: Synopsis, view: str, rows: ViewRows, buy: Buy | None, randomness: Randomness) -> bool:
         due = synopsis.preparation(rows.view)
         if not due:
             return True
@@ -318,10 +320,10 @@ class Planner:
     def _drawn(
         self,
         synopsis: Synopsis | None,
-        kept: Kept,
+        kept: ReleasedAnswer,
         plan: Plan,
         wanted: Wanted,
-        rows: Rows,
+        rows: ViewRows,
         reserve: Reserve,
         randomness: Randomness,
     ) -> Answered:
@@ -329,14 +331,14 @@ class Planner:
         purse = _Purse.of(reserve([purchase]), [purchase])
         purse.pay(purchase)
         made = (purchase.epsilon, purchase.delta)
-        answered = Answered(noise.add(rows.totals(plan), randomness), made, None, Source.MECHANISM, made)
+        answered = Answered(noise.add(rows.totals(plan), randomness), made, None, AnswerSource.MECHANISM, made)
         if synopsis is not None:
             synopsis.heard(plan, answered, rows.view)
         self._keep(kept, answered, synopsis, rows.view)
         purse.settle()
         return answered
 
-    def _keep(self, kept: Kept, answered: Answered, synopsis: Synopsis | None, view: View) -> None:
+    def _keep(self, kept: ReleasedAnswer, answered: Answered, synopsis: Synopsis | None, view: View) -> None:
         pieces = {} if synopsis is None else synopsis.changed()
         self.store.keep(replace(kept, answered=answered), pieces, blocks=view, fresh_for=self._fresh_for)
         if synopsis is not None:

@@ -20,7 +20,7 @@ from thebes.privacy.mechanisms.additive import Additive
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class ReleasedAnswer:
     """One released answer: who paid for it (a name of the home's own), and when, in seconds since 1970."""
 
     key: str
@@ -32,12 +32,15 @@ class Kept:
 
 def key_of(plan: Plan, schema: Schema) -> str:
     """Return what two questions have in common that the same totals answer: what is summed and how far a row moves it,
-    over columns that are declared alike."""
+    over columns that are declared alike. Columns that are made of others are the same where they are made the same way
+    of columns that are declared alike."""
     sums = plan.sums
-    asked = sums.columns if sums.where is None else (*sums.columns, *sums.where.columns)
+    own = plan.features.needs(sums.columns)
+    asked = own if sums.where is None else (*own, *sums.where.columns)
     columns = {name: schema.columns[name] for name in sorted(set(asked)) if name in schema.columns}
     where = None if sums.where is None else ordered(sums.where.condition)
-    said = (type(plan).__name__, plan.transformation, replace(sums, where=None), where)
+    made = (plan.features,) if plan.features else ()
+    said = (type(plan).__name__, plan.transformation, replace(sums, where=None), where, *made)
     hidden = (schema.unit, schema.max_rows_per_unit, schema.time, schema.key)
     return hashlib.sha256(repr((said, columns, hidden)).encode()).hexdigest()
 
@@ -51,13 +54,13 @@ def ordered(condition: Condition) -> Condition:
     return condition
 
 
-def best(kept: Iterable[Kept], plan: Plan, schema: Schema, wanted: Wanted) -> Kept | None:
+def best(kept: Iterable[ReleasedAnswer], plan: Plan, schema: Schema, wanted: Wanted) -> ReleasedAnswer | None:
     """Of these answers to a plan the one with the least noise that gives what is wanted; None where none does."""
     found = [(noise, one) for one in kept if (noise := _noise(one, plan, schema, wanted)) is not None]
     return min(found, key=lambda pair: pair[0], default=(0.0, None))[1]
 
 
-def _noise(one: Kept, plan: Plan, schema: Schema, wanted: Wanted) -> float | None:
+def _noise(one: ReleasedAnswer, plan: Plan, schema: Schema, wanted: Wanted) -> float | None:
     """The deviation, or the width that is promised, of an answer that gives what is wanted."""
     answered = one.answered
     if answered.made is None:

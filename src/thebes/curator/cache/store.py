@@ -25,9 +25,9 @@ from typing import Any
 
 import numpy as np
 
-from thebes.curator.cache.answer import Amounts, Answered, Source
-from thebes.curator.cache.released_answers import Kept
-from thebes.curator.cache.synopsis import Piece, View
+from thebes.curator.cache.answer import Amounts, Answered, AnswerSource
+from thebes.curator.cache.released_answers import ReleasedAnswer
+from thebes.curator.cache.synopsis import SynopsisPart, View
 from thebes.database.private import opened
 from thebes.database.transaction import whole
 
@@ -70,7 +70,7 @@ class Day:
     worth: float
 
 
-class Store:
+class CacheStore:
     """One data set's. Safe for the threads of a process, and for several processes. `clock` is seconds since 1970. One
     that is only `reading` waits for nobody: it sees what was last written."""
 
@@ -104,21 +104,21 @@ class Store:
 
     # --- answers ------------------------------------------------------------------------------------------
 
-    def answers(self, key: str, view: str, *, since: float | None = None) -> list[Kept]:
+    def answers(self, key: str, view: str, *, since: float | None = None) -> list[ReleasedAnswer]:
         """Those to a question over a view that were released since then."""
         sql = f"SELECT {_ANSWER} FROM answer WHERE key = ? AND view = ? AND at >= ?"  # noqa: S608
         with self._lock:
             rows = self._db.execute(sql, (key, view, -1.0 if since is None else since)).fetchall()
         return [_kept(row) for row in rows]
 
-    def paid_by(self, payer: str) -> Kept | None:
+    def paid_by(self, payer: str) -> ReleasedAnswer | None:
         """Return the latest answer that somebody has paid for; None where there is none."""
         with self._lock:
             sql = f"SELECT {_ANSWER} FROM answer WHERE payer = ? ORDER BY number DESC LIMIT 1"  # noqa: S608
             row = self._db.execute(sql, (payer,)).fetchone()
         return None if row is None else _kept(row)
 
-    def latest(self, key: str) -> Kept | None:
+    def latest(self, key: str) -> ReleasedAnswer | None:
         """The newest answer to a question that holds noise, over whichever rows."""
         with self._lock:
             sql = f"SELECT {_ANSWER} FROM answer WHERE key = ? AND made_epsilon IS NOT NULL "  # noqa: S608
@@ -130,7 +130,9 @@ class Store:
         with self._lock:
             return self._db.execute("SELECT 1 FROM spent WHERE payer = ?", (payer,)).fetchone() is not None
 
-    def keep(self, kept: Kept, pieces: Mapping[str, Piece], *, blocks: View = (), fresh_for: float = inf) -> None:
+    def keep(
+        self, kept: ReleasedAnswer, pieces: Mapping[str, SynopsisPart], *, blocks: View = (), fresh_for: float = inf
+    ) -> None:
         """Write down an answer about these blocks that may leave then, together with what changed in the state that
         gave it. Answers about no blocks are over after `fresh_for` seconds, and are forgotten now and then."""
 
@@ -168,12 +170,12 @@ class Store:
         self._db.execute(payers, values)
         self._db.execute(f"DELETE FROM answer WHERE {gone}", values)  # noqa: S608
 
-    def _insert(self, kept: Kept) -> int:
+    def _insert(self, kept: ReleasedAnswer) -> int:
         marks = ", ".join("?" * len(_ANSWER.split(",")))
         sql = f"INSERT INTO answer ({_ANSWER}) VALUES ({marks})"  # noqa: S608
         return self._db.execute(sql, _row(kept)).lastrowid or 0
 
-    def spoil(self, kept: Kept | None = None) -> None:
+    def spoil(self, kept: ReleasedAnswer | None = None) -> None:
         """Lose all that is secret, so that whoever needs it pays anew; and write down that what somebody paid gave no
         answer and serves for none."""
 
@@ -194,12 +196,12 @@ class Store:
         with self._lock:
             return int(self._db.execute("SELECT coalesce(max(generation), 0) FROM piece").fetchone()[0])
 
-    def pieces(self) -> dict[str, Piece]:
+    def pieces(self) -> dict[str, SynopsisPart]:
         """All of it."""
         with self._lock:
             rows = self._db.execute("SELECT name, public, arrays, secret FROM piece").fetchall()
         return {
-            name: Piece(json.loads(public), _unpacked(arrays), self._opened(name, secret))
+            name: SynopsisPart(json.loads(public), _unpacked(arrays), self._opened(name, secret))
             for name, public, arrays, secret in rows
         }
 
@@ -217,7 +219,7 @@ class Store:
         with self._lock:
             self._db.execute("DELETE FROM buying")
 
-    def looked(self, pieces: Mapping[str, Piece], kept: Kept | None = None) -> None:
+    def looked(self, pieces: Mapping[str, SynopsisPart], kept: ReleasedAnswer | None = None) -> None:
         """Write down what a look at rows changed in the state, before what follows from it is paid; and that what
         somebody paid serves for no other look. Their answer, once there is one, is kept beside it."""
 
@@ -229,7 +231,7 @@ class Store:
         with self._lock:
             whole(self._db, work)
 
-    def bought(self, what: str, pieces: Mapping[str, Piece]) -> None:
+    def bought(self, what: str, pieces: Mapping[str, SynopsisPart]) -> None:
         """Write down what was bought: its name is used up."""
 
         def work() -> None:
@@ -239,7 +241,7 @@ class Store:
         with self._lock:
             whole(self._db, work)
 
-    def _write(self, pieces: Mapping[str, Piece]) -> None:
+    def _write(self, pieces: Mapping[str, SynopsisPart]) -> None:
         generation = self.generation + 1
         for name, piece in pieces.items():
             values = (name, json.dumps(piece.public), _packed(piece.arrays), self._sealed(name, piece.secret))
@@ -287,7 +289,13 @@ class Store:
     # --- what was asked -----------------------------------------------------------------------------------
 
     def note(
-        self, source: Source, cost: Amounts, worth: Decimal, *, question: str | None = None, wanted: str | None = None
+        self,
+        source: AnswerSource,
+        cost: Amounts,
+        worth: Decimal,
+        *,
+        question: str | None = None,
+        wanted: str | None = None,
     ) -> None:
         """Count an answer. It outlives the process; that it is on disk is not waited for, as nothing rests on it."""
         now = self.clock()
@@ -325,7 +333,7 @@ class Store:
             return [(str(question), str(wanted)) for question, wanted in self._db.execute(sql).fetchall()]
 
 
-def _row(kept: Kept) -> tuple[Any, ...]:
+def _row(kept: ReleasedAnswer) -> tuple[Any, ...]:
     answered = kept.answered
     made = (None, None) if answered.made is None else tuple(map(str, answered.made))
     bound = (None, None) if answered.bound is None else answered.bound
@@ -334,16 +342,16 @@ def _row(kept: Kept) -> tuple[Any, ...]:
     return (kept.key, kept.view, kept.payer, kept.at, totals, *made, *bound, *said)
 
 
-def _kept(row: tuple[Any, ...]) -> Kept:
+def _kept(row: tuple[Any, ...]) -> ReleasedAnswer:
     key, view, payer, at, totals, made_epsilon, made_delta, width, beta, source, epsilon, delta = row
     answered = Answered(
         totals=np.frombuffer(totals, dtype="<f8").astype(np.float64),
         made=None if made_epsilon is None else (Decimal(made_epsilon), Decimal(made_delta)),
         bound=None if width is None else (width, beta),
-        source=Source(source),
+        source=AnswerSource(source),
         cost=(Decimal(epsilon), Decimal(delta)),
     )
-    return Kept(key, view, payer, at, answered)
+    return ReleasedAnswer(key, view, payer, at, answered)
 
 
 def _packed(arrays: Mapping[str, Any]) -> bytes | None:

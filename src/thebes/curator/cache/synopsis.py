@@ -25,7 +25,7 @@ Pay = Callable[[Purchase], None]
 Sizes = Callable[[View], Mapping[str, float]]  #: about how many rows each block has, as far as that is public already
 
 
-class Rows(Protocol):
+class ViewRows(Protocol):
     """The rows of a view. Nothing is opened before it is asked for, and nothing that is read here may decide what is
     public, except through noise that was paid for."""
 
@@ -41,7 +41,7 @@ class Rows(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class SynopsisPart:
     """A part of a synopsis's state that is written by itself. `secret` is kept encrypted; where its key is lost it
     comes back empty, and whatever needed it must be paid anew."""
 
@@ -62,7 +62,7 @@ class Synopsis(Protocol):
         purchase, not that of whoever asks first. Empty once it has all."""
         ...
 
-    def prepare(self, rows: Rows, pay: Pay, randomness: Randomness) -> None:
+    def prepare(self, rows: ViewRows, pay: Pay, randomness: Randomness) -> None:
         """Buy that, each for what `preparation` said."""
         ...
 
@@ -71,7 +71,7 @@ class Synopsis(Protocol):
         leaves the answer to the mechanism."""
         ...
 
-    def answer(self, plan: Plan, wanted: Wanted, rows: Rows, pay: Pay, randomness: Randomness) -> Answered:
+    def answer(self, plan: Plan, wanted: Wanted, rows: ViewRows, pay: Pay, randomness: Randomness) -> Answered:
         """The answer. `pay` charges durably, each purchase at most as often as `most` has it, before its noise is
         drawn. What the answer says it cost, the planner fills in."""
         ...
@@ -80,10 +80,10 @@ class Synopsis(Protocol):
         """A mechanism's released answer, from which it may learn."""
         ...
 
-    def changed(self) -> Mapping[str, Piece]:
+    def changed(self) -> Mapping[str, SynopsisPart]:
         """The pieces of its state that are not as they were at the last call (or as `restore` was given them)."""
         ...
 
-    def restore(self, pieces: Mapping[str, Piece]) -> None:
+    def restore(self, pieces: Mapping[str, SynopsisPart]) -> None:
         """Go on from what was written: all pieces there are, also where another process wrote some of them."""
         ...

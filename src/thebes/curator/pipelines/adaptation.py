@@ -27,7 +27,7 @@ class Strategy(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class RunLimits:
     """The limits of what a run may take: (epsilon, delta) of each block over all its attempts, the first of them with
     `start` of epsilon and `least` blocks."""
 
@@ -52,7 +52,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Past:
+class PastAttempt:
     """An attempt that was charged to its blocks. `failed`: its model was not good enough. One that never came so far
     (its process was killed) has cost what it cost, but says nothing about what would have been enough."""
 
@@ -79,7 +79,7 @@ class Next:
 Offered = Callable[[Decimal], Sequence[str]]
 
 
-def next_attempt(limits: Limits, past: Sequence[Past], offered: Offered) -> Next | None:
+def next_attempt(limits: RunLimits, past: Sequence[PastAttempt], offered: Offered) -> Next | None:
     """Return what to try next; None where that has to wait for data or budget.
 
     With `conserve` attempt k costs exactly 2^(k-1) times the first, summed over blocks: the failed ones cost the
@@ -98,7 +98,7 @@ def next_attempt(limits: Limits, past: Sequence[Past], offered: Offered) -> Next
     return None if found is None else Next(found[0], limits.delta_for(found[0]), found[1])
 
 
-def paid_by_block(past: Sequence[Past]) -> dict[str, Decimal]:
+def paid_by_block(past: Sequence[PastAttempt]) -> dict[str, Decimal]:
     """Add up what each block has paid over all attempts."""
     paid: dict[str, Decimal] = {}
     for one in past:
@@ -121,7 +121,9 @@ def eta_of(attempt: int, eta: float) -> float:
 _Found = tuple[Decimal, tuple[str, ...]] | None
 
 
-def _conserving(limits: Limits, failed: Sequence[Past], payable: Callable[[Decimal], tuple[str, ...]]) -> _Found:
+def _conserving(
+    limits: RunLimits, failed: Sequence[PastAttempt], payable: Callable[[Decimal], tuple[str, ...]]
+) -> _Found:
     if not failed:
         blocks = payable(limits.start)
         return (limits.start, blocks[-limits.least :]) if len(blocks) >= limits.least else None
@@ -133,7 +135,9 @@ def _conserving(limits: Limits, failed: Sequence[Past], payable: Callable[[Decim
     return None
 
 
-def _aggressive(limits: Limits, failed: Sequence[Past], payable: Callable[[Decimal], tuple[str, ...]]) -> _Found:
+def _aggressive(
+    limits: RunLimits, failed: Sequence[PastAttempt], payable: Callable[[Decimal], tuple[str, ...]]
+) -> _Found:
     """The epsilon (all, or a half, a quarter, ... of it) at which most can be had of all blocks together."""
     enough = 2 * failed[-1].cost if failed else limits.start * limits.least
     best: _Found = None

@@ -102,7 +102,7 @@ class Attempt:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class PipelineRun:
     """One run of a pipeline: attempts until a verdict. `key` is its name for the ledger and the store, `terms` all that
     decides how it is run, `version` that of its model in the store."""
 
@@ -149,12 +149,12 @@ class Attempts:
 
     # --- runs -----------------------------------------------------------------------------------------
 
-    def open_run(self, pipeline: str) -> Run | None:
+    def open_run(self, pipeline: str) -> PipelineRun | None:
         """The run of a pipeline that has not ended yet."""
         found = self._runs("WHERE pipeline = ? AND state = ? ORDER BY id DESC LIMIT 1", pipeline, RunState.OPEN)
         return found[0] if found else None
 
-    def begin(self, pipeline: str, *, stream: str, spender: str, terms: Mapping[str, Any]) -> Run:
+    def begin(self, pipeline: str, *, stream: str, spender: str, terms: Mapping[str, Any]) -> PipelineRun:
         """A new run. A pipeline has one open run at a time."""
         sql = "INSERT INTO run (key, pipeline, stream, spender, terms, state, started_at) VALUES (?, ?, ?, ?, ?, ?, ?)"
         values = (
@@ -169,10 +169,10 @@ class Attempts:
         made = self._write(lambda: self._db.execute(sql, values).lastrowid)
         return self.run(int(made or 0))
 
-    def run(self, number: int) -> Run:
+    def run(self, number: int) -> PipelineRun:
         return self._runs("WHERE id = ?", number)[0]
 
-    def runs(self, *, pipeline: str | None = None, most: int = 100) -> list[Run]:
+    def runs(self, *, pipeline: str | None = None, most: int = 100) -> list[PipelineRun]:
         """Newest first."""
         if pipeline is None:
             return self._runs("ORDER BY id DESC LIMIT ?", most)
@@ -251,7 +251,7 @@ class Attempts:
         sql = f"UPDATE attempt SET {what} WHERE run = ? AND number = ?"  # noqa: S608
         self._write(lambda: self._db.execute(sql, (*values, attempt.run, attempt.number)))
 
-    def _runs(self, which: str, *values: Any) -> list[Run]:
+    def _runs(self, which: str, *values: Any) -> list[PipelineRun]:
         with self._lock:
             return [_run(row) for row in self._db.execute(f"SELECT {_RUN} FROM run {which}", values)]  # noqa: S608
 
@@ -265,9 +265,9 @@ def key_of(pipeline: str, run: str, number: int) -> str:
     return f"{CLAIM}{pipeline} {run}/{number}"
 
 
-def _run(row: tuple[Any, ...]) -> Run:
+def _run(row: tuple[Any, ...]) -> PipelineRun:
     number, key, pipeline, stream, spender, terms, state, *rest = row
-    return Run(number, key, pipeline, stream, spender, json.loads(terms), RunState(state), *rest)
+    return PipelineRun(number, key, pipeline, stream, spender, json.loads(terms), RunState(state), *rest)
 
 
 def _attempt(row: tuple[Any, ...]) -> Attempt:

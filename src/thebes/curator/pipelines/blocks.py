@@ -19,13 +19,13 @@ from thebes.curator.pipelines.allowance import Allowance
 from thebes.curator.pipelines.data import Data, Floats
 from thebes.curator.questions.groups import bins_of
 from thebes.curator.questions.noise import noise_for
-from thebes.curator.questions.plans import Finding, Plan
+from thebes.curator.questions.plans import NoisyResult, Plan
 from thebes.curator.questions.quantiles import QuantilePlan, levels_for
 from thebes.curator.questions.question import Question
 from thebes.learning.features import places_among, written_numbers
 from thebes.privacy.faults import Mistake, Refusal
 from thebes.privacy.mechanisms.additive import Additive
-from thebes.privacy.mechanisms.variance import Moments
+from thebes.privacy.mechanisms.variance import VarianceMoments
 from thebes.privacy.transformations.counts import LevelCounts
 
 _BINS = 256  #: between which quantiles are looked for
@@ -33,14 +33,14 @@ _LEAST_SPREAD = 1e-3  #: of a column, as a share of its range
 
 
 @dataclass(frozen=True)
-class Answer:
+class BoughtStatistic:
     """A statistic that was bought: its plan, the noisy totals, and the noise in them."""
 
     plan: Plan
     totals: Floats
     noise: Additive
 
-    def found(self, level: float = 0.95) -> Finding:
+    def found(self, level: float = 0.95) -> NoisyResult:
         """The value, or one for each group by name, with error bars."""
         return self.plan.finish(self.totals, self.noise, (level,))
 
@@ -49,7 +49,7 @@ class Answer:
         return self.plan.finish(self.totals, None, ()).value
 
 
-def ask(data: Data, budget: Allowance, question: Question) -> Answer:
+def ask(data: Data, budget: Allowance, question: Question) -> BoughtStatistic:
     """Any question of a query, with noise: discrete Laplace, or Gaussian where delta makes that quieter."""
     problem = question.problem()
     if problem is not None:
@@ -236,7 +236,7 @@ def scaling(data: Data, columns: Sequence[str], budget: Allowance) -> tuple[Stan
         answer = ask(data, own, Question("variance", (column,)))
         declared = data.schema.column(column)
         low, high = declared.grid(1).low, declared.grid(1).high
-        moments = Moments.of_cells(answer.totals)
+        moments = VarianceMoments.of_cells(answer.totals)
         middle = min(max(moments.sum / max(moments.count, 1.0), 0.0), 1.0)
         spread = max(float(answer.value) ** 0.5, _LEAST_SPREAD * (high - low))
         made.append(Standardised(column, f"{column}_scaled", low + middle * (high - low), spread))
@@ -276,6 +276,6 @@ def _even(budget: Allowance, columns: Sequence[str]) -> list[Allowance]:
     return [whole.take(1 / len(columns) if len(columns) > 1 else 1) for _ in columns]
 
 
-def _bought(data: Data, plan: Plan, epsilon: Any, delta: Any) -> Answer:
+def _bought(data: Data, plan: Plan, epsilon: Any, delta: Any) -> BoughtStatistic:
     noise = noise_for(plan, data.schema, epsilon=epsilon, delta=delta)
-    return Answer(plan, noise.add(plan.of_sums(data.sums(plan.sums)).reshape(-1), data.randomness), noise)
+    return BoughtStatistic(plan, noise.add(plan.of_sums(data.sums(plan.sums)).reshape(-1), data.randomness), noise)

@@ -23,13 +23,13 @@ Floats = NDArray[np.float64]
 Name = Literal["train", "test"]
 
 
-class Rows(Protocol):
+class BlockRows(Protocol):
     """The rows of some blocks of a stream, read-only."""
 
     @property
     def schema(self) -> Schema: ...
 
-    def part(self, which: Name, *, test: float = ...) -> Rows:
+    def part(self, which: Name, *, test: float = ...) -> BlockRows:
         """Those whose own coin says so: a share `test` of them to test on, the others for training."""
         ...
 
@@ -74,7 +74,7 @@ class Feature(Protocol):
 class Data:
     """Rows, how many about (`size`, public), and the features that were made of them."""
 
-    rows: Rows
+    rows: BlockRows
     size: float
     features: tuple[Feature, ...] = ()
     randomness: Randomness = field(default_factory=system)

@@ -18,7 +18,7 @@ _KEPT = 16  #: models that are kept open
 _WHOLE = ("model", "features", "lineage", "format", "origin")  #: of a bundle, what a list leaves out
 
 
-class Store:
+class ModelStore:
     """HOME/models of one home; safe for several threads."""
 
     def __init__(self, home: Path) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from thebes.curator.pipelines.attempt_store import Attempt, Run, RunState
+from thebes.curator.pipelines.attempt_store import Attempt, PipelineRun, RunState
 from thebes.curator.pipelines.pipeline import Pipeline
 from thebes.curator.pipelines.runner import Runner
 from thebes.curator.pipelines.validators import Verdict
@@ -19,7 +19,7 @@ class NotRun(Refusal):
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class RunOutcome:
     """`bundle` is the model as it is in the store, where it was accepted."""
 
     verdict: str
@@ -29,7 +29,7 @@ class Outcome:
     bundle: Mapping[str, Any] | None
 
 
-def outcome(runner: Runner, pipeline: Pipeline, *, source: str) -> Outcome:
+def outcome(runner: Runner, pipeline: Pipeline, *, source: str) -> RunOutcome:
     """Run a pipeline whose name nobody else uses: as many attempts as can be paid now. Again gives the same, so that
     whoever was interrupted can ask again: a run that has ended is not begun anew."""
     journal = runner.workshop.attempts
@@ -40,7 +40,7 @@ def outcome(runner: Runner, pipeline: Pipeline, *, source: str) -> Outcome:
         run = journal.run(run.id)
     if run.state is RunState.FAILED:
         raise NotRun("the pipeline could not be run on these rows; what its blocks paid for the attempt stays paid")
-    return Outcome(
+    return RunOutcome(
         verdict=str(run.verdict),
         reason=run.reason,
         attempts=tuple(one for one in journal.attempts(run.id) if one.state.paid),
@@ -49,5 +49,5 @@ def outcome(runner: Runner, pipeline: Pipeline, *, source: str) -> Outcome:
     )
 
 
-def _published(runner: Runner, run: Run) -> Mapping[str, Any] | None:
+def _published(runner: Runner, run: PipelineRun) -> Mapping[str, Any] | None:
     return None if run.version is None else runner.workshop.bundles.get(run.pipeline, run.version)

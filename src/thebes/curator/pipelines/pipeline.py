@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from thebes.curator.pipelines.adaptation import Limits, Strategy
+from thebes.curator.pipelines.adaptation import RunLimits, Strategy
 from thebes.curator.pipelines.allowance import Allowance
 from thebes.curator.pipelines.bundles import checked
 from thebes.curator.pipelines.data import Data, Floats
@@ -42,7 +42,7 @@ class Trial(Allowance):
 
 
 @dataclass(frozen=True, slots=True)
-class Steps:
+class AttemptShares:
     """The shares of an attempt's epsilon and delta: preparing adds to what training costs; validating costs nothing
     more, because no row is both trained and validated on."""
 
@@ -125,7 +125,7 @@ class Pipeline(ABC):
     # --- what it says ---------------------------------------------------------------------------------
 
     @property
-    def limits(self) -> Limits:
+    def limits(self) -> RunLimits:
         """The limits of what one run may take."""
         epsilon = exact.epsilon(self.epsilon)
         start = epsilon / 8 if self.start_epsilon is None else exact.epsilon(self.start_epsilon, "start_epsilon")
@@ -133,14 +133,14 @@ class Pipeline(ABC):
         if self.start_epsilon is not None and start < least:
             raise Mistake("start_epsilon", f"must be at least {least:f}: below, every answer is noise alone")
         start = max(least, start.quantize(exact.EPSILON_STEP)).normalize()
-        return Limits(epsilon, exact.delta(self.delta), start, self.least_blocks, _strategy(self.strategy))
+        return RunLimits(epsilon, exact.delta(self.delta), start, self.least_blocks, _strategy(self.strategy))
 
     @property
-    def shares(self) -> Steps:
+    def shares(self) -> AttemptShares:
         share = self.preprocess_share
         if not isinstance(share, (int, float)) or not 0 <= share < 1:
             raise Mistake("preprocess_share", "must be at least 0 and below 1")
-        return Steps(float(share), 1 - float(share))
+        return AttemptShares(float(share), 1 - float(share))
 
     @property
     def eta(self) -> float:

@@ -35,7 +35,7 @@ _Amounts = tuple[Decimal, Decimal]
 
 
 @dataclass(frozen=True, slots=True)
-class Price:
+class AttemptPrice:
     """`loss` is charged to every block; the others are the (epsilon, delta) that each step is handed."""
 
     loss: Loss
@@ -44,7 +44,7 @@ class Price:
     validate: _Amounts
 
 
-def price(pipeline: Pipeline, epsilon: Decimal, delta: Decimal, filter: str) -> Price:
+def price(pipeline: Pipeline, epsilon: Decimal, delta: Decimal, filter: str) -> AttemptPrice:
     """The price of an attempt with (epsilon, delta) on blocks that count with `filter`.
 
     A basic block is charged (epsilon, delta). Another is charged the event of training; validating then gets as much
@@ -55,7 +55,7 @@ def price(pipeline: Pipeline, epsilon: Decimal, delta: Decimal, filter: str) -> 
     rest = (epsilon - before[0], delta - before[1])
     counting = filter_of(filter)
     if not isinstance(counting, EventFilter):
-        return Price(counting.loss((), epsilon, delta, adjacency=_RELATION), before, rest, rest)
+        return AttemptPrice(counting.loss((), epsilon, delta, adjacency=_RELATION), before, rest, rest)
     event = pipeline.event(*rest)
     if event is None:
         raise Mistake(
@@ -66,7 +66,7 @@ def price(pipeline: Pipeline, epsilon: Decimal, delta: Decimal, filter: str) -> 
     test = counting.pure_within(training, rest[0])
     loss = compose([training, counting.of_pure(Pure(before[0]))]) if before[0] else training
     nothing = Decimal(0)
-    return Price(loss, (before[0], nothing), rest, (test, nothing))
+    return AttemptPrice(loss, (before[0], nothing), rest, (test, nothing))
 
 
 def ever_paid(loss: Loss, *, epsilon: Decimal, delta: Decimal, filter: str) -> bool:

@@ -17,20 +17,20 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
 
-from thebes.curator.pipelines.adaptation import Next, Offered, Past, eta_of, next_attempt
+from thebes.curator.pipelines.adaptation import Next, Offered, PastAttempt, eta_of, next_attempt
 from thebes.curator.pipelines.allowance import Allowance
-from thebes.curator.pipelines.attempt_store import Attempt, AttemptState, Run, RunState, key_of
+from thebes.curator.pipelines.attempt_store import Attempt, AttemptState, PipelineRun, RunState, key_of
 from thebes.curator.pipelines.bundles import written
-from thebes.curator.pipelines.data import Data, Rows
+from thebes.curator.pipelines.data import BlockRows, Data
 from thebes.curator.pipelines.pipeline import Pipeline, Trial, seconds
-from thebes.curator.pipelines.prices import Price, dearest, ever_paid, price
+from thebes.curator.pipelines.prices import AttemptPrice, dearest, ever_paid, price
 from thebes.curator.pipelines.scheduler import Turns
 from thebes.curator.pipelines.time_limit import OutOfTime, finished
 from thebes.curator.pipelines.validators import Validation, Verdict, together
 from thebes.curator.pipelines.workspace import Workshop
 from thebes.curator.streams.terms import DEVELOPER, Context, beside
 from thebes.data.schema import Schema
-from thebes.ledger import BudgetExceeded, Claim, Ledger
+from thebes.ledger import BudgetExceeded, Ledger, LedgerClaim
 from thebes.ledger.filters import EventFilter, filter_of
 from thebes.privacy.certificate import ROWS_UNTOLD, Certificate
 from thebes.privacy.faults import Mistake, Refusal, ThebesError
@@ -41,7 +41,7 @@ from thebes.privacy.randomness import Randomness, system
 _HOUSE = Path(__file__).parents[2]
 
 
-class Offer(Protocol):
+class OfferedBlock(Protocol):
     """A block of a stream."""
 
     @property
@@ -66,7 +66,7 @@ class Counting(Protocol):
         ...
 
 
-class Stream(Protocol):
+class RunStream(Protocol):
     """The part of a growing data set and its ledger that a run needs."""
 
     name: str
@@ -77,14 +77,14 @@ class Stream(Protocol):
     def terms(self) -> Counting: ...
     def offered(
         self, *, since: datetime | None = None, loss: Loss | None = None, context: Context = None
-    ) -> Sequence[Offer]:
+    ) -> Sequence[OfferedBlock]:
         """The blocks of time that is over which can still be charged this, oldest first."""
         ...
 
     def size(self, names: Iterable[str]) -> float: ...
     def reserve(
         self, names: Iterable[str], *, loss: Loss, purpose: str, spender: str, key: str, context: Context = None
-    ) -> Claim: ...
+    ) -> LedgerClaim: ...
     @property
     def assumption(self) -> str:
         """The sentences that a certificate must say beside its epsilon."""
@@ -94,10 +94,10 @@ class Stream(Protocol):
         """Return what the sizes of these blocks cost whoever is in one of them, beside all that is reserved."""
         ...
 
-    def rows(self, names: Iterable[str]) -> Rows: ...
+    def rows(self, names: Iterable[str]) -> BlockRows: ...
 
 
-class Rights(Protocol):
+class SpendingRights(Protocol):
     """The check whether a developer may spend this on each of these blocks: a Refusal where not, BudgetExceeded where
     they might but for what was spent there before. It only looks: it is asked of every block that is offered, and of
     all together before they are charged."""
@@ -112,16 +112,16 @@ class Runner:
     It is for budgets that all share. `bound` says for whom a pipeline works that names a context, or none; without it
     only for whom it names, and where everybody has a budget of their own for its developer."""
 
-    stream: Stream
+    stream: RunStream
     workshop: Workshop
     developer: str
-    rights: Rights
+    rights: SpendingRights
     randomness: Randomness | None = None
     told: Callable[[Attempt], None] | None = None
     turns: Turns | None = None
     bound: Callable[[str | None], Context] | None = None
 
-    def run(self, pipeline: Pipeline, *, source: str = "", wait: Callable[[], None] | None = None) -> Run:
+    def run(self, pipeline: Pipeline, *, source: str = "", wait: Callable[[], None] | None = None) -> PipelineRun:
         """One run, or the rest of one that was begun on the same terms: until it has ended or, without `wait`, until
         it would have to wait for data or budget (then its verdict so far is RETRY). `wait` is called, and should take
         its time, before every new look. `source` names the code that is run; other code is another run."""
@@ -161,7 +161,7 @@ class Runner:
 
     # --- the beginning -----------------------------------------------------------------------------------
 
-    def _begun(self, pipeline: Pipeline, source: str) -> Run:
+    def _begun(self, pipeline: Pipeline, source: str) -> PipelineRun:
         """The run that is open, once what a process left undone is settled, or a new one."""
         journal, bundles = self.workshop.attempts, self.workshop.bundles
         left = journal.open_run(pipeline.name)
@@ -181,7 +181,7 @@ class Runner:
             journal.end(left.id, state=RunState.ENDED, verdict=Verdict.RETRY, reason="begun anew on other terms")
         return journal.begin(pipeline.name, stream=self.stream.name, spender=self.developer, terms=terms)
 
-    def _settle(self, run: Run) -> None:
+    def _settle(self, run: PipelineRun) -> None:
         """Settle what a process that ended left undone: a claim that was only reserved goes back, what was charged and
         has no verdict is lost, what was accepted is published."""
         journal = self.workshop.attempts
@@ -198,7 +198,7 @@ class Runner:
             elif attempt.state is AttemptState.JUDGED:
                 self._conclude(run, attempt)
 
-    def _too_late(self, run: Run) -> bool:
+    def _too_late(self, run: PipelineRun) -> bool:
         """Return whether the time of a run is over; it has ended then."""
         over = self._over(run)
         if over:
@@ -206,15 +206,15 @@ class Runner:
             self.workshop.attempts.end(run.id, state=RunState.ENDED, verdict=Verdict.TIMEOUT, reason=reason)
         return over
 
-    def _over(self, run: Run) -> bool:
+    def _over(self, run: PipelineRun) -> bool:
         return self.workshop.clock() >= run.started_at + seconds(run.terms["timeout"], "timeout")
 
-    def _claim(self, run: Run, attempt: Attempt) -> Claim | None:
+    def _claim(self, run: PipelineRun, attempt: Attempt) -> LedgerClaim | None:
         return self.stream.ledger.claimed(_key(run, attempt))
 
     # --- one attempt ---------------------------------------------------------------------------------------
 
-    def _further(self, run: Run, pipeline: Pipeline) -> bool:
+    def _further(self, run: PipelineRun, pipeline: Pipeline) -> bool:
         """One attempt more; False where it has to wait for data or budget, or has come to its end."""
         journal = self.workshop.attempts
         if self._too_late(run):
@@ -270,7 +270,7 @@ class Runner:
             return self.bound(pipeline.context)
         return self.developer if self.stream.terms.separate == DEVELOPER else pipeline.context
 
-    def _attempted(self, run: Run, pipeline: Pipeline, attempt: Attempt, found: Next) -> bool:
+    def _attempted(self, run: PipelineRun, pipeline: Pipeline, attempt: Attempt, found: Next) -> bool:
         journal = self.workshop.attempts
         cost = price(pipeline, found.epsilon, found.delta, self.stream.terms.filter)
         try:
@@ -324,7 +324,7 @@ class Runner:
         return True
 
     def _made(
-        self, run: Run, pipeline: Pipeline, attempt: Attempt, cost: Price, data: Data, claim: Claim
+        self, run: PipelineRun, pipeline: Pipeline, attempt: Attempt, cost: AttemptPrice, data: Data, claim: LedgerClaim
     ) -> tuple[list[Validation], Callable[[], str]]:
         """The developer's three steps; a way to write the bundle down if what they made is good enough."""
         ready = pipeline.preprocess(data, Allowance(*cost.preprocess))
@@ -348,13 +348,13 @@ class Runner:
 
     def _bundle(
         self,
-        run: Run,
+        run: PipelineRun,
         pipeline: Pipeline,
         attempt: Attempt,
         document: Any,
         data: Data,
         said: list[Validation],
-        claim: Claim,
+        claim: LedgerClaim,
     ) -> dict[str, Any]:
         paid = self._paid(run)
         return {
@@ -379,7 +379,7 @@ class Runner:
             "published_at": datetime.fromtimestamp(self.workshop.clock(), tz=UTC).isoformat(timespec="seconds"),
         }
 
-    def certificate(self, pipeline: Pipeline, run: Run) -> Certificate:
+    def certificate(self, pipeline: Pipeline, run: PipelineRun) -> Certificate:
         """Certify what a run cost so far whoever is in the block that paid most, over all its attempts: each told
         something.
 
@@ -430,10 +430,10 @@ class Runner:
             beside_earlier=True,
         )
 
-    def _paid(self, run: Run) -> list[Attempt]:
+    def _paid(self, run: PipelineRun) -> list[Attempt]:
         return [one for one in self.workshop.attempts.attempts(run.id) if one.state.paid]
 
-    def _conclude(self, run: Run, attempt: Attempt) -> None:
+    def _conclude(self, run: PipelineRun, attempt: Attempt) -> None:
         """Do what follows from a verdict."""
         journal = self.workshop.attempts
         if attempt.verdict == Verdict.ACCEPT and attempt.kept:
@@ -445,12 +445,12 @@ class Runner:
             journal.end(run.id, state=RunState.ENDED, verdict=Verdict.REJECT, reason=reason)
 
 
-def _key(run: Run, attempt: Attempt) -> str:
+def _key(run: PipelineRun, attempt: Attempt) -> str:
     return key_of(run.pipeline, run.key, attempt.number)
 
 
-def _past(attempt: Attempt) -> Past:
-    return Past(attempt.epsilon, attempt.blocks, failed=attempt.verdict is not None)
+def _past(attempt: Attempt) -> PastAttempt:
+    return PastAttempt(attempt.epsilon, attempt.blocks, failed=attempt.verdict is not None)
 
 
 def _ours(path: Path) -> bool:

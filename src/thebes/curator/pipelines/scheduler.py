@@ -24,7 +24,7 @@ from thebes.database.private import opened
 from thebes.ledger import Block, Ledger
 from thebes.ledger.filters import FILTERS
 from thebes.ledger.losses import loss_of_text, text_of
-from thebes.ledger.schedulers import Blocks, EvenSplit, Waiting, dpack, dpf, fcfs, unlocked_by_arrivals
+from thebes.ledger.schedulers import BlockAmounts, EvenSplit, Waiting, dpack, dpf, fcfs, unlocked_by_arrivals
 from thebes.ledger.states import BlockState
 from thebes.privacy.faults import Mistake
 from thebes.privacy.losses import Loss
@@ -44,7 +44,7 @@ _PAST = "who, blocks, loss, came_at, turn_at, fcfs_at, ended_at, spent"
 _DEMAND = "who, blocks, loss, weight, came_at, turn_at, fcfs_at"
 
 
-class Policy(StrEnum):
+class SchedulingRule(StrEnum):
     """The rule that says who goes first."""
 
     EVEN = "even"  #: every new block is divided evenly among those who wait (Sage)
@@ -68,7 +68,7 @@ class Demand:
 
 
 @dataclass(frozen=True, slots=True)
-class Past:
+class PastDemand:
     """A demand that has ended: `spent` says whether its claim was made. The log of what another order had granted."""
 
     who: str
@@ -94,15 +94,15 @@ class Turns:
         ledger: Ledger,
         *,
         prefix: str,
-        policy: str | Policy = Policy.EVEN,
+        policy: str | SchedulingRule = SchedulingRule.EVEN,
         fair: int = 20,
         stands: float = 3600.0,
         clock: Callable[[], float] = time.time,
     ) -> None:
         try:
-            self.policy = Policy(policy)
+            self.policy = SchedulingRule(policy)
         except ValueError:
-            raise Mistake("schedule", f"must be {', '.join(Policy)}") from None
+            raise Mistake("schedule", f"must be {', '.join(SchedulingRule)}") from None
         if isinstance(fair, bool) or not isinstance(fair, int) or fair < 1:
             raise Mistake("fair", "must be a whole number of at least 1")
         self._ledger, self._prefix, self._fair, self._stands, self._clock = ledger, prefix, fair, stands, clock
@@ -118,7 +118,7 @@ class Turns:
     def arrive(self, who: str) -> None:
         """Somebody begins to wait, and has a share of what comes from now on. Again changes nothing."""
         with self._writing():
-            if self.policy is Policy.EVEN:
+            if self.policy is SchedulingRule.EVEN:
                 shares, names = self._even()
                 shares.arrive(who)
                 self._keep(shares, names)
@@ -127,7 +127,7 @@ class Turns:
         """Somebody is done: what they had a share of is the others'. Again changes nothing."""
         with self._writing():
             self._end(who, spent=False)
-            if self.policy is Policy.EVEN:
+            if self.policy is SchedulingRule.EVEN:
                 shares, names = self._even()
                 if who in shares.waiting:
                     shares.leave(who)
@@ -135,7 +135,7 @@ class Turns:
 
     def offered(self, who: str, names: Sequence[str], loss: Loss) -> tuple[str, ...]:
         """Those of these blocks of which somebody may spend this much at all, in their order."""
-        if self.policy is not Policy.EVEN:
+        if self.policy is not SchedulingRule.EVEN:
             return tuple(names)
         with self._writing():
             shares, numbers = self._even()
@@ -170,7 +170,7 @@ class Turns:
         """The ledger made somebody's claim: the demand has ended, and their shares are so much smaller."""
         with self._writing():
             self._end(who, spent=True)
-            if self.policy is Policy.EVEN:
+            if self.policy is SchedulingRule.EVEN:
                 shares, numbers = self._even()
                 if who in shares.waiting:
                     shares.spend(who, [numbers[name] for name in names if name in numbers], self._price(loss))
@@ -184,16 +184,16 @@ class Turns:
             rows = self._db.execute(f"SELECT {_DEMAND} FROM demand ORDER BY came_at, who").fetchall()  # noqa: S608
         return [_demand(row) for row in rows]
 
-    def past(self, most: int = 1000) -> list[Past]:
+    def past(self, most: int = 1000) -> list[PastDemand]:
         """Demands that have ended, newest first."""
         asked = f"SELECT {_PAST} FROM past ORDER BY number DESC LIMIT ?"  # noqa: S608
         with self._lock:
             rows = self._db.execute(asked, (most,)).fetchall()
-        return [Past(w, b, loss_of_text(loss), c, t, f, e, bool(s)) for w, b, loss, c, t, f, e, s in rows]
+        return [PastDemand(w, b, loss_of_text(loss), c, t, f, e, bool(s)) for w, b, loss, c, t, f, e, s in rows]
 
     def shares(self, who: str) -> dict[str, float]:
         """Return what part of each block somebody may still spend, where blocks are divided evenly."""
-        if self.policy is not Policy.EVEN:
+        if self.policy is not SchedulingRule.EVEN:
             return {}
         with self._writing():
             shares, numbers = self._even()
@@ -236,14 +236,14 @@ class Turns:
             np.array([[min(price.get(p, 0), 2**62) for p in places] for price in priced], dtype=np.int64),
             np.array([one.weight for one in waiting]),
         )
-        field = Blocks(capacity, taken, firm=counting.firm)
+        field = BlockAmounts(capacity, taken, firm=counting.firm)
         served = {waiting[number].who for number in fcfs(field, claims)}
-        if self.policy is Policy.DPF:
+        if self.policy is SchedulingRule.DPF:
             counts = dict(self._db.execute("SELECT block, claims FROM arrived").fetchall())
             arrived = np.array([counts.get(name, 0) for name in names], dtype=np.int64)
             unlocked = np.maximum(unlocked_by_arrivals(capacity, arrived, self._fair), 0)
-            found = dpf(Blocks(capacity, taken, firm=counting.firm, unlocked=unlocked), claims)
-        elif self.policy is Policy.DPACK:
+            found = dpf(BlockAmounts(capacity, taken, firm=counting.firm, unlocked=unlocked), claims)
+        elif self.policy is SchedulingRule.DPACK:
             found = dpack(field, claims)
         else:  # shares that are even were looked at before; they cannot get into each other's way
             found = fcfs(field, claims)

@@ -15,7 +15,7 @@ LOOK_SECONDS = 0.2  #: between two looks at the clock
 _TRIES, _TRY_SECONDS = 10, 0.02
 
 
-class Stopped(BaseException):
+class TimeUp(BaseException):
     """Raised inside the work itself, wherever it is: not an Exception, so that nobody takes it for one."""
 
 
@@ -26,7 +26,7 @@ class OutOfTime(Exception):
 def finished(work: Callable[[], T], *, late: Callable[[], bool]) -> T:
     """Return what `work` gives, or raise what it raises; raise OutOfTime as soon as `late` is true before it has ended.
 
-    It runs in a thread of its own, into which `Stopped` is raised. Code outside Python (a sleep, a product of large
+    It runs in a thread of its own, into which `TimeUp` is raised. Code outside Python (a sleep, a product of large
     matrices) is stopped where it comes back; until then its thread stays, and nobody waits for it any more.
     """
     going = _Going(work)
@@ -66,9 +66,9 @@ class _Going(threading.Thread, Generic[T]):
         return self._made[0]
 
     def stop(self) -> None:
-        """Raise `Stopped` in it, some times over, should it be caught."""
+        """Raise `TimeUp` in it, some times over, should it be caught."""
         for _ in range(_TRIES):
             if not self.is_alive() or self.ident is None:
                 return
-            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self.ident), ctypes.py_object(Stopped))
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self.ident), ctypes.py_object(TimeUp))
             self.join(_TRY_SECONDS)

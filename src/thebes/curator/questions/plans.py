@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thebes.curator.questions.groups import Groups
-from thebes.data.filter import Filter
+from thebes.data.derived_columns import DerivedColumns
+from thebes.data.filter import RowFilter
 from thebes.data.table import Factor, Sums, Table, Term
 from thebes.privacy.faults import Mistake
 from thebes.privacy.grid import Grid
@@ -25,7 +26,7 @@ from thebes.privacy.mechanisms.additive import Hiding
 from thebes.privacy.mechanisms.correlation import ProductMoments
 from thebes.privacy.mechanisms.mean import ends_of, share_between, share_of
 from thebes.privacy.mechanisms.offset import Off
-from thebes.privacy.mechanisms.variance import Moments
+from thebes.privacy.mechanisms.variance import VarianceMoments
 from thebes.privacy.stability import Transformation
 from thebes.privacy.transformations.counts import Count, HistogramCounts
 from thebes.privacy.transformations.groups import Grouped
@@ -35,12 +36,13 @@ from thebes.privacy.transformations.sums import ShiftedSum
 Integers = NDArray[np.int64]
 Ends = tuple[float, float]
 
+NONE_DERIVED = DerivedColumns()
 MOST_ROWS = 2**40  #: that a data set may be said to have
 _MOST_SURE = 1 - 1e-8  #: beyond, the width of noise is known too roughly
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class NoisyResult:
     """The finding of noisy totals: a number, or one for each group by name, with error bars at the levels asked for."""
 
     value: Any
@@ -51,7 +53,8 @@ class Plan(ABC):
     """One question over one set of columns."""
 
     groups: Groups
-    where: Filter | None
+    where: RowFilter | None
+    features: DerivedColumns  #: of which columns that are asked are made, where they are not the data set's own
 
     @property
     @abstractmethod
@@ -102,7 +105,7 @@ class Plan(ABC):
 
     def totals(self, table: Table) -> Integers:
         """The exact totals over a table's rows."""
-        return self.of_sums(table.sums(self.sums)).reshape(-1)
+        return self.of_sums(self.features.table(table).sums(self.sums)).reshape(-1)
 
     def of_sums(self, sums: Integers) -> Integers:
         """Return what is noised, from what the table gives: one row for each group."""
@@ -116,14 +119,16 @@ class Plan(ABC):
         if not truth:
             raise Mistake("payload.totals", "cannot be the totals of any rows of this schema")
 
-    def finish(self, totals: Floats, hidden: Hiding | None, levels: tuple[float, ...], *, beta: float = 0.0) -> Finding:
+    def finish(
+        self, totals: Floats, hidden: Hiding | None, levels: tuple[float, ...], *, beta: float = 0.0
+    ) -> NoisyResult:
         """Post-processing alone: what the totals say, and between which ends each answer lies by itself. `hidden` is
         the noise in them, None where there is none. `beta` are the odds that what it bounds is exceeded: they add to
         those of missing the noise, so that high levels have no interval (union bound)."""
         each = np.asarray(totals, dtype=np.float64).reshape(self.groups.count, -1)
         values = [self.value(own) for own in each]
         if hidden is None:
-            return Finding(self.groups.told(values))
+            return NoisyResult(self.groups.told(values))
         bars = {}
         for level in levels:
             sure = level + beta
@@ -131,7 +136,7 @@ class Plan(ABC):
                 continue
             low, high = np.array([self.ends(own, hidden, sure) for own in each]).T
             bars[level] = Interval(level, low, high) if self.groups.axes else Interval(level, low[0], high[0])
-        return Finding(self.groups.told(values), bars)
+        return NoisyResult(self.groups.told(values), bars)
 
 
 @dataclass(frozen=True)
@@ -139,7 +144,8 @@ class CountPlan(Plan):
     """The plan of how many rows there are, or how many in each group. Unbiased: a count may come out below 0."""
 
     groups: Groups
-    where: Filter | None
+    where: RowFilter | None
+    features: DerivedColumns = NONE_DERIVED
 
     @property
     def row(self) -> Transformation:
@@ -167,9 +173,10 @@ class SumPlan(Plan):
     what rounding a value takes, at most one step for each row (`parameters["rounding"]`)."""
 
     groups: Groups
-    where: Filter | None
+    where: RowFilter | None
     column: str
     grid: Grid
+    features: DerivedColumns = NONE_DERIVED
 
     @property
     def row(self) -> ShiftedSum:
@@ -214,9 +221,10 @@ class MomentsPlan(Plan):
     degree + 1 cells (see `BernsteinSums`), so that exact totals of rows are whole multiples of a row's."""
 
     groups: Groups
-    where: Filter | None
+    where: RowFilter | None
     column: str
     grid: Grid
+    features: DerivedColumns = NONE_DERIVED
 
     degree: ClassVar[int]
 
@@ -257,10 +265,10 @@ class VariancePlan(MomentsPlan):
     degree = 2
 
     def value(self, totals: Floats) -> float:
-        return Moments.of_cells(totals).variance(self.grid.steps) * (self.grid.high - self.grid.low) ** 2
+        return VarianceMoments.of_cells(totals).variance(self.grid.steps) * (self.grid.high - self.grid.low) ** 2
 
     def ends(self, totals: Floats, hidden: Hiding, level: float) -> Ends:
-        return Moments.of_cells(totals).ends(hidden, level, self.grid)
+        return VarianceMoments.of_cells(totals).ends(hidden, level, self.grid)
 
 
 @dataclass(frozen=True)
@@ -268,9 +276,10 @@ class CorrelationPlan(Plan):
     """Pearson's correlation of two columns (see `mechanisms.correlation`)."""
 
     groups: Groups
-    where: Filter | None
+    where: RowFilter | None
     columns: tuple[str, str]
     grids: tuple[Grid, Grid]
+    features: DerivedColumns = NONE_DERIVED
 
     @property
     def row(self) -> BernsteinProducts:

@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thebes.curator.questions.groups import Groups
-from thebes.curator.questions.plans import Ends, Integers, Plan
-from thebes.data.filter import Filter
+from thebes.curator.questions.plans import NONE_DERIVED, Ends, Integers, Plan
+from thebes.data.derived_columns import DerivedColumns
+from thebes.data.filter import RowFilter
 from thebes.data.table import Axis, Sums, Term
 from thebes.privacy import exact
 from thebes.privacy.measurement import Floats
@@ -40,10 +41,11 @@ class QuantilePlan(Plan):
     """
 
     groups: Groups
-    where: Filter | None
+    where: RowFilter | None
     bins: Axis
     share: float
     counts: LevelCounts
+    features: DerivedColumns = NONE_DERIVED
 
     @property
     def row(self) -> LevelCounts:

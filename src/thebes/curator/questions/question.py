@@ -9,9 +9,18 @@ from itertools import pairwise
 from typing import Any
 
 from thebes.curator.questions.groups import Groups, bins_of, keys_of
-from thebes.curator.questions.plans import CorrelationPlan, CountPlan, MeanPlan, Plan, SumPlan, VariancePlan
+from thebes.curator.questions.plans import (
+    NONE_DERIVED,
+    CorrelationPlan,
+    CountPlan,
+    MeanPlan,
+    Plan,
+    SumPlan,
+    VariancePlan,
+)
 from thebes.curator.questions.quantiles import BINS, QuantilePlan, levels_for
-from thebes.data.filter import Filter, read_filter
+from thebes.data.derived_columns import DerivedColumns
+from thebes.data.filter import RowFilter, read_filter
 from thebes.data.schema import MOST_ROWS, Column, Schema
 from thebes.privacy import exact
 from thebes.privacy.faults import Mistake
@@ -40,11 +49,13 @@ class Question:
     by: tuple[str, ...] = ()
     bins: int | tuple[float, ...] | None = None
     quantile: float | None = None
+    features: DerivedColumns = NONE_DERIVED  #: columns made of others, of which the question may be
 
     @property
     def text(self) -> str:
         """As it can be kept; `question_of` reads it."""
-        return json.dumps(asdict(self))
+        told = {name: value for name, value in asdict(self).items() if name != "features"}
+        return json.dumps({**told, "features": self.features.expressions} if self.features else told)
 
     def problem(self) -> tuple[str, str] | None:
         """The field that does not go with the others, and what is wrong with it; None where all fit together."""
@@ -83,33 +94,35 @@ class Question:
     def plan(self, schema: Schema, *, epsilon: exact.Number = 0, delta: exact.Number = 0) -> Plan:
         """Plan how a data set of this schema answers, within a budget (0: without noise). Refuses a schema that cannot,
         naming the field and the column."""
-        where = self._condition(schema)
+        where, features = self._condition(schema), self.features.among((*self.columns, *self.by))
+        schema = features.schema(schema)
         groups = keys_of(schema, self.by, field="by")
         most = MOST_CELLS if self.statistic == "count" else MOST_GROUPS
         if groups.count > most:
             raise Mistake("by", f"makes {groups.count} groups; at most {most} can be told apart")
         if self.statistic == "count":
-            return CountPlan(groups, where)
+            return CountPlan(groups, where, features)
         if self.statistic == "histogram":
-            return CountPlan(self._histogram(schema), where)
+            return CountPlan(self._histogram(schema), where, features)
         columns = [(name, self._ranged(schema, name)) for name in self.columns]
         name, column = columns[0]
         if self.statistic == "sum":
-            return SumPlan(groups, where, name, _sum_grid(name, column, epsilon))
+            return SumPlan(groups, where, name, _sum_grid(name, column, epsilon), features)
         if self.statistic == "quantile":
             share, bins = self.quantile or 0.5, self.bins if isinstance(self.bins, int) else BINS
             levels = levels_for(bins, share, epsilon=epsilon, delta=delta) if epsilon else (bins,)
             (axis,) = bins_of(name, column, bins).axes
-            return QuantilePlan(groups, where, axis, share, LevelCounts(levels))
+            return QuantilePlan(groups, where, axis, share, LevelCounts(levels), features)
         if self.statistic == "correlation":
             bits = _bits(_PRODUCT_BITS, epsilon, factors=2)
             (first, one), (second, other) = columns
-            return CorrelationPlan(groups, where, (first, second), (one.grid(bits), other.grid(bits)))
+            grids = (one.grid(bits), other.grid(bits))
+            return CorrelationPlan(groups, where, (first, second), grids, features)
         grid = column.grid(_bits(_CELL_BITS, epsilon))
         made = MeanPlan if self.statistic == "mean" else VariancePlan
-        return made(groups, where, name, grid)
+        return made(groups, where, name, grid, features)
 
-    def _condition(self, schema: Schema) -> Filter | None:
+    def _condition(self, schema: Schema) -> RowFilter | None:
         return None if self.where is None else read_filter(self.where, schema)
 
     def _ranged(self, schema: Schema, name: str) -> Column:
@@ -134,8 +147,9 @@ class Question:
 def question_of(text: str) -> Question:
     """The inverse of `Question.text`."""
     told = json.loads(text)
+    features = DerivedColumns.of(told.pop("features", None))
     fields: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in told.items()}
-    return Question(**fields)
+    return Question(**fields, features=features)
 
 
 def _bits(most: int, epsilon: exact.Number, *, factors: int = 1) -> int:

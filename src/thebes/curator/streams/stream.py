@@ -19,13 +19,13 @@ import numpy as np
 from thebes.curator.streams.terms import DEVELOPER, Context, StreamBlock, Terms
 from thebes.curator.streams.user_counts import EVERYONE, UserCounts, pure
 from thebes.data.growing.block_rule import ATTRIBUTE, TIME, USER, BlockBy
-from thebes.data.growing.manifest import Kept, Manifest, Period, State
+from thebes.data.growing.manifest import BlockRecord, BlockStage, Manifest, Period
 from thebes.data.growing.reader import GrownTable
 from thebes.data.growing.row_condition import Chosen, Users
 from thebes.data.growing.source import IN_PROCESS, GrowingSource
 from thebes.data.growing.writer import Ingested, Writer
 from thebes.data.schema import Schema
-from thebes.ledger import Block, Budget, BudgetExceeded, Claim, Ledger
+from thebes.ledger import Block, Budget, BudgetExceeded, Ledger, LedgerClaim
 from thebes.ledger.filters import BASIC, FILTERS
 from thebes.ledger.losses import loss_asked
 from thebes.ledger.states import BlockState
@@ -37,7 +37,7 @@ from thebes.privacy.promise import Adjacency, Unit
 from thebes.privacy.randomness import Randomness, system
 from thebes.privacy.transformations.counts import Count
 
-__all__ = ["Context", "Ingested", "State", "Stream", "StreamBlock", "Terms"]
+__all__ = ["BlockStage", "Context", "Ingested", "Stream", "StreamBlock", "Terms"]
 
 SPENDER = "thebes"  #: who buys sizes, in the ledger
 OURS = ("size ", "count ")  #: how keys of its claims begin; nobody who asks has made them
@@ -73,7 +73,7 @@ class Stream:
         self._until = by.first  # the windows before it are there
         if by.kind == ATTRIBUTE:
             self._manifest.begin_with(by.places(0, len(by.values)))
-        self._writer = Writer(folder, schema, by, self._manifest, clock)
+        self._writer = Writer(folder, schema, by, self._manifest, clock, randomness)
         self._users = UserCounts(name, schema, by, terms, ledger, self._manifest, self._all_rows)
         self._open()
         self._by_clock()
@@ -111,7 +111,7 @@ class Stream:
         found = []
         for kept in self._listed(context):
             block = held.get(self._payer(kept, context))
-            if kept.state not in (State.OPEN, State.SEALED) or block is None:
+            if kept.state not in (BlockStage.OPEN, BlockStage.SEALED) or block is None:
                 continue
             if self.by.kind == TIME:
                 _, first, last = self._face(kept)
@@ -149,7 +149,7 @@ class Stream:
     def rows(self, names: Iterable[str], *, memory: str | None = None) -> GrownTable:
         """Exactly the rows of these blocks."""
         found = self._known(names)
-        dropped = next((kept for kept in found if kept.state is State.DROPPED), None)
+        dropped = next((kept for kept in found if kept.state is BlockStage.DROPPED), None)
         if dropped is not None:
             raise Refusal(f"the rows of {self._name(dropped)} were deleted")
         more: dict[str, Any] = {} if memory is None else {"memory": memory}
@@ -158,7 +158,7 @@ class Stream:
             return self._table(None, **more)
         return self._table([kept.number for kept in found], **more)
 
-    def named(self, claim: Claim) -> list[str]:
+    def named(self, claim: LedgerClaim) -> list[str]:
         """The blocks that a claim is on."""
         return [self._block(name) for name in claim.blocks]
 
@@ -184,7 +184,7 @@ class Stream:
         """Take no more charges on these blocks, nor on those that are spent; those that retired now."""
         asked = {self._name(kept) for kept in self._known(names)}
         held = self._held()
-        alive = [kept for kept in self._listed() if kept.state in (State.OPEN, State.SEALED)]
+        alive = [kept for kept in self._listed() if kept.state in (BlockStage.OPEN, BlockStage.SEALED)]
         gone = [kept for kept in alive if self._name(kept) in asked or self._spent(kept, held)]
         if gone:
             payers = {self._name(kept) for kept in gone}
@@ -192,14 +192,14 @@ class Stream:
             if self.by.kind == USER:
                 self._manifest.begin_with(kept.place for kept in gone)
             fresh = {kept.place: kept.number for kept in self._manifest.blocks()} if self.by.kind == USER else {}
-            self._manifest.move([fresh.get(kept.place, kept.number) for kept in gone], State.RETIRED)
+            self._manifest.move([fresh.get(kept.place, kept.number) for kept in gone], BlockStage.RETIRED)
         return [self._name(kept) for kept in gone]
 
     def drop(self, names: Iterable[str]) -> None:
         """Delete the rows of blocks that are retired."""
         found = self._known(names)
         for kept in found:
-            if kept.state not in (State.RETIRED, State.DROPPED):
+            if kept.state not in (BlockStage.RETIRED, BlockStage.DROPPED):
                 raise Refusal(f"{self._name(kept)} is {kept.state}; only rows of retired blocks are deleted")
         wanted = {self._name(kept) for kept in found}
         working = [c for c in self.ledger.claims() if c.state.open and wanted & set(self.named(c))]
@@ -232,7 +232,7 @@ class Stream:
         """Close these blocks to more rows, and buy their noisy sizes. Again changes nothing."""
         found = self._known(names)
         if self.by.sealed:
-            fresh = [kept.number for kept in found if kept.state is State.OPEN]
+            fresh = [kept.number for kept in found if kept.state is BlockStage.OPEN]
             if fresh:
                 self._manifest.seal(fresh)
             self._buy_sizes()
@@ -248,7 +248,7 @@ class Stream:
         spender: str,
         key: str | None = None,
         context: Context = None,
-    ) -> Claim:
+    ) -> LedgerClaim:
         """Set a loss aside in all of these blocks, sealed first, or raise BudgetExceeded and charge none of them. Where
         rows are kept apart, in the blocks of `context` alone."""
         wanted = list(names)
@@ -257,7 +257,7 @@ class Stream:
         held = self._held(whose)
         for kept in self._known(wanted):
             block = held[self._payer(kept, whose)]
-            if kept.state is State.OPEN and block.state is BlockState.OPEN and not self._pays(kept, block, price):
+            if kept.state is BlockStage.OPEN and block.state is BlockState.OPEN and not self._pays(kept, block, price):
                 counting = FILTERS[block.filter]
                 asked = counting.reading(counting.price(price, block.meters), 0)
                 raise BudgetExceeded(block.name, asked, block.remaining)
@@ -296,18 +296,18 @@ class Stream:
 
     # --- which blocks -------------------------------------------------------------------------------------
 
-    def _listed(self, context: Context = None) -> list[Kept]:
+    def _listed(self, context: Context = None) -> list[BlockRecord]:
         if self.by.kind != USER:
             inside, kept = self._inside(context), self._manifest.blocks()
             return kept if inside is None else [one for one in kept if self.by.context(one.place) in inside]
         known = {kept.place: kept for kept in self._manifest.blocks()}
         count = self._users.most() // self.by.users
-        return [known.get(place) or Kept(-1, place, 1, State.OPEN) for place in range(count)]
+        return [known.get(place) or BlockRecord(-1, place, 1, BlockStage.OPEN) for place in range(count)]
 
-    def _name(self, kept: Kept) -> str:
+    def _name(self, kept: BlockRecord) -> str:
         return self._face(kept)[0]
 
-    def _face(self, kept: Kept) -> _Face:
+    def _face(self, kept: BlockRecord) -> _Face:
         """Return what never changes of a block."""
         known = self._faces.get((kept.place, kept.copy))
         if known is None:
@@ -317,7 +317,7 @@ class Stream:
             self._faces[kept.place, kept.copy] = known
         return known
 
-    def _known(self, names: Iterable[str]) -> list[Kept]:
+    def _known(self, names: Iterable[str]) -> list[BlockRecord]:
         wanted = list(names)
         found = {self._name(kept): kept for kept in self._listed()} if wanted else {}
         for name in wanted:
@@ -366,7 +366,7 @@ class Stream:
         """The block that one in the ledger pays for."""
         return payer.partition("@")[0] if self._each else payer
 
-    def _payer(self, kept: Kept, context: Context) -> str:
+    def _payer(self, kept: BlockRecord, context: Context) -> str:
         """The block in the ledger that pays."""
         return self._name(kept) + (f"@{context}" if context and self._each else "")
 
@@ -411,7 +411,7 @@ class Stream:
                 raise Refusal("this data set is declared on other terms than its blocks in the ledger")
         self.ledger.open_blocks([name for name in names if name not in held], **terms)
 
-    def _pays(self, kept: Kept, block: Block, loss: Loss | None) -> bool:
+    def _pays(self, kept: BlockRecord, block: Block, loss: Loss | None) -> bool:
         """Return whether a block could be charged this, beside its size if that is still to be bought."""
         if block.state is not BlockState.OPEN:
             return False
@@ -428,7 +428,7 @@ class Stream:
             return any(meter.left > 0 for meter in meters.values())
         return counting.fits(price, {place: m.left for place, m in meters.items()})
 
-    def _spent(self, kept: Kept, held: dict[str, Block]) -> bool:
+    def _spent(self, kept: BlockRecord, held: dict[str, Block]) -> bool:
         """Return whether less than the stated share of a block is left, for everybody who may ask."""
         name = self._name(kept)
         if self._each:
@@ -436,7 +436,7 @@ class Stream:
         block = held.get(name)
         return block is not None and _unspent(block) < float(self.terms.retire_below)
 
-    def _shown(self, kept: Kept, block: Block | None) -> StreamBlock:
+    def _shown(self, kept: BlockRecord, block: Block | None) -> StreamBlock:
         if block is None:
             whose = "each context has a budget of its own" if self.terms.separate else "it has no budget yet"
             budget: tuple[Budget, float, str] = (_NOTHING, 0.0, whose)

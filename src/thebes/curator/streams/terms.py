@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 from thebes.data.growing.block_rule import USER, BlockBy
-from thebes.data.growing.manifest import State
+from thebes.data.growing.manifest import BlockStage
 from thebes.ledger import Budget
 from thebes.ledger.filters import BASIC, FILTERS, EventFilter
 from thebes.privacy import exact
@@ -143,7 +143,7 @@ class StreamBlock:
     its budget that is neither spent nor set aside, `account` that and what one answer may cost in words."""
 
     name: str
-    state: State
+    state: BlockStage
     remaining: Budget
     left: float
     account: str

@@ -17,7 +17,7 @@ from thebes.data.growing.block_rule import BlockBy
 from thebes.data.growing.manifest import Manifest, Period
 from thebes.data.growing.reader import GrownTable
 from thebes.data.schema import Schema
-from thebes.ledger import Claim, Ledger
+from thebes.ledger import Ledger, LedgerClaim
 from thebes.privacy.faults import Fault, Mistake
 from thebes.privacy.losses import Pure
 from thebes.privacy.mechanisms.additive import Additive, Laplace
@@ -29,7 +29,7 @@ EVERYONE = "everyone"
 _SPENDER = "thebes"
 
 
-def pure(claim: Claim) -> Decimal:
+def pure(claim: LedgerClaim) -> Decimal:
     """The epsilon of a claim that buys sizes: what was set aside for it, also where that was done before a crash."""
     if not isinstance(claim.loss, Pure):
         raise Fault("a claim for sizes is paid in pure epsilon")

@@ -17,7 +17,7 @@ from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from thebes.data.filter import Filter
+from thebes.data.filter import RowFilter
 from thebes.data.schema import Schema
 from thebes.privacy.faults import Mistake, Refusal
 
@@ -52,7 +52,7 @@ class Connector(Protocol):
         """Every column that the source has, and what it holds. Reads no row."""
         ...
 
-    def batches(self, columns: Sequence[str], where: Filter | None = None) -> Iterator[Any]:
+    def batches(self, columns: Sequence[str], where: RowFilter | None = None) -> Iterator[Any]:
         """The rows, some at a time, with at least these columns: as `Columns`, a data frame or an Arrow table. Rows
         may be left out for which `where` is certainly not true, never another."""
         ...
@@ -70,7 +70,7 @@ class LeftOut:
 
 
 @runtime_checkable
-class Written(Protocol):
+class HandWrittenConnector(Protocol):
     """A connector of something that people or programs wrote by hand, where a record may be broken."""
 
     def records(self, columns: Sequence[str]) -> tuple[int, Sequence[LeftOut]]:

@@ -17,8 +17,8 @@ from pydantic import Field
 
 from thebes.data.connectors.connector import Columns, Held, SourceUnavailable, read_source, secret_of
 from thebes.data.connectors.remote_filter import Leaf, joined, narrowed
-from thebes.data.connectors.web import Answer, Web, WebSource
-from thebes.data.filter import Compared, Filter, Operator, Present
+from thebes.data.connectors.web import ServerAnswer, Web, WebSource
+from thebes.data.filter import Compared, Operator, Present, RowFilter
 from thebes.privacy.faults import Mistake
 
 MASK = "##########"  #: what OpenSpecimen shows in place of what its user may not see
@@ -78,7 +78,7 @@ class OpenSpecimen:
         self._types(list(self._source.columns))
         return dict.fromkeys(self._source.columns, "text")
 
-    def batches(self, columns: Sequence[str], where: Filter | None = None) -> Iterator[Columns]:
+    def batches(self, columns: Sequence[str], where: RowFilter | None = None) -> Iterator[Columns]:
         for name in columns:
             if name not in self._source.columns:
                 raise Mistake("columns", f"source.columns names no field for {name[:63]!r}")
@@ -155,7 +155,7 @@ class OpenSpecimen:
             rows.setdefault((number, *values), (least, values))
         return list(rows.values()), max(len(body["rows"]), _count(body.get("dbRowsCount"))) >= limit
 
-    def _query(self, names: Sequence[str], condition: str, last: int, *, rows: int) -> Answer:
+    def _query(self, names: Sequence[str], condition: str, last: int, *, rows: int) -> ServerAnswer:
         source = self._source
         fields = ", ".join([source.row, *(source.columns[name] for name in names)])
         own = f" and ({source.condition})" if source.condition else ""
@@ -177,7 +177,7 @@ class OpenSpecimen:
             body["cpId"] = source.protocol
         return self._signed_in("/query", body)
 
-    def _signed_in(self, path: str, body: Mapping[str, Any]) -> Answer:
+    def _signed_in(self, path: str, body: Mapping[str, Any]) -> ServerAnswer:
         """The answer to one question; a session that ran out is opened again."""
         fresh = self._token is None
         for again in (not fresh and self._password is not None, False):
@@ -204,7 +204,7 @@ class OpenSpecimen:
             raise self._web.away("opens no session; source.url often ends with /openspecimen")
         return token
 
-    def _known(self, answer: Answer, columns: int) -> dict[str, Any]:
+    def _known(self, answer: ServerAnswer, columns: int) -> dict[str, Any]:
         """An answer with rows of the number itself and `columns` values, each a text or missing."""
         body = answer.body
         rows = body.get("rows") if isinstance(body, dict) else None
@@ -243,7 +243,7 @@ def _compared(field: str, kind: str | None, operator: Operator, value: object) -
     return None
 
 
-def _busy(answer: Answer) -> bool:
+def _busy(answer: ServerAnswer) -> bool:
     """Return whether it answers that too many others ask just now."""
     first = answer.body[0] if isinstance(answer.body, list) and answer.body else None
     return answer.status == 400 and isinstance(first, Mapping) and first.get("code") == "QUERY_TOO_BUSY"

@@ -18,7 +18,7 @@ from pydantic import Field
 from thebes.data.connectors.connector import Held, Source, SourceUnavailable, read_source, secret_of
 from thebes.data.connectors.pushdown import pushed
 from thebes.data.connectors.scanned_source import quoted
-from thebes.data.filter import Filter, Value
+from thebes.data.filter import RowFilter, Value
 from thebes.privacy.faults import Mistake, ThebesError
 
 _INTEGERS = ("int2", "int4", "int8")
@@ -58,7 +58,7 @@ class Postgresql:
     def columns(self) -> Mapping[str, Held]:
         return self._held
 
-    def batches(self, columns: Sequence[str], where: Filter | None = None) -> Iterator[Any]:
+    def batches(self, columns: Sequence[str], where: RowFilter | None = None) -> Iterator[Any]:
         """Arrow tables of the rows that the server's own conditions leave."""
         wanted = ", ".join(f"{self._read(name)} AS {quoted(name)}" for name in columns)
         asked = pushed(where.condition, self._held, self._asked, _value) if where is not None else None

@@ -18,7 +18,7 @@ from pydantic import Field
 from thebes.data.connectors.connector import Columns, Held, read_source, secret_of
 from thebes.data.connectors.remote_filter import Leaf, joined, narrowed
 from thebes.data.connectors.web import Web, WebSource
-from thebes.data.filter import Compared, Filter, Operator, Present
+from thebes.data.filter import Compared, Operator, Present, RowFilter
 from thebes.data.schema import Schema
 from thebes.privacy.faults import Mistake
 
@@ -100,7 +100,7 @@ class Redcap:
     def columns(self) -> Mapping[str, Held]:
         return dict.fromkeys(self._named(self._project()), "text")
 
-    def batches(self, columns: Sequence[str], where: Filter | None = None) -> Iterator[Columns]:
+    def batches(self, columns: Sequence[str], where: RowFilter | None = None) -> Iterator[Columns]:
         project = self._project()
         names = self._named(project)
         for name in (*columns, *self._source.carried):

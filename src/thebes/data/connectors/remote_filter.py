@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from thebes.data.filter import Among, Compared, Condition, Either, Every, Filter, Present
+from thebes.data.filter import Among, Compared, Condition, Either, Every, Present, RowFilter
 
 LONGEST = 8000  #: characters; what is longer is not asked
 Leaf = Compared | Among | Present
 
 
-def narrowed(where: Filter | None, spelled: Callable[[Leaf], str | None]) -> str | None:
+def narrowed(where: RowFilter | None, spelled: Callable[[Leaf], str | None]) -> str | None:
     """The condition in the words of another system, which is true at least where `where` is; None to ask for all.
     `spelled` says one part, or None where it cannot be said safely. Words are the same for both: and, or, ()."""
     found = None if where is None else _said(where.condition, spelled)

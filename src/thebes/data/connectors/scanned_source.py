@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from thebes.data.connectors.connector import Held, SourceUnavailable
-from thebes.data.filter import Filter
+from thebes.data.filter import RowFilter
 from thebes.privacy.faults import Mistake
 
 _ROWS = 2048  # of one vector, DuckDB's own unit
@@ -78,7 +78,7 @@ class ScannedSource(ABC):
         described = self._run(lambda c: c.execute(f"DESCRIBE SELECT * FROM {self.attach(c)}").fetchall())
         return {name: held(kind) for name, kind, *_ in described}
 
-    def batches(self, columns: Sequence[str], where: Filter | None = None) -> Iterator[Any]:
+    def batches(self, columns: Sequence[str], where: RowFilter | None = None) -> Iterator[Any]:
         """The rows as data frames."""
         import duckdb
 

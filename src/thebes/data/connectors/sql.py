@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from pydantic import Field
 
 from thebes.data.connectors.connector import Columns, Held, Source, SourceUnavailable, read_source, secret_of
-from thebes.data.filter import ENDS, Among, Compared, Condition, Either, Every, Filter, Present
+from thebes.data.filter import ENDS, Among, Compared, Condition, Either, Every, Present, RowFilter
 from thebes.privacy.faults import Mistake
 
 _ROWS = 10_000  # at a time
@@ -63,7 +63,7 @@ class Sql:
     def columns(self) -> Mapping[str, Held]:
         return self._held
 
-    def batches(self, columns: Sequence[str], where: Filter | None = None) -> Iterator[Columns]:
+    def batches(self, columns: Sequence[str], where: RowFilter | None = None) -> Iterator[Columns]:
         """Rows as the driver gives them, of those that the database's own conditions leave."""
         # As the driver hands values over: reading them as their types say would fail at the first that is not so.
         plain = [sa.type_coerce(self._table.c[name], sa.types.NullType()) for name in columns]

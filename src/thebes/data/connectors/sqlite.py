@@ -24,7 +24,7 @@ from thebes.data.connectors.connector import (
 )
 from thebes.data.connectors.pushdown import pushed
 from thebes.data.connectors.scanned_source import quoted
-from thebes.data.filter import Filter, Value
+from thebes.data.filter import RowFilter, Value
 from thebes.privacy.faults import Mistake
 
 _ROWS = 20_000  # at a time
@@ -63,7 +63,7 @@ class Sqlite:
     def columns(self) -> Mapping[str, Held]:
         return self._held
 
-    def batches(self, columns: Sequence[str], where: Filter | None = None) -> Iterator[Columns]:
+    def batches(self, columns: Sequence[str], where: RowFilter | None = None) -> Iterator[Columns]:
         """Rows as SQLite holds them, of those that its own conditions leave."""
         wanted = ", ".join(quoted(name) for name in columns)
         values: dict[str, Value] = {}
@@ -79,7 +79,7 @@ class Sqlite:
     def close(self) -> None:
         self._opened.close()
 
-    def _asked(self, where: Filter, values: dict[str, Value]) -> str | None:
+    def _asked(self, where: RowFilter, values: dict[str, Value]) -> str | None:
         def value(given: Value) -> str:
             values[f"v{len(values)}"] = given
             return f":v{len(values) - 1}"

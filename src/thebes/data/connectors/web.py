@@ -46,7 +46,7 @@ class WebSource(Source):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ServerAnswer:
     """The answer of a server: its status, and the JSON in it (None where it is something else)."""
 
     status: int
@@ -82,9 +82,9 @@ class Web:
         form: Mapping[str, str] | None = None,
         body: Mapping[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
-        busy: Callable[[Answer], bool] = lambda answer: False,
+        busy: Callable[[ServerAnswer], bool] = lambda answer: False,
         tries: int = TRIES,
-    ) -> Answer:
+    ) -> ServerAnswer:
         """The answer of the server, whatever its status below 500; asked again while the server is `busy`."""
         pause = PAUSE_SECONDS
         for left in range(tries - 1, -1, -1):
@@ -96,7 +96,7 @@ class Web:
             except httpx.HTTPError as error:
                 raise self.away(_reason(error)) from None
             else:
-                answer = Answer(status, _json(content))
+                answer = ServerAnswer(status, _json(content))
                 if status not in AGAIN and not busy(answer):
                     return self._heard(answer, kind)
                 if not left:
@@ -130,7 +130,7 @@ class Web:
             raise self.away(f"answers with more than {limit} at once; ask for fewer records with source.page") from None
         return answer.status_code, _wait(answer), answer.headers.get("content-type", ""), answer.content
 
-    def _heard(self, answer: Answer, kind: str) -> Answer:
+    def _heard(self, answer: ServerAnswer, kind: str) -> ServerAnswer:
         if 300 <= answer.status < 400:
             raise self.away("sends us on to another address; write the right one into source.url")
         if answer.status >= 500:

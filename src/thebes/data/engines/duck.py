@@ -21,7 +21,7 @@ from thebes.data.connectors.scanned_source import ScannedSource, connection, hel
 from thebes.data.engines import frames
 from thebes.data.engines.engine import MARK
 from thebes.data.engines.scratch import Scratch
-from thebes.data.filter import ENDS, Filter
+from thebes.data.filter import ENDS, RowFilter
 from thebes.data.schema import Schema
 from thebes.privacy.faults import Mistake
 
@@ -132,7 +132,7 @@ class DuckEngine:
             raise
         self._sortable = max(100_000, _bytes(limit) // _ROW_BYTES)
 
-    def rows(self, columns: Sequence[str], numbered: Collection[str], where: Filter | None) -> nw.LazyFrame[Any]:
+    def rows(self, columns: Sequence[str], numbered: Collection[str], where: RowFilter | None) -> nw.LazyFrame[Any]:
         if self._from is not None:
             source, made = self._from, [self._typed(name) for name in columns]
         else:
@@ -227,7 +227,7 @@ class DuckEngine:
 
     # --- sources that DuckDB cannot read in place -------------------------------------------------------
 
-    def _copy(self, columns: Sequence[str], where: Filter | None) -> str:
+    def _copy(self, columns: Sequence[str], where: RowFilter | None) -> str:
         """A table of these columns; the last one is held for the same question asked again."""
         asked = (tuple(columns), where)
         if self._copied is not None and self._copied[0] == asked:

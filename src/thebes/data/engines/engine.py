@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from thebes.data.filter import Filter
+from thebes.data.filter import RowFilter
 
 if TYPE_CHECKING:
     import narwhals.stable.v2 as nw
@@ -25,7 +25,7 @@ class Engine(Protocol):
     """Rows in one place. Columns come typed: integer as Int64 (what lies beyond 64 bits as the end), float as Float64
     without NaN, string, boolean, timestamp in UTC to the microsecond; a value that is not of its type is missing."""
 
-    def rows(self, columns: Sequence[str], numbered: Collection[str], where: Filter | None) -> nw.LazyFrame[Any]:
+    def rows(self, columns: Sequence[str], numbered: Collection[str], where: RowFilter | None) -> nw.LazyFrame[Any]:
         """These columns of every row, and for each of `numbered` (of them, never a float) a whole number that is the
         same on every engine: a text's and a key's looks random. Rows may be left out for which `where` is certainly
         not true."""
@@ -43,7 +43,7 @@ class Engine(Protocol):
         """The same rows, computed once to be asked several times."""
         ...
 
-    def kept(self, frames: Iterable[nw.LazyFrame[Any]]) -> Kept:
+    def kept(self, frames: Iterable[nw.LazyFrame[Any]]) -> KeptRows:
         """Sorted rows, those of each frame after those of the one before, to be read more than once."""
         ...
 
@@ -63,7 +63,7 @@ class Computed(Protocol):
     def close(self) -> None: ...
 
 
-class Kept(Protocol):
+class KeptRows(Protocol):
     """Rows in a fixed order, outside the memory of Python where they are many."""
 
     def chunks(self, rows: int) -> Iterator[pd.DataFrame]:

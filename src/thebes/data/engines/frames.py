@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC
 from typing import Any
 from uuid import UUID
@@ -13,10 +14,13 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from thebes.data.engines.engine import MARK, text_number
-from thebes.data.filter import ENDS, Filter
+from thebes.data.engines.table import EngineTable
+from thebes.data.filter import ENDS, RowFilter
 from thebes.data.schema import Schema
+from thebes.data.table import Sums
 from thebes.privacy.faults import Mistake
 
+_KEPT = 64  #: answers to so many questions
 _DTYPES = {"integer": "Int64", "float": "float64", "string": "object", "boolean": "boolean"}
 
 
@@ -37,6 +41,25 @@ def frame_of(schema: Schema, columns: Mapping[str, NDArray[Any]], *, rows: int |
     return pd.DataFrame(found)
 
 
+@dataclass
+class FrameTable(EngineTable):
+    """The rows of a data frame, which stay as they are: what was added up lately is not added up again."""
+
+    _added: dict[str, NDArray[np.int64]] = field(default_factory=dict, init=False, repr=False)
+
+    def sums(self, wanted: Sums) -> NDArray[np.int64]:
+        asked = repr(wanted)  # in which 1, 1.0 and True differ
+        if asked not in self._added:
+            if len(self._added) >= _KEPT:
+                self._added.pop(next(iter(self._added)))
+            self._added[asked] = super().sums(wanted)
+        return self._added[asked].copy()
+
+    def forget(self) -> None:
+        self._added.clear()
+        super().forget()
+
+
 class FrameEngine:
     """The engine of a data frame. Columns are typed when they are first asked for."""
 
@@ -51,7 +74,7 @@ class FrameEngine:
             if not could_be(frame[name], column.type):
                 raise Mistake("rows", f"hold {frame[name].dtype} in column {name!r}; the schema says {column.type}")
 
-    def rows(self, columns: Sequence[str], numbered: Collection[str], where: Filter | None) -> nw.LazyFrame[Any]:
+    def rows(self, columns: Sequence[str], numbered: Collection[str], where: RowFilter | None) -> nw.LazyFrame[Any]:
         made: dict[str, pd.Series[Any]] = {name: self._column(name) for name in columns}
         for name in numbered:
             made[MARK + name] = self._number(name)

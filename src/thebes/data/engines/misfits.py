@@ -11,14 +11,14 @@ import narwhals.stable.v2 as nw
 
 from thebes.data.engines.arithmetic import holds
 from thebes.data.engines.engine import Engine
-from thebes.data.filter import Filter
+from thebes.data.filter import RowFilter
 from thebes.data.schema import Schema
 from thebes.data.table import Misfits
 
 _TOGETHER = 256  # columns that are looked at in one pass over the rows
 
 
-def misfits_of(schema: Schema, engine: Engine, columns: Sequence[str], where: Filter | None) -> dict[str, Misfits]:
+def misfits_of(schema: Schema, engine: Engine, columns: Sequence[str], where: RowFilter | None) -> dict[str, Misfits]:
     """Count, of each column, how many of all the rows that meet a condition do not fit."""
     found: dict[str, Misfits] = {}
     for start in range(0, len(columns), _TOGETHER):
@@ -26,7 +26,7 @@ def misfits_of(schema: Schema, engine: Engine, columns: Sequence[str], where: Fi
     return found
 
 
-def _counted(schema: Schema, engine: Engine, columns: Sequence[str], where: Filter | None) -> dict[str, Misfits]:
+def _counted(schema: Schema, engine: Engine, columns: Sequence[str], where: RowFilter | None) -> dict[str, Misfits]:
     asked = where.columns if where is not None else ()
     frame = engine.rows(list(dict.fromkeys([*columns, *asked])), (), where)
     if where is not None:

@@ -1,4 +1,5 @@
-"""Folders for rows that do not fit into memory: private, one for each engine, and gone when it ends.
+"""Folders for what is needed while a process runs, such as rows that do not fit into memory: private, one for each who
+asks, and gone when it ends.
 
 Whoever is killed cannot clean up, so the next who comes does: a folder that nobody holds locked is nobody's.
 """
@@ -15,16 +16,16 @@ _PREFIX = "engine-"
 
 
 class Scratch:
-    """A folder of its own below `place`, held until `close`."""
+    """A folder of its own below `place`, held until `close`; its name begins with `prefix`, as do those of its like."""
 
-    def __init__(self, place: Path) -> None:
+    def __init__(self, place: Path, prefix: str = _PREFIX) -> None:
         place.mkdir(mode=0o700, parents=True, exist_ok=True)
         door = os.open(place, os.O_RDONLY | os.O_CLOEXEC)
         try:
             fcntl.flock(door, fcntl.LOCK_EX)  # nobody else sweeps while a new folder is not yet locked
-            for left in place.glob(f"{_PREFIX}*"):
+            for left in place.glob(f"{prefix}*"):
                 _swept(left)
-            self.folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=place))
+            self.folder = Path(tempfile.mkdtemp(prefix=prefix, dir=place))
             self._held = os.open(self.folder, os.O_RDONLY | os.O_CLOEXEC)
             fcntl.flock(self._held, fcntl.LOCK_EX)
         finally:
@@ -39,7 +40,7 @@ class Scratch:
 
 
 def _swept(left: Path) -> None:
-    """Remove a folder whose engine is gone."""
+    """Remove a folder whose owner is gone."""
     try:
         held = os.open(left, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY | os.O_NOFOLLOW)
     except OSError:

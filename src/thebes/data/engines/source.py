@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 def frame_table(schema: Schema, frame: Any) -> EngineTable:
     """A table over a data frame of pandas (for simulation and tests) or of Spark, with every declared column."""
-    from thebes.data.engines.frames import FrameEngine
+    from thebes.data.engines.frames import FrameEngine, FrameTable
     from thebes.data.engines.table import EngineTable
 
     if type(frame).__module__.startswith("pyspark."):
         from thebes.data.engines.spark import SparkEngine
 
         return EngineTable(schema, SparkEngine(schema, frame))
-    return EngineTable(schema, FrameEngine(schema, frame))
+    return FrameTable(schema, FrameEngine(schema, frame))
 
 
 def table_of(

@@ -18,7 +18,7 @@ from pydantic import Field, model_validator
 from thebes.data.connectors.connector import Held, Source, SourceUnavailable, path_of, read_source
 from thebes.data.engines.duck import fitting
 from thebes.data.engines.engine import MARK
-from thebes.data.filter import ENDS, Filter
+from thebes.data.filter import ENDS, RowFilter
 from thebes.data.growing.row_condition import Chosen
 from thebes.data.growing.source import GrowingSource
 from thebes.data.schema import Schema
@@ -59,7 +59,7 @@ class SparkEngine:
         fitting(schema, {name: _held(kind) for name, kind in self._native.items()})
         frame.sparkSession.conf.set("spark.sql.session.timeZone", "UTC")
 
-    def rows(self, columns: Sequence[str], numbered: Collection[str], where: Filter | None) -> nw.LazyFrame[Any]:
+    def rows(self, columns: Sequence[str], numbered: Collection[str], where: RowFilter | None) -> nw.LazyFrame[Any]:
         made = [f"{self._typed(name)} AS {_quoted(name)}" for name in columns]
         frame = self._frame.selectExpr(*made)
         numbers = [f"{self._number(name)} AS {_quoted(MARK + name)}" for name in numbered]

@@ -19,9 +19,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from thebes.data.engines.arithmetic import bin_of, clamped, drawn, folded, holds, share, shuffled, steps
-from thebes.data.engines.engine import MARK, MOST_NUMBER, PRIME, Engine, Kept
+from thebes.data.engines.engine import MARK, MOST_NUMBER, PRIME, Engine, KeptRows
 from thebes.data.engines.misfits import misfits_of
-from thebes.data.filter import Filter
+from thebes.data.filter import RowFilter
 from thebes.data.schema import Column, Schema, as_held
 from thebes.data.table import Axis, Batch, Factor, Misfits, Sums, Term
 from thebes.privacy.faults import Mistake
@@ -42,7 +42,7 @@ class EngineTable:
 
     schema: Schema
     engine: Engine
-    _last: tuple[object, Kept] | None = field(default=None, init=False, repr=False)
+    _last: tuple[object, KeptRows] | None = field(default=None, init=False, repr=False)
 
     def sums(self, wanted: Sums) -> NDArray[np.int64]:
         """One row of totals for each cell, one column for each term; clamped to 2^61."""
@@ -65,7 +65,7 @@ class EngineTable:
             self._add(part, wanted, place, totals)
         return np.array([[min(total, LARGEST_TOTAL) for total in cell] for cell in totals], dtype=np.int64)
 
-    def batches(self, columns: Sequence[str], where: Filter | None = None, *, rows: int = 65_536) -> Iterator[Batch]:
+    def batches(self, columns: Sequence[str], where: RowFilter | None = None, *, rows: int = 65_536) -> Iterator[Batch]:
         """The rows that have all of these columns, person after person, about `rows` at a time."""
         if isinstance(rows, bool) or not isinstance(rows, int) or rows < 1:
             raise Mistake("rows", "must be a whole number of at least 1")
@@ -77,7 +77,7 @@ class EngineTable:
         kept = self._kept(names, where)
         return self._batches(kept, names, rows)
 
-    def misfits(self, columns: Sequence[str], where: Filter | None = None) -> dict[str, Misfits]:
+    def misfits(self, columns: Sequence[str], where: RowFilter | None = None) -> dict[str, Misfits]:
         """Of each column, how many of all the rows that meet a condition do not fit what the schema declares of it."""
         return misfits_of(self.schema, self.engine, columns, where)
 
@@ -102,7 +102,7 @@ class EngineTable:
     def _column(self, name: str) -> Column:
         return self.schema.column(name)
 
-    def _complete(self, named: Sequence[str], where: Filter | None, axes: Sequence[Axis] = ()) -> Frame:
+    def _complete(self, named: Sequence[str], where: RowFilter | None, axes: Sequence[Axis] = ()) -> Frame:
         """The rows that are asked for and have every column that is named."""
         asked = where.columns if where is not None else ()
         extra = [c for c in (self._owner, self.schema.time if self._owner else None) if c is not None]
@@ -277,7 +277,7 @@ class EngineTable:
 
     # --- batches ----------------------------------------------------------------------------------------
 
-    def _kept(self, names: tuple[str, ...], where: Filter | None) -> Kept:
+    def _kept(self, names: tuple[str, ...], where: RowFilter | None) -> KeptRows:
         """The rows in order; those of the last question are held for the next time it is asked."""
         asked = (names, where)
         if self._last is not None and self._last[0] == asked:
@@ -329,7 +329,7 @@ class EngineTable:
         self._last = (asked, kept)
         return kept
 
-    def _batches(self, kept: Kept, names: tuple[str, ...], rows: int) -> Iterator[Batch]:
+    def _batches(self, kept: KeptRows, names: tuple[str, ...], rows: int) -> Iterator[Batch]:
         distinct = list(dict.fromkeys(names))
         at = {name: f"_x{i}" for i, name in enumerate(distinct)}
         person, left = 0, None

@@ -42,7 +42,7 @@ CREATE TABLE IF NOT EXISTS period (
 """
 
 
-class State(StrEnum):
+class BlockStage(StrEnum):
     """The state that a block has come to."""
 
     OPEN = "open"  #: takes rows. -> SEALED
@@ -51,17 +51,17 @@ class State(StrEnum):
     DROPPED = "dropped"  #: its rows are deleted. Final
 
 
-_STATES = {state.value: state for state in State}
+_STATES = {state.value: state for state in BlockStage}
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class BlockRecord:
     """A block as the manifest has it. `size` is its noisy number of rows, once that is bought."""
 
     number: int
     place: int
     copy: int
-    state: State
+    state: BlockStage
     purchase: str | None = None
     size: int | None = None
 
@@ -124,10 +124,10 @@ class Manifest:
 
     # --- what is there ------------------------------------------------------------------------------------
 
-    def blocks(self) -> list[Kept]:
+    def blocks(self) -> list[BlockRecord]:
         """All blocks, by their place."""
         sql = "SELECT number, place, copy, state, purchase, size FROM block ORDER BY place, copy"
-        return [Kept(n, p, c, _STATES[s], b, z) for n, p, c, s, b, z in self._read(sql)]
+        return [BlockRecord(n, p, c, _STATES[s], b, z) for n, p, c, s, b, z in self._read(sql)]
 
     def ingest_of(self, *, digest: str, key: str | None) -> int | None:
         """Return how many rows an ingest under this key brought; None where there was none.
@@ -196,16 +196,18 @@ class Manifest:
         latest = {kept.place: kept for kept in self.blocks()}
         first = [place for place in places if place not in latest]
         if by.kind == ATTRIBUTE:
-            again = [kept for kept in latest.values() if kept.state is not State.OPEN]
+            again = [kept for kept in latest.values() if kept.state is not BlockStage.OPEN]
         else:
-            standing = {kept.place % by.many for kept in latest.values() if kept.state is State.OPEN}
+            standing = {kept.place % by.many for kept in latest.values() if kept.state is BlockStage.OPEN}
             newest = sorted(latest)[-by.many :]  # of each context
             again = [] if first else [latest[place] for place in newest if place % by.many not in standing]
         if len(latest) + len(first) > MOST_BLOCKS:
             raise Mistake("rows", f"would make more than {MOST_BLOCKS} blocks; are their times right?")
-        made = [(place, 1, State.OPEN) for place in first] + [(kept.place, kept.copy + 1, State.OPEN) for kept in again]
+        made = [(place, 1, BlockStage.OPEN) for place in first] + [
+            (kept.place, kept.copy + 1, BlockStage.OPEN) for kept in again
+        ]
         self._db.executemany("INSERT INTO block (place, copy, state) VALUES (?, ?, ?)", made)
-        opened = {kept.place: kept.number for kept in self.blocks() if kept.state is State.OPEN}
+        opened = {kept.place: kept.number for kept in self.blocks() if kept.state is BlockStage.OPEN}
         oldest = {place % by.many: number for place, number in reversed(opened.items())}  # by place
         return {place: opened[place] if place in opened else oldest[place % by.many] for place in places}
 
@@ -220,7 +222,7 @@ class Manifest:
 
     def begin_with(self, places: Iterable[int]) -> None:
         """Blocks that are there from the start, because what they are named by is public."""
-        rows = [(place, State.OPEN) for place in places]
+        rows = [(place, BlockStage.OPEN) for place in places]
         sql = "INSERT OR IGNORE INTO block (place, copy, state) VALUES (?, 1, ?)"
         self._write(lambda: self._db.executemany(sql, rows))
 
@@ -232,12 +234,12 @@ class Manifest:
             "UPDATE block SET state = ?, purchase = ? "
             "WHERE number IN (SELECT value FROM json_each(?)) AND state = 'open'"
         )
-        values = (State.SEALED, secrets.token_hex(8), _listed(numbers))
+        values = (BlockStage.SEALED, secrets.token_hex(8), _listed(numbers))
         self._write(lambda: self._db.execute(sql, values))
 
-    def unsized(self) -> dict[str, list[Kept]]:
+    def unsized(self) -> dict[str, list[BlockRecord]]:
         """Blocks whose size is not bought yet, by purchase."""
-        found: dict[str, list[Kept]] = {}
+        found: dict[str, list[BlockRecord]] = {}
         for kept in self.blocks():
             if kept.purchase is not None and kept.size is None:
                 found.setdefault(kept.purchase, []).append(kept)
@@ -249,7 +251,7 @@ class Manifest:
         sql = "UPDATE block SET size = ? WHERE number = ? AND size IS NULL"
         self._write(lambda: self._db.executemany(sql, rows))
 
-    def move(self, numbers: Iterable[int], state: State) -> None:
+    def move(self, numbers: Iterable[int], state: BlockStage) -> None:
         """Into another state."""
         values = (state, _listed(numbers))
         sql = "UPDATE block SET state = ? WHERE number IN (SELECT value FROM json_each(?))"
@@ -265,7 +267,7 @@ class Manifest:
                 self._db.execute(f"INSERT OR IGNORE INTO gone SELECT file FROM {table} WHERE {inside}", (wanted,))
                 self._db.execute(f"DELETE FROM {table} WHERE {inside}", (wanted,))
             sql = "UPDATE block SET state = ? WHERE number IN (SELECT value FROM json_each(?))"
-            self._db.execute(sql, (State.DROPPED, wanted))
+            self._db.execute(sql, (BlockStage.DROPPED, wanted))
 
         self._write(work)
 

@@ -18,7 +18,7 @@ from thebes.data.connectors.scanned_source import ScannedSource, connection, quo
 from thebes.data.engines.duck import MEMORY, NATIVE, DuckEngine
 from thebes.data.engines.engine import Engine
 from thebes.data.engines.table import EngineTable
-from thebes.data.filter import Filter
+from thebes.data.filter import RowFilter
 from thebes.data.growing.row_condition import Chosen, Part
 from thebes.data.growing.source import IN_PROCESS, GrowingSource
 from thebes.data.schema import Column, Schema
@@ -75,11 +75,11 @@ class GrownTable:
         """One row of totals for each cell, one column for each term."""
         return self._engine().sums(wanted)
 
-    def batches(self, columns: Sequence[str], where: Filter | None = None, *, rows: int = 65_536) -> Iterator[Batch]:
+    def batches(self, columns: Sequence[str], where: RowFilter | None = None, *, rows: int = 65_536) -> Iterator[Batch]:
         """The rows that have all of these columns, person after person, in an order that says nothing."""
         return self._engine().batches(columns, where, rows=rows)
 
-    def misfits(self, columns: Sequence[str], where: Filter | None = None) -> dict[str, Misfits]:
+    def misfits(self, columns: Sequence[str], where: RowFilter | None = None) -> dict[str, Misfits]:
         """Of each column, how many of all the rows that meet a condition do not fit what the schema declares of it."""
         return self._engine().misfits(columns, where)
 

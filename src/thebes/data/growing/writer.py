@@ -29,6 +29,7 @@ from thebes.data.growing.manifest import Manifest
 from thebes.data.growing.row_condition import ROW, Users
 from thebes.data.schema import Schema
 from thebes.privacy.faults import Mistake, Refusal
+from thebes.privacy.randomness import Randomness
 
 MEMORY = "256MB"
 _THREADS = 2
@@ -53,10 +54,16 @@ class Writer:
     """Takes batches into one data set's folder."""
 
     def __init__(
-        self, folder: Path, schema: Schema, by: BlockBy, manifest: Manifest, clock: Callable[[], datetime]
+        self,
+        folder: Path,
+        schema: Schema,
+        by: BlockBy,
+        manifest: Manifest,
+        clock: Callable[[], datetime],
+        randomness: Callable[[], Randomness],
     ) -> None:
         self._folder, self._schema, self._by, self._manifest = folder / "rows", schema, by, manifest
-        self._clock = clock
+        self._clock, self._randomness = clock, randomness
         self._scratch = folder / "scratch"
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.sweep()
@@ -265,7 +272,7 @@ class Writer:
         if self._schema.unit == "person" and self._schema.key is not None:
             said = f"'{self._manifest.secret}' || CAST({quoted(self._schema.key)} AS VARCHAR)"
         else:
-            said = f"'{secrets.token_hex(16)}' || _n"
+            said = f"'{self._randomness().words(2).tobytes().hex()}' || _n"
         return f"CAST(md5_number_lower({said}) & {2**63 - 1} AS BIGINT)"
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from thebes.confinement.measures import MEASURES
-from thebes.confinement.parent import Child, Lost
+from thebes.confinement.parent import Child, ChildLost
 from thebes.data.featurizer import FUNCTIONS, Featurizer
 from thebes.data.rows import FAILURES
 from thebes.data.sandbox.pipe import HEAD, LARGEST_FRAME, frame
@@ -50,7 +50,7 @@ class Sandbox:
         self._child = Child(_CHILD, MALLOC_ARENA_MAX="1")
         try:
             self._talk(b"", time.monotonic() + _START_SECONDS)
-        except Lost as lost:
+        except ChildLost as lost:
             self.close()
             raise Fault(f"the process for featurizers does not start: {lost}") from None
 
@@ -66,7 +66,7 @@ class Sandbox:
             answer = self._talk(frame(message), time.monotonic() + _START_SECONDS)
             self.confinement = tuple(measure for measure in MEASURES if measure in answer["confinement"])
             return {name: json.loads(answer["declared"][name]) for name in databases}
-        except (Lost, KeyError, TypeError, ValueError):
+        except (ChildLost, KeyError, TypeError, ValueError):
             self.close()
             raise Fault("the process for featurizers could not open the store; is a file of it damaged?") from None
 
@@ -87,7 +87,7 @@ class Sandbox:
                 return _TOO_MUCH
             try:
                 answer = self._talk(frame(question), time.monotonic() + _KILL_SECONDS)
-            except Lost:
+            except ChildLost:
                 self._lost = True
                 self.close()
                 return _TOO_MUCH
@@ -103,7 +103,7 @@ class Sandbox:
         try:
             return dict(json.loads(heard[HEAD.size :]))
         except (ValueError, TypeError, RecursionError):
-            raise Lost("it said something else than it was asked") from None
+            raise ChildLost("it said something else than it was asked") from None
 
 
 def _frame_length(heard: bytearray) -> int:
@@ -111,7 +111,7 @@ def _frame_length(heard: bytearray) -> int:
         return HEAD.size
     length: int = HEAD.unpack_from(heard)[0]
     if HEAD.size + length > LARGEST_FRAME:
-        raise Lost("it answered more than it was asked")
+        raise ChildLost("it answered more than it was asked")
     return HEAD.size + length
 
 

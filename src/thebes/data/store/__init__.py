@@ -2,6 +2,6 @@
 
 from thebes.data.store.declaration import Column, Declaration, Table, read_declaration
 from thebes.data.store.store import Store
-from thebes.data.store.view import View
+from thebes.data.store.view import StoreView
 
-__all__ = ["Column", "Declaration", "Store", "Table", "View", "read_declaration"]
+__all__ = ["Column", "Declaration", "Store", "StoreView", "Table", "read_declaration"]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from thebes.data.store.declaration import Declaration, Table, read_declaration
-from thebes.data.store.delivery import TABLES, Delivery, Desk, Progress
+from thebes.data.store.delivery import TABLES, Delivery, DeliveryDesk, DeliveryProgress
 from thebes.data.store.glance import Glance, glance
 from thebes.data.store.migration import steps
 from thebes.data.store.values import cells, shown
@@ -15,7 +15,7 @@ from thebes.data.store.vault import connect, quoted, writing
 from thebes.privacy.faults import Mistake
 
 
-class Collector:
+class CollectorTables:
     """The tables of one collector. Not for several threads at once: the store that holds it sees to that."""
 
     def __init__(self, path: Path, key: bytes) -> None:
@@ -25,7 +25,7 @@ class Collector:
         )
         for statement in TABLES:
             self._connection.execute(statement)
-        self._desk = Desk(self._connection)
+        self._desk = DeliveryDesk(self._connection)
 
     def schema(self) -> tuple[int, Declaration]:
         """The version in force, 0 before the first, and what it declares."""
@@ -63,7 +63,7 @@ class Collector:
         with writing(self._connection):
             return self._desk.take(delivery, self._table)
 
-    def progress(self) -> Progress:
+    def progress(self) -> DeliveryProgress:
         """The last delivery that was accepted, with the state that came with it."""
         return self._desk.progress()
 

@@ -59,7 +59,7 @@ class Delivery:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class DeliveryProgress:
     """The last accepted delivery of a collector; number 0 before the first."""
 
     number: int = 0
@@ -106,21 +106,21 @@ def read_delivery(body: object) -> Delivery:
     )
 
 
-class Desk:
+class DeliveryDesk:
     """The desk at which the deliveries of one collector are taken. The caller holds the transaction."""
 
     def __init__(self, connection: apsw.Connection) -> None:
         self._connection = connection
 
-    def progress(self) -> Progress:
+    def progress(self) -> DeliveryProgress:
         found = self._connection.execute(
             "SELECT number, delivery, release, state, inserted, known, at FROM thebes_progress"
         ).fetchone()
         if found is None:
-            return Progress()
+            return DeliveryProgress()
         number, delivery, release, state, inserted, known, at = found
         counts = int(number), int(release), int(inserted), int(known)
-        return Progress(counts[0], str(delivery), counts[1], json.loads(str(state)), *counts[2:], str(at))
+        return DeliveryProgress(counts[0], str(delivery), counts[1], json.loads(str(state)), *counts[2:], str(at))
 
     def take(self, delivery: Delivery, table: Tables) -> dict[str, int]:
         held = self.progress()

@@ -23,11 +23,11 @@ from thebes.data import keys
 from thebes.data.featurizer import read
 from thebes.data.rows import Rows
 from thebes.data.sandbox.process import Sandbox, Value
-from thebes.data.store.collector import Collector
+from thebes.data.store.collector import CollectorTables
 from thebes.data.store.declaration import collector_name, read_declaration
 from thebes.data.store.delivery import read_delivery
 from thebes.data.store.vault import connect, writing
-from thebes.data.store.view import MOST_ROWS, View
+from thebes.data.store.view import MOST_ROWS, StoreView
 from thebes.database import version_mark
 from thebes.privacy.faults import Fault, Mistake
 
@@ -51,7 +51,7 @@ class Store:
         self._home = home  # set when the key is the home's own, which `destroy` then destroys
         self._turn = threading.RLock()
         self._depth = 0
-        self._open: dict[str, Collector] = {}
+        self._open: dict[str, CollectorTables] = {}
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -202,7 +202,7 @@ class Store:
                 self._unlink(file)
 
     @contextmanager
-    def view(self, collectors: Iterable[str] | None = None) -> Iterator[View]:
+    def view(self, collectors: Iterable[str] | None = None) -> Iterator[StoreView]:
         """The store as it is now, for as long as the block lasts; of all collectors, or those named."""
         wanted = None if collectors is None else {name.lower() for name in collectors}
         sandbox = Sandbox()
@@ -213,15 +213,15 @@ class Store:
                 for file in files.values():
                     self._collector(file)  # an open writer keeps the log's index, which a reader may not make
                 declared = sandbox.open({n: self._folder / f for n, f in files.items()}, key=self._key)
-            yield View(sandbox, {name: read_declaration(found) for name, found in declared.items()})
+            yield StoreView(sandbox, {name: read_declaration(found) for name, found in declared.items()})
 
     def featurize(self, sql: str, *, most_rows: int = MOST_ROWS) -> Rows:
-        """Return what a featurizer gives now; see `View.featurize`."""
+        """Return what a featurizer gives now; see `StoreView.featurize`."""
         with self.view(_collectors(sql)) as view:
             return view.featurize(sql, most_rows=most_rows)
 
     def preview(self, sql: str, *, most_rows: int = MOST_ROWS) -> list[dict[str, Value]]:
-        """Exactly the rows that `featurize` would read now; see `View.preview`."""
+        """Exactly the rows that `featurize` would read now; see `StoreView.preview`."""
         with self.view(_collectors(sql)) as view:
             return view.preview(sql, most_rows=most_rows)
 
@@ -311,9 +311,9 @@ class Store:
                 return file
         raise Mistake("app", "is not a collector of this store; register it first")
 
-    def _collector(self, file: str) -> Collector:
+    def _collector(self, file: str) -> CollectorTables:
         if file not in self._open:
-            self._open[file] = Collector(self._folder / file, self._key)
+            self._open[file] = CollectorTables(self._folder / file, self._key)
         return self._open[file]
 
     def _tidy(self) -> None:

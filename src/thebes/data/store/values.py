@@ -21,6 +21,15 @@ SQL_TYPES = {"float": "REAL", "integer": "INTEGER", "string": "TEXT", "boolean":
 _OF_PYTHON = {bool: "boolean", int: "integer", float: "float", str: "string", datetime: "timestamp"}
 
 
+#: how files write that there is no value
+_NOTHING = frozenset({"", "na", "n/a", "nan", "null", "none", "nil", "-", "--", "?", "#n/a"})
+
+
+def says_none(text: str) -> bool:
+    """Return whether a cell of a file says that there is no value."""
+    return text.strip().lower() in _NOTHING
+
+
 def cells(table: Table, rows: object) -> list[tuple[Cell, ...]]:
     """Every row as cells in the order of the table's columns; a column that a row leaves out is missing.
 

@@ -18,7 +18,7 @@ MOST_ROWS = 1000  #: that a featurizer may give; what would come after is not re
 _MISSING_TABLE = FAILURES.index("missing table")
 
 
-class View:
+class StoreView:
     """One snapshot over several collectors; what is inserted, declared or removed meanwhile does not show.
 
     A featurizer that had to be killed takes its view with it: all later ones of the same view fail like it.

@@ -3,8 +3,8 @@
 Nothing that is received is unpickled, evaluated or looked up by its own word. torch is imported on first use.
 """
 
-from thebes.learning.graph.document import Graph, Loss, Model, read_loss, read_model
+from thebes.learning.graph.document import Graph, GraphLoss, Model, read_loss, read_model
 from thebes.learning.graph.gradient_clip import clip_rows, finite
 from thebes.learning.graph.sandbox import GradientWorker
 
-__all__ = ["GradientWorker", "Graph", "Loss", "Model", "clip_rows", "finite", "read_loss", "read_model"]
+__all__ = ["GradientWorker", "Graph", "GraphLoss", "Model", "clip_rows", "finite", "read_loss", "read_model"]

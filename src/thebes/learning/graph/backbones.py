@@ -13,7 +13,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from thebes.learning.graph.document import BACKBONE, Limits, read_model, write_model
+from thebes.learning.graph.document import BACKBONE, GraphLimits, read_model, write_model
 from thebes.privacy.faults import Mistake, Refusal
 
 SUFFIX = ".graph"
@@ -38,7 +38,7 @@ def write_backbone(module: Any, *, shape: tuple[int, int, int]) -> str:
 class Catalogue:
     """The backbones in one folder, and those that come with Thebes. Installing one is its owner's decision."""
 
-    def __init__(self, folder: str | Path, *, limits: Limits = BACKBONE) -> None:
+    def __init__(self, folder: str | Path, *, limits: GraphLimits = BACKBONE) -> None:
         self._folder = Path(folder)
         self._limits = limits
 

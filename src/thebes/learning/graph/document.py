@@ -21,7 +21,7 @@ from typing import Any, Literal, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from thebes.learning.graph.operations import OPERATIONS, Argument, Reference, Shape, Unfit
+from thebes.learning.graph.operations import OPERATIONS, Argument, Reference, Shape, UnfitArgument
 from thebes.privacy.faults import Mistake
 from thebes.privacy.reading import NotJSON, read_json
 
@@ -31,7 +31,7 @@ _NAME = re.compile(r"[A-Za-z0-9_.]{1,100}")
 
 
 @dataclass(frozen=True)
-class Limits:
+class GraphLimits:
     """The limits of what a graph may ask for. `graph_bytes` bounds the JSON line, `parameters` all weights together,
     `tensor` the elements of one tensor, `activations` those of all tensors of one example, `work` its
     multiplications."""
@@ -44,8 +44,8 @@ class Limits:
     work: int = 2**31
 
 
-DOCUMENT = Limits()
-BACKBONE = Limits(parameters=20_000_000, activations=2**26, work=2**34)
+DOCUMENT = GraphLimits()
+BACKBONE = GraphLimits(parameters=20_000_000, activations=2**26, work=2**34)
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ class Model:
 
 
 @dataclass(frozen=True)
-class Loss:
+class GraphLoss:
     """A graph from (what the model says, what is true) to one number."""
 
     graph: Graph
@@ -152,7 +152,7 @@ class Loss:
         return self.graph.inputs[1]
 
 
-def read_model(text: object, *, argument: str = "model", limits: Limits = DOCUMENT) -> Model:
+def read_model(text: object, *, argument: str = "model", limits: GraphLimits = DOCUMENT) -> Model:
     """The model in `text`, checked to its last byte; nothing in it is executed."""
     from thebes.learning.graph.shapes import inferred
     from thebes.learning.graph.weights import unpack
@@ -177,7 +177,7 @@ def read_model(text: object, *, argument: str = "model", limits: Limits = DOCUME
     return Model(graph, values, shape, activations)
 
 
-def read_loss(text: object, model: Model, *, argument: str = "loss") -> Loss:
+def read_loss(text: object, model: Model, *, argument: str = "loss") -> GraphLoss:
     """The loss in `text`, checked to fit the outputs of `model`."""
     from thebes.learning.graph.shapes import inferred
 
@@ -195,7 +195,7 @@ def read_loss(text: object, model: Model, *, argument: str = "loss") -> Loss:
     shape, activations = inferred(graph, DOCUMENT, argument)
     if math.prod(shape) != 1:
         raise Mistake(argument, "must end in one number: use reduction 'mean' or 'sum'")
-    return Loss(graph, activations)
+    return GraphLoss(graph, activations)
 
 
 def write_model(graph: Graph, values: Mapping[str, NDArray[np.float32]]) -> str:
@@ -205,7 +205,7 @@ def write_model(graph: Graph, values: Mapping[str, NDArray[np.float32]]) -> str:
     return graph.text + "\n" + base64.b64encode(pack(values, graph.weights)).decode()
 
 
-def _lines(text: object, argument: str, limits: Limits) -> tuple[str, str | None]:
+def _lines(text: object, argument: str, limits: GraphLimits) -> tuple[str, str | None]:
     if not isinstance(text, str) or not text or not text.isascii():
         raise Mistake(argument, "must be a string from thebes.torch.encode(model, loss)")
     if len(text) > 4 * limits.graph_bytes + 6 * limits.parameters:
@@ -216,7 +216,7 @@ def _lines(text: object, argument: str, limits: Limits) -> tuple[str, str | None
     return line, rest if newline else None
 
 
-def _read_graph(line: str, argument: str, limits: Limits) -> Graph:
+def _read_graph(line: str, argument: str, limits: GraphLimits) -> Graph:
     try:
         content = read_json(line, finite=True)
     except NotJSON as error:
@@ -228,7 +228,7 @@ def _read_graph(line: str, argument: str, limits: Limits) -> Graph:
 class _Reader:
     """Walks parsed JSON once, refusing what it does not know."""
 
-    def __init__(self, argument: str, limits: Limits) -> None:
+    def __init__(self, argument: str, limits: GraphLimits) -> None:
         self.argument = argument
         self.limits = limits
         self.known: set[str] = set()
@@ -332,7 +332,7 @@ class _Reader:
                 self.wrong(f"{where}: has an unknown argument {shown(key)}")
             try:
                 arguments[key] = parameter.read(value, earlier)
-            except Unfit as unfit:
+            except UnfitArgument as unfit:
                 self.wrong(f"{where}: '{key}' {unfit}")
         return Node(name, str(called), arguments)
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import fx
 
 from thebes.learning.graph.document import Graph, Input, Node, Weight, shown
-from thebes.learning.graph.operations import OPERATIONS, Argument, Reference, Shape, Unfit
+from thebes.learning.graph.operations import OPERATIONS, Argument, Reference, Shape, UnfitArgument
 from thebes.privacy.faults import Fault, Mistake
 
 _VIEWS = ("flatten", "unflatten", "reshape", "view", "permute", "transpose", "unsqueeze", "squeeze", "select", "slice")
@@ -210,7 +210,7 @@ class _Translation:
             known = {each for each in self.called.values() if isinstance(each, str)}
             try:
                 arguments[key] = parameter.read(plain, known)
-            except Unfit as unfit:
+            except UnfitArgument as unfit:
                 raise Mistake(self.argument, f"uses {name} with a '{key}' that cannot travel: it {unfit}") from unfit
         self.nodes.append(Node(new, name, arguments))
         self.called[node.name] = new

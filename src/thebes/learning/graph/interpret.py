@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from thebes.learning.graph.document import Graph, Input, Loss, Model
+from thebes.learning.graph.document import Graph, GraphLoss, Input, Model
 from thebes.learning.graph.operations import Reference, kernels
 from thebes.learning.graph.weights import named
 
@@ -53,7 +53,7 @@ def outputs_of(model: Model, weights: Floats, inputs: NDArray[Any]) -> Floats:
 
 
 def per_example_gradients(
-    model: Model, loss: Loss, weights: Floats, inputs: NDArray[Any], targets: NDArray[Any]
+    model: Model, loss: GraphLoss, weights: Floats, inputs: NDArray[Any], targets: NDArray[Any]
 ) -> Floats:
     """One row per example: the gradient of its own loss in the flat order of `weights`, shape (n, P), float32.
 
@@ -68,7 +68,9 @@ def per_example_gradients(
     return result
 
 
-def mean_gradient(model: Model, loss: Loss, weights: Floats, inputs: NDArray[Any], targets: NDArray[Any]) -> Floats:
+def mean_gradient(
+    model: Model, loss: GraphLoss, weights: Floats, inputs: NDArray[Any], targets: NDArray[Any]
+) -> Floats:
     """The mean of `per_example_gradients` over all rows, NaN and infinity of a row counted as 0; shape (P,).
 
     Holds few rows' gradients at a time. Zeros without rows. The mean itself can be infinite.
@@ -82,7 +84,9 @@ def mean_gradient(model: Model, loss: Loss, weights: Floats, inputs: NDArray[Any
     return found
 
 
-def _gradients(model: Model, loss: Loss, weights: Floats, inputs: NDArray[Any], targets: NDArray[Any]) -> Iterator[Any]:
+def _gradients(
+    model: Model, loss: GraphLoss, weights: Floats, inputs: NDArray[Any], targets: NDArray[Any]
+) -> Iterator[Any]:
     """Tensors of some rows' gradients each, together all rows in order."""
     import torch
     from torch.func import grad, vmap

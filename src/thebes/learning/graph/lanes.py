@@ -14,7 +14,7 @@ from collections import OrderedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from thebes.learning.graph.document import Loss, Model
+from thebes.learning.graph.document import GraphLoss, Model
 from thebes.learning.graph.interpret import Floats, shaped, spread
 from thebes.learning.graph.steps import Steps
 from thebes.learning.graph.weights import named
@@ -25,7 +25,7 @@ _KEPT = 8  #: documents whose steps are kept
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 
 
-def lanes(model: Model, loss: Loss) -> int:
+def lanes(model: Model, loss: GraphLoss) -> int:
     """Choose how many rows a batch has: few where one row alone keeps the machine busy."""
     return min(
         _MOST_LANES, max(1, _FLOATS_OF_A_BATCH // (model.activations + loss.activations + model.graph.parameter_count))
@@ -33,7 +33,7 @@ def lanes(model: Model, loss: Loss) -> int:
 
 
 def gradients_and_losses(
-    model: Model, loss: Loss, weights: Floats, inputs: NDArray[np.generic], targets: NDArray[np.generic]
+    model: Model, loss: GraphLoss, weights: Floats, inputs: NDArray[np.generic], targets: NDArray[np.generic]
 ) -> Floats:
     """One line for each row: the gradient of its own loss in the flat order of `weights`, then that loss; (n, P + 1).
 
@@ -65,11 +65,11 @@ def gradients_and_losses(
     return result
 
 
-_kept: OrderedDict[tuple[int, int], tuple[Model, Loss, Steps]] = OrderedDict()
+_kept: OrderedDict[tuple[int, int], tuple[Model, GraphLoss, Steps]] = OrderedDict()
 _turn = threading.Lock()
 
 
-def _steps_of(model: Model, loss: Loss, width: int) -> Steps:
+def _steps_of(model: Model, loss: GraphLoss, width: int) -> Steps:
     """The steps for a batch of these very documents; those of the last few are kept."""
     key = (id(model), id(loss))
     with _turn:

@@ -28,7 +28,7 @@ class Reference:
 Argument = bool | int | float | str | Reference | tuple[int | Reference, ...]
 
 
-class Unfit(Exception):
+class UnfitArgument(Exception):
     """An argument outside what its operation allows; the text says which rule, never raised to a caller."""
 
 
@@ -48,7 +48,7 @@ class Tensor:
 
     def read(self, value: Any, known: Collection[str]) -> Argument:
         if not isinstance(value, str) or value not in known:
-            raise Unfit("must name an input, a weight or an earlier node")
+            raise UnfitArgument("must name an input, a weight or an earlier node")
         return Reference(value)
 
 
@@ -60,9 +60,9 @@ class Tensors:
 
     def read(self, value: Any, known: Collection[str]) -> Argument:
         if not isinstance(value, list) or not 1 <= len(value) <= self.most:
-            raise Unfit(f"must be a list of 1 to {self.most} names")
+            raise UnfitArgument(f"must be a list of 1 to {self.most} names")
         if any(not isinstance(name, str) or name not in known for name in value):
-            raise Unfit("must name inputs, weights or earlier nodes")
+            raise UnfitArgument("must name inputs, weights or earlier nodes")
         return tuple(Reference(name) for name in value)
 
 
@@ -73,7 +73,7 @@ class Number:
 
     def read(self, value: Any, known: Collection[str]) -> Argument:
         if type(value) not in (int, float) or not self.low <= value <= self.high:
-            raise Unfit(f"must be a number between {figure(self.low)} and {figure(self.high)}")
+            raise UnfitArgument(f"must be a number between {figure(self.low)} and {figure(self.high)}")
         return float(value)
 
 
@@ -92,7 +92,7 @@ class Integer:
 
     def read(self, value: Any, known: Collection[str]) -> Argument:
         if not _is_integer(value) or not self.low <= value <= self.high:
-            raise Unfit(f"must be a whole number between {self.low} and {self.high}")
+            raise UnfitArgument(f"must be a whole number between {self.low} and {self.high}")
         return int(value)
 
 
@@ -104,14 +104,14 @@ class Integers:
 
     def read(self, value: Any, known: Collection[str]) -> Argument:
         if not isinstance(value, list) or not self.least <= len(value) <= self.most:
-            raise Unfit(f"must be a list of {self.least} to {self.most} whole numbers")
+            raise UnfitArgument(f"must be a list of {self.least} to {self.most} whole numbers")
         for one in value:
             self.each.read(one, known)
         return tuple(value)
 
 
 @dataclass(frozen=True)
-class Axis(Integer):
+class TensorAxis(Integer):
     """An axis of the operation's first tensor; `more` counts axes that the result has on top."""
 
     low: int = -6
@@ -123,7 +123,7 @@ class Axis(Integer):
 class Axes(Integers):
     """Some axes of the operation's first tensor."""
 
-    each: Integer = Axis()
+    each: Integer = TensorAxis()
     least: int = 1
     most: int = 6
 
@@ -132,17 +132,17 @@ class Axes(Integers):
 class Flag:
     def read(self, value: Any, known: Collection[str]) -> Argument:
         if not isinstance(value, bool):
-            raise Unfit("must be true or false")
+            raise UnfitArgument("must be true or false")
         return value
 
 
 @dataclass(frozen=True)
-class Word:
+class Choice:
     choices: tuple[str, ...]
 
     def read(self, value: Any, known: Collection[str]) -> Argument:
         if not isinstance(value, str) or value not in self.choices:
-            raise Unfit(f"must be one of {', '.join(self.choices)}")
+            raise UnfitArgument(f"must be one of {', '.join(self.choices)}")
         return value
 
 
@@ -182,7 +182,7 @@ class Operation:
 
 _tensor = Tensor()
 _flag = Flag()
-_axis = Axis()
+_axis = TensorAxis()
 _axes = Axes()
 _sizes = Integers(Integer(-1, 2**20), 1, 6)
 _constant = Number(-1e6, 1e6)
@@ -216,7 +216,7 @@ def _table() -> dict[str, Operation]:
         *("abs", "neg", "exp", "log", "log1p", "sqrt", "square", "sin", "cos", "erf", "reciprocal", "mean", "sum"),
     ):
         allow(f"{name}.default", one)
-    allow("gelu.default", one, {"approximate": Word(("none", "tanh"))})
+    allow("gelu.default", one, {"approximate": Choice(("none", "tanh"))})
     allow("elu.default", one, {"alpha": _positive, "scale": _positive, "input_scale": _positive})
     allow("celu.default", one, {"alpha": _positive})
     allow("leaky_relu.default", one, {"negative_slope": _constant})
@@ -250,7 +250,7 @@ def _table() -> dict[str, Operation]:
     strides: dict[str, Parameter] = {"bias": _tensor, "stride": _stride, "dilation": _dilation, "groups": _groups}
     for name in ("conv1d", "conv2d"):
         allow(f"{name}.default", filtered, {**strides, "padding": _padding}, _filter)
-        allow(f"{name}.padding", filtered, {**strides, "padding": Word(("valid", "same"))}, _filter)
+        allow(f"{name}.padding", filtered, {**strides, "padding": Choice(("valid", "same"))}, _filter)
     windows: dict[str, Parameter] = {"stride": _stride, "padding": _padding, "ceil_mode": _flag}
     for name in ("max_pool1d.default", "max_pool2d.default"):
         allow(name, {**one, "kernel_size": _kernel}, {**windows, "dilation": _dilation}, _window)
@@ -269,7 +269,7 @@ def _table() -> dict[str, Operation]:
     allow("reshape.default", {**one, "shape": _sizes})
     allow("permute.default", {**one, "dims": _axes})
     allow("transpose.int", {**one, "dim0": _axis, "dim1": _axis})
-    allow("unsqueeze.default", {**one, "dim": Axis(more=1)})
+    allow("unsqueeze.default", {**one, "dim": TensorAxis(more=1)})
     allow("squeeze.dim", {**one, "dim": _axis})
     allow("select.int", {**one, "dim": _axis, "index": _extent})
     allow("slice.Tensor", one, {"dim": _axis, "start": _extent, "end": Integer(-(2**20), 2**63 - 1), "step": _groups})

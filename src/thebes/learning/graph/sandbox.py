@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from thebes.confinement.measures import MEASURES
-from thebes.confinement.parent import Child, Lost
+from thebes.confinement.parent import Child, ChildLost
 from thebes.learning.graph import pipe
-from thebes.learning.graph.document import BACKBONE, Loss, Model, read_loss, read_model
+from thebes.learning.graph.document import BACKBONE, GraphLoss, Model, read_loss, read_model
 from thebes.learning.graph.gradient_clip import finite
 from thebes.learning.graph.interpret import Floats, mean_gradient, outputs_of, per_example_gradients
 from thebes.learning.graph.lanes import gradients_and_losses
@@ -59,7 +59,7 @@ class GradientWorker:
         if not 0 < wall_seconds <= 86_400:
             raise Mistake("wall_seconds", "must be between 0 and 86400")
         self.model: Model = read_model(model)
-        self.loss: Loss = read_loss(loss, self.model)
+        self.loss: GraphLoss = read_loss(loss, self.model)
         self.backbone: Model | None = None
         if backbone is not None:
             self.backbone = read_model(backbone, argument="backbone", limits=BACKBONE)
@@ -79,7 +79,7 @@ class GradientWorker:
         if not self._trusted:
             try:
                 self._start(time.monotonic() + _START_SECONDS)
-            except Lost as lost:
+            except ChildLost as lost:
                 raise Fault(f"the child process for gradients does not start: {lost}") from lost
         return self
 
@@ -166,7 +166,7 @@ class GradientWorker:
             if self._child is None:
                 self._start(deadline)
             answer = self._exchange(b"".join(parts), 4 * math.prod(shape), deadline)
-        except Lost as lost:
+        except ChildLost as lost:
             self.failures.append(str(lost))
             return None
         return np.frombuffer(answer, dtype="<f4").reshape(shape)
@@ -186,14 +186,14 @@ class GradientWorker:
     def _exchange(self, question: bytes, size: int, deadline: float, *, status: bool = True) -> bytes:
         """Sends everything and hears exactly the answer, by the deadline; otherwise the child is gone."""
         if self._child is None:
-            raise Lost("it is not there")
+            raise ChildLost("it is not there")
         try:
             answer = self._child.talk(question, deadline, _with_status(size) if status else lambda _: size)
-        except Lost:
+        except ChildLost:
             self._stop()
             raise
         if status and answer == pipe.FAILED:
-            raise Lost("it could not compute the gradient")  # and lives on
+            raise ChildLost("it could not compute the gradient")  # and lives on
         return answer[1:] if status else answer
 
     def _stop(self) -> None:
@@ -209,7 +209,7 @@ def _with_status(size: int) -> Callable[[bytearray], int]:
         if heard[:1] == pipe.FAILED:
             return len(pipe.FAILED)
         if heard and heard[:1] != pipe.DONE:
-            raise Lost("it answered out of turn")
+            raise ChildLost("it answered out of turn")
         return len(pipe.DONE) + size
 
     return wanted

@@ -10,12 +10,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from thebes.learning.graph.document import Graph, Limits, Node
-from thebes.learning.graph.operations import OPERATIONS, Argument, Axes, Axis, Reference, Shape, kernels
+from thebes.learning.graph.document import Graph, GraphLimits, Node
+from thebes.learning.graph.operations import OPERATIONS, Argument, Axes, Reference, Shape, TensorAxis, kernels
 from thebes.privacy.faults import Mistake
 
 
-def inferred(graph: Graph, limits: Limits, argument: str) -> tuple[Shape, int]:
+def inferred(graph: Graph, limits: GraphLimits, argument: str) -> tuple[Shape, int]:
     """Shape of the output for one example, and how many elements all its tensors have together."""
     import torch
 
@@ -63,10 +63,10 @@ def _check_axes(node: Node, given: dict[str, Any], argument: str, where: str) ->
     first: Any = given.get("self", given.get("tensors"))
     for name, value in node.arguments.items():
         parameter = OPERATIONS[node.operation].parameter(name)
-        if not isinstance(parameter, (Axis, Axes)):
+        if not isinstance(parameter, (TensorAxis, Axes)):
             continue
         tensor = first[0] if isinstance(first, list) else first
-        rank = len(tensor.shape) + (parameter.more if isinstance(parameter, Axis) else 0)
+        rank = len(tensor.shape) + (parameter.more if isinstance(parameter, TensorAxis) else 0)
         axes = value if isinstance(value, tuple) else (value,)
         if any(not isinstance(axis, int) or not -rank <= axis < rank for axis in axes):
             raise Mistake(argument, f"{where}: '{name}' is no axis of a tensor with {rank} axes")

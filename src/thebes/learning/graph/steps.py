@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from thebes.learning.graph.document import Input, Loss, Model
+from thebes.learning.graph.document import GraphLoss, Input, Model
 from thebes.learning.graph.interpret import evaluate, tensors
 from thebes.learning.graph.weights import named
 
@@ -33,7 +33,7 @@ class Steps:
     """Takes the trained weights in their order, a batch of `width` rows and their truths; gives for each of the weights
     one gradient per row, then one loss per row."""
 
-    def __init__(self, model: Model, loss: Loss, width: int) -> None:
+    def __init__(self, model: Model, loss: GraphLoss, width: int) -> None:
         import torch
         from torch.func import grad_and_value, vmap
 
@@ -99,7 +99,7 @@ class Steps:
 def _recorder(calls: list[tuple[Any, Any, Any, Any]]) -> Any:
     from torch.utils._python_dispatch import TorchDispatchMode
 
-    class Recorder(TorchDispatchMode):  # type: ignore[misc]
+    class KernelRecorder(TorchDispatchMode):  # type: ignore[misc]
         """Notes every kernel that is called under it."""
 
         def __torch_dispatch__(self, kernel: Any, _: Any, positional: Any = (), options: Any = None) -> Any:
@@ -107,7 +107,7 @@ def _recorder(calls: list[tuple[Any, Any, Any, Any]]) -> Any:
             calls.append((kernel, positional, options or {}, results))
             return results
 
-    return Recorder()
+    return KernelRecorder()
 
 
 def _nothing(width: int, into: Input) -> Any:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from datetime import date
 from decimal import Decimal
 
-from thebes.ledger import Block, BlockState, Budget, Claim, ClaimState, Ledger
+from thebes.ledger import Block, BlockState, Budget, ClaimState, Ledger, LedgerClaim
 from thebes.ledger.amounts import Amount
 from thebes.privacy.losses import Approximate, Loss, Pure
 from thebes.privacy.promise import Adjacency, Unit
@@ -22,7 +22,7 @@ _GENERATION = re.compile(r" #(\d+)$")
 _PERIOD = re.compile(r"(\w+), (\d{4}-\d\d-\d\d) to (\d{4}-\d\d-\d\d)")  #: of the name of a period's block
 
 
-class Blocks:
+class PersonBlocks:
     """One thread at a time asks for them."""
 
     def __init__(self, ledger: Ledger) -> None:
@@ -86,7 +86,7 @@ def loss_as_budget(loss: Loss) -> Budget:
     return Budget(Amount(loss.epsilon), Amount(getattr(loss, "delta", 0)))  # type: ignore[union-attr]
 
 
-def consumed(claim: Claim) -> Budget:
+def consumed(claim: LedgerClaim) -> Budget:
     """Return what a claim has consumed for good."""
     if claim.state in (ClaimState.RESERVED, ClaimState.RELEASED):
         return Budget(Amount(0), Amount(0))
@@ -94,7 +94,7 @@ def consumed(claim: Claim) -> Budget:
     return Budget(asked.epsilon - left.epsilon, asked.delta - left.delta)
 
 
-def _by_spender(claims: Iterable[Claim]) -> dict[str, tuple[Decimal, Decimal]]:
+def _by_spender(claims: Iterable[LedgerClaim]) -> dict[str, tuple[Decimal, Decimal]]:
     held: dict[str, tuple[Decimal, Decimal]] = {}
     for claim in claims:
         amount = loss_as_budget(claim.loss) if claim.state.open else consumed(claim)

@@ -12,26 +12,28 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from thebes.ledger import Block, Budget, Claim, Ledger
-from thebes.person.budget.blocks import OVERALL, Blocks, of_period
-from thebes.person.settings import Settings
+from thebes.ledger import Block, Budget, Ledger, LedgerClaim
+from thebes.person.budget.blocks import OVERALL, PersonBlocks, of_period
+from thebes.person.settings import PersonSettings
 from thebes.privacy.faults import Refusal
 from thebes.privacy.promise import Adjacency, Unit
 
 
-class Purse:
+class PersonBudget:
     """`settings` are read anew for every claim, `clock` gives today."""
 
     def __init__(
-        self, ledger: Ledger, settings: Callable[[], Settings], clock: Callable[[], datetime] | None = None
+        self, ledger: Ledger, settings: Callable[[], PersonSettings], clock: Callable[[], datetime] | None = None
     ) -> None:
         self.ledger = ledger
-        self._blocks = Blocks(ledger)
+        self._blocks = PersonBlocks(ledger)
         self._settings = settings
         self._clock = clock or (lambda: datetime.now(UTC))
         self._lock = threading.RLock()
 
-    def reserve(self, key: str, *, trust: str, epsilon: Decimal, delta: Decimal, requestor: str, purpose: str) -> Claim:
+    def reserve(
+        self, key: str, *, trust: str, epsilon: Decimal, delta: Decimal, requestor: str, purpose: str
+    ) -> LedgerClaim:
         """Set the price aside, or raise BudgetExceeded and change nothing. The same key gives the same claim."""
         with self._lock:
             earlier = self.claim(key)
@@ -50,7 +52,7 @@ class Purse:
                 adjacency=Adjacency.REPLACE_ONE,
             )
 
-    def claim(self, key: str) -> Claim | None:
+    def claim(self, key: str) -> LedgerClaim | None:
         """The claim under a key, if there is one."""
         return self.ledger.claimed(key)
 
@@ -100,11 +102,11 @@ class Purse:
             self.ledger.cap(requestor, wanted.epsilon, wanted.delta, block=block.name)
 
 
-class Waiting:
+class PacketClaim:
     """The claim that an owner's half is given: it takes a note of what will be consumed, within what is left. The
     ledger is charged when the bytes are about to leave, so that bytes that never leave cost nothing."""
 
-    def __init__(self, claim: Claim) -> None:
+    def __init__(self, claim: LedgerClaim) -> None:
         self._left = claim.remaining
         self.epsilon = Decimal(0)
         self.delta = Decimal(0)

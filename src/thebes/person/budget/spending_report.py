@@ -5,15 +5,15 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from thebes.ledger import Budget, Claim, Ledger, Tampered
-from thebes.ledger.journal import Entry
+from thebes.ledger import Budget, Ledger, LedgerClaim, Tampered
+from thebes.ledger.journal import JournalEntry
 from thebes.person.budget.blocks import CARRIED, OVERALL, base_name, consumed, loss_as_budget
-from thebes.person.budget.budget import Purse
+from thebes.person.budget.budget import PersonBudget
 from thebes.person.tasks.task_store import Book
 from thebes.privacy.promise import Adjacency, Unit
 
 
-def ledger(purse: Purse, book: Book) -> dict[str, Any]:
+def ledger(purse: PersonBudget, book: Book) -> dict[str, Any]:
     """Balances by trust, caps, and one entry for every claim. Local and trusted spending are never added up: one is
     a fact about what left this machine, the other rests on a server's promise."""
     by_key = {p.claim_key: p for p in book.participations()}
@@ -52,13 +52,13 @@ def ledger(purse: Purse, book: Book) -> dict[str, Any]:
     }
 
 
-def balance(purse: Purse) -> dict[str, Any]:
+def balance(purse: PersonBudget) -> dict[str, Any]:
     """Tell what is left, by trust: all of the ledger that can be told without reading its claims and its journal."""
     told = {"frozen": purse.ledger.frozen, "notices_older_copies": purse.ledger.notices_older_copies}
     return {**told, **purse.view()}
 
 
-def history(purse: Purse, book: Book) -> list[dict[str, Any]]:
+def history(purse: PersonBudget, book: Book) -> list[dict[str, Any]]:
     """List when what was spent, oldest first, as the journal says it."""
     claims = {claim.id: claim for claim in purse.ledger.claims() if claim.purpose != CARRIED}
     by_key = {p.claim_key: (p.task_id, p.number) for p in book.participations()}
@@ -93,7 +93,7 @@ class LastCharged:
         self._read, self._at = 0, dict[int, str]()
         self._lock = threading.Lock()
 
-    def of(self, claim: Claim) -> str | None:
+    def of(self, claim: LedgerClaim) -> str | None:
         """The moment as the journal has it; None where nothing was charged yet."""
         with self._lock:
             for entry in self._ledger.journal(after=self._read):
@@ -112,7 +112,7 @@ def verified(ledger: Ledger) -> dict[str, Any]:
     return {"whole": not findings, "findings": findings, "entries": ledger.head().length}
 
 
-def _charges(entry: Entry) -> list[dict[str, Any]]:
+def _charges(entry: JournalEntry) -> list[dict[str, Any]]:
     """List what an entry of the journal charged: one claim, or at a thaw all that were open."""
     settled: list[dict[str, Any]] = entry.facts["settled"] if entry.event == "thaw" else []
     return [entry.facts] if entry.event == "consume" else settled

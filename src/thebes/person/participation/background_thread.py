@@ -13,7 +13,7 @@ from collections.abc import Callable
 log = logging.getLogger(__name__)
 
 
-class Running:
+class BackgroundThread:
     """Calls `turn` again when it said so or when woken, and `look` every now and then. Does nothing before `start`."""
 
     def __init__(self, turn: Callable[[], float], look: Callable[[], None]) -> None:

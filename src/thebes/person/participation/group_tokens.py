@@ -15,7 +15,7 @@ from thebes.person.participation.seal import Seal
 from thebes.person.tasks.task_store import Book, Membership
 from thebes.privacy.faults import Fault, Mistake, ThebesError
 from thebes.tasks.document import PeopleDocument
-from thebes.tokens import Context, Credential, Enrolment, GroupTooSmall, Parameters, UnpinnedGroup, codec
+from thebes.tokens import Context, Credential, Enrolment, GroupParameters, GroupTooSmall, UnpinnedGroup, codec
 from thebes.tokens.parameters import PRIVATE, PUBLIC
 from thebes.wire.client import CoordinatorClient
 from thebes.wire.groups import GroupRecord, listed_key, listed_record, member_of, report_of
@@ -29,7 +29,7 @@ class Memberships:
         self, *, book: Book, seal: Seal, client: CoordinatorClient, listed: Callable[[str], str | None]
     ) -> None:
         self._book, self._seal, self._client, self._listed = book, seal, client, listed
-        self._ready: dict[tuple[str, str], tuple[Credential, Parameters]] = {}
+        self._ready: dict[tuple[str, str], tuple[Credential, GroupParameters]] = {}
         self._joining = threading.Lock()
 
     # --- joining ----------------------------------------------------------------------------------------
@@ -130,7 +130,7 @@ class Memberships:
         context = Context(task_id, document.digest, part)
         return credential.present(context, context.report_digest(report_of(ask_id, payload)), published)
 
-    def _credential(self, document: PeopleDocument) -> tuple[Credential, Parameters]:
+    def _credential(self, document: PeopleDocument) -> tuple[Credential, GroupParameters]:
         name, epoch = document.group, document.epoch
         if name is None or epoch is None:
             raise NotAllowed("this task takes tokens and does not say of which group and epoch; it cannot be answered")

@@ -20,7 +20,7 @@ from thebes.tasks.document import Document
 from thebes.wire.refusals import NotFound
 
 
-class State(StrEnum):
+class ParticipationState(StrEnum):
     """The state of a participation. `AFTER` lists what may follow; docs/person.md draws it."""
 
     SEEN = "seen"  #: shown to the person; nothing decided, nothing set aside. -> RESERVED, DECLINED
@@ -39,22 +39,65 @@ class State(StrEnum):
     @property
     def unfinished(self) -> bool:
         """True where something is still on its way to the server."""
-        return self in (State.RESERVED, State.ASKED, State.COMPUTED, State.SENDING)
+        return self in (
+            ParticipationState.RESERVED,
+            ParticipationState.ASKED,
+            ParticipationState.COMPUTED,
+            ParticipationState.SENDING,
+        )
 
     @property
     def final(self) -> bool:
         return not AFTER[self]
 
 
-AFTER: dict[State, frozenset[State]] = {
-    State.SEEN: frozenset({State.RESERVED, State.DECLINED}),
-    State.RESERVED: frozenset({State.ASKED, State.SENT, State.CLOSED, State.WITHDRAWN, State.FAILED}),
-    State.ASKED: frozenset({State.COMPUTED, State.SENT, State.CLOSED, State.WITHDRAWN, State.FAILED}),
-    State.COMPUTED: frozenset({State.SENDING, State.RESERVED, State.SENT, State.CLOSED, State.WITHDRAWN, State.FAILED}),
-    State.SENDING: frozenset({State.SENT, State.CLOSED, State.REFUSED, State.FAILED}),
-    State.SENT: frozenset({State.RESERVED, State.DONE, State.CLOSED, State.WITHDRAWN}),
-    State.DECLINED: frozenset({State.RESERVED}),
-    **{final: frozenset() for final in (State.DONE, State.REFUSED, State.CLOSED, State.WITHDRAWN, State.FAILED)},
+AFTER: dict[ParticipationState, frozenset[ParticipationState]] = {
+    ParticipationState.SEEN: frozenset({ParticipationState.RESERVED, ParticipationState.DECLINED}),
+    ParticipationState.RESERVED: frozenset(
+        {
+            ParticipationState.ASKED,
+            ParticipationState.SENT,
+            ParticipationState.CLOSED,
+            ParticipationState.WITHDRAWN,
+            ParticipationState.FAILED,
+        }
+    ),
+    ParticipationState.ASKED: frozenset(
+        {
+            ParticipationState.COMPUTED,
+            ParticipationState.SENT,
+            ParticipationState.CLOSED,
+            ParticipationState.WITHDRAWN,
+            ParticipationState.FAILED,
+        }
+    ),
+    ParticipationState.COMPUTED: frozenset(
+        {
+            ParticipationState.SENDING,
+            ParticipationState.RESERVED,
+            ParticipationState.SENT,
+            ParticipationState.CLOSED,
+            ParticipationState.WITHDRAWN,
+            ParticipationState.FAILED,
+        }
+    ),
+    ParticipationState.SENDING: frozenset(
+        {ParticipationState.SENT, ParticipationState.CLOSED, ParticipationState.REFUSED, ParticipationState.FAILED}
+    ),
+    ParticipationState.SENT: frozenset(
+        {ParticipationState.RESERVED, ParticipationState.DONE, ParticipationState.CLOSED, ParticipationState.WITHDRAWN}
+    ),
+    ParticipationState.DECLINED: frozenset({ParticipationState.RESERVED}),
+    **{
+        final: frozenset()
+        for final in (
+            ParticipationState.DONE,
+            ParticipationState.REFUSED,
+            ParticipationState.CLOSED,
+            ParticipationState.WITHDRAWN,
+            ParticipationState.FAILED,
+        )
+    },
 }
 
 
@@ -69,7 +112,7 @@ class Participation:
     document: Document
     requestor: str
     slot: str
-    state: State
+    state: ParticipationState
     consent: str  #: the owner's seal over task, digest, number and price; empty before consent
     rule: int | None  #: the standing rule that agreed, None for the person
     accepted_at: float | None  #: seconds since 1970
@@ -136,7 +179,7 @@ def come_to(mine: Sequence[Mapping[str, Any]], state: str) -> bool:
     """Return whether the latest of somebody's participations in a task, as JSON, has reached `state` or an end."""
     if not mine:
         raise NotFound("you take no part in this task")
-    return State(mine[-1]["state"]) == state or State(mine[-1]["state"]).final
+    return ParticipationState(mine[-1]["state"]) == state or ParticipationState(mine[-1]["state"]).final
 
 
 def still(mine: Sequence[Mapping[str, Any]], seconds: float) -> Refusal:

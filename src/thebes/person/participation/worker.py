@@ -16,11 +16,11 @@ import numpy as np
 
 from thebes.data.rows import FAILURES, Rows
 from thebes.ledger import BudgetExceeded, ClaimEnded, Frozen, LedgerUnavailable
-from thebes.person.budget.budget import Purse, Waiting
+from thebes.person.budget.budget import PacketClaim, PersonBudget
 from thebes.person.participation.group_tokens import Memberships
 from thebes.person.participation.message_length import filled
 from thebes.person.participation.packets import Packets, takes_tokens
-from thebes.person.participation.participation import Participation, Sending, State, share
+from thebes.person.participation.participation import Participation, ParticipationState, Sending, share
 from thebes.person.participation.schedule import Pacing, Packet
 from thebes.person.participation.seal import Seal
 from thebes.person.tasks.task_store import Book
@@ -34,12 +34,17 @@ from thebes.wire import frames
 from thebes.wire.client import CoordinatorClient
 from thebes.wire.refusals import Busy, Conflict, NotFound, Unreachable
 
-UNFINISHED = tuple(state for state in State if state.unfinished)
+UNFINISHED = tuple(state for state in ParticipationState if state.unfinished)
 _WORTH_FRAMING = 53_336  #: base64 characters of 10,000 float32 weights
 _LONGEST_PAUSE = 60.0
 #: from reading the rows to the first byte, at least: longer than reading them can take, whatever they are
 COMPUTING_SECONDS = 5.0
-_BEFORE_IT_LEFT = (State.RESERVED, State.ASKED, State.COMPUTED, State.SENDING)
+_BEFORE_IT_LEFT = (
+    ParticipationState.RESERVED,
+    ParticipationState.ASKED,
+    ParticipationState.COMPUTED,
+    ParticipationState.SENDING,
+)
 _LATER = (Unreachable, Busy, Frozen, LedgerUnavailable)
 #: what is said where the coordinator knows nothing of a task that was answered: it forgot it once it was over, or was
 #: brought back from a copy. No end of a participation: it may know again.
@@ -64,7 +69,7 @@ class Work:
         self,
         *,
         book: Book,
-        purse: Purse,
+        purse: PersonBudget,
         seal: Seal,
         client: CoordinatorClient,
         store: RowsOf,
@@ -88,16 +93,16 @@ class Work:
 
     def recover(self) -> None:
         """After a restart: what was agreed to and not yet set aside is set aside now, or forgotten if it cannot be."""
-        for participation in self._book.participations(states=[State.SEEN, State.DECLINED]):
+        for participation in self._book.participations(states=[ParticipationState.SEEN, ParticipationState.DECLINED]):
             if not participation.consent:
                 continue
             try:
                 self.reserve(participation)
-                self._book.move(participation, State.RESERVED)
+                self._book.move(participation, ParticipationState.RESERVED)
             except BudgetExceeded:
                 self._book.disagree(participation)
         for participation in self._book.participations():
-            if participation.state is State.SENT:
+            if participation.state is ParticipationState.SENT:
                 self._further(participation)
             elif participation.state.final:
                 self._purse.release(participation.claim_key)
@@ -138,7 +143,7 @@ class Work:
 
     def watch(self) -> None:
         """Look whether tasks that were answered have ended, and keep their results."""
-        for participation in self._book.participations(states=[State.SENT]):
+        for participation in self._book.participations(states=[ParticipationState.SENT]):
             if self._paced(participation) and not self._pacing.looks(participation.id):
                 continue
             try:
@@ -155,9 +160,11 @@ class Work:
             result = result if isinstance(result, dict) else None
             try:
                 if status == "done":
-                    self._book.move(participation, State.DONE, result=result)
+                    self._book.move(participation, ParticipationState.DONE, result=result)
                 elif status in ("failed", "cancelled", "expired"):
-                    self._book.move(participation, State.CLOSED, note=f"the task is {status}; there is no answer")
+                    self._book.move(
+                        participation, ParticipationState.CLOSED, note=f"the task is {status}; there is no answer"
+                    )
                 elif result is not None or participation.note == FORGOTTEN:
                     self._book.note(participation, participation.note.replace(FORGOTTEN, ""), result)
             except Conflict:
@@ -167,11 +174,11 @@ class Work:
 
     def _advance(self, participation: Participation) -> None:
         steps = {
-            State.RESERVED: self._asked,
-            State.ASKED: self._asked,
-            State.COMPUTED: self._ready,
-            State.SENDING: self._sent,
-            State.SENT: self._further,
+            ParticipationState.RESERVED: self._asked,
+            ParticipationState.ASKED: self._asked,
+            ParticipationState.COMPUTED: self._ready,
+            ParticipationState.SENDING: self._sent,
+            ParticipationState.SENT: self._further,
         }
         current: Participation | None = participation
         fresh = False
@@ -180,8 +187,12 @@ class Work:
                 if self._held_back(current):
                     return
                 before = current.state
-                current = self._sendable(current) if before is State.COMPUTED and fresh else steps[before](current)
-                fresh = before in (State.RESERVED, State.ASKED)
+                current = (
+                    self._sendable(current)
+                    if before is ParticipationState.COMPUTED and fresh
+                    else steps[before](current)
+                )
+                fresh = before in (ParticipationState.RESERVED, ParticipationState.ASKED)
                 self._tries.pop(participation.id, None)
         except _LATER as error:
             self._later(participation, str(error))
@@ -195,7 +206,7 @@ class Work:
         """Fetch what is wanted, compute it once, store it."""
         if participation.consent != self.consent(participation):
             return self._end(
-                participation, State.FAILED, "the task is not the one that was agreed to; nothing was sent"
+                participation, ParticipationState.FAILED, "the task is not the one that was agreed to; nothing was sent"
             )
         early = 0.0 if participation.due_at is None else participation.due_at - self._clock()
         if early > 0 and _soon_stale(participation.document):
@@ -206,19 +217,19 @@ class Work:
             self._enough(participation)
             return None
         if isinstance(ask, Closed):
-            return self._end(participation, State.CLOSED, "the task closed first; nothing was sent")
+            return self._end(participation, ParticipationState.CLOSED, "the task closed first; nothing was sent")
         if isinstance(ask, Wait) or ask.part in self._book.parts_of(participation.task_id):
             self._pause(participation, min(max(ask.seconds, 0.2), _LONGEST_PAUSE) if isinstance(ask, Wait) else 1.0)
             return None
-        if participation.state is State.RESERVED:
-            participation = self._book.move(participation, State.ASKED)
+        if participation.state is ParticipationState.RESERVED:
+            participation = self._book.move(participation, ParticipationState.ASKED)
         began = time.monotonic()
         try:
             sending, longer = self._computed(participation, ask)
         except _LATER:
             raise
         except ThebesError as error:
-            return self._end(participation, State.FAILED, f"nothing was sent: {error}")
+            return self._end(participation, ParticipationState.FAILED, f"nothing was sent: {error}")
         kept = self._book.keep(participation, sending)
         # Here and not in `_pause`: other contributions, too, would leave later by what this one took.
         held = began + COMPUTING_SECONDS + longer - time.monotonic()
@@ -268,14 +279,14 @@ class Work:
         made_of = (participation.id, ask.part, ask.ask_id, body, media_type, paid.epsilon, paid.delta, None)
         return Sending(*made_of), paid.held
 
-    def _contribution(self, participation: Participation, ask: Ask) -> tuple[Contributions, Waiting]:
+    def _contribution(self, participation: Participation, ask: Ask) -> tuple[Contributions, PacketClaim]:
         document = participation.document
         claim = self._purse.claim(participation.claim_key)
         if claim is None:
             raise Refusal("nothing is set aside for this task any more")
         attempts = [self._rows, nothing]
         for rows_of in attempts:
-            paid = Waiting(claim)
+            paid = PacketClaim(claim)
             try:
                 rows = rows_of(document)
                 made = registry.owner(document).contribute(document, ask, rows, paid, randomness=system())
@@ -301,36 +312,38 @@ class Work:
             self._pause(participation, participation.due_at - self._clock())
             return None
         if _soon_stale(participation.document):  # nothing has left: what is asked now is answered instead
-            return self._book.drop(participation, State.RESERVED)
+            return self._book.drop(participation, ParticipationState.RESERVED)
         ask = self._ask(participation)
         if self._packets.passed(participation, ask):
             self._enough(participation)
             return None
         if isinstance(ask, Closed):
-            return self._end(participation, State.CLOSED, "the task closed first; nothing was sent")
+            return self._end(participation, ParticipationState.CLOSED, "the task closed first; nothing was sent")
         if isinstance(ask, Wait):
             self._pause(participation, min(max(ask.seconds, 0.2), _LONGEST_PAUSE))
             return None
         if ask.part != self._waiting(participation).part:
-            return self._book.drop(participation, State.RESERVED)
-        return self._book.move(participation, State.SENDING)
+            return self._book.drop(participation, ParticipationState.RESERVED)
+        return self._book.move(participation, ParticipationState.SENDING)
 
     def _sendable(self, participation: Participation) -> Participation | None:
         """The same straight after computing, when there is nothing to wait for."""
         if participation.due_at is not None and participation.due_at > self._clock():
             return self._ready(participation)
-        return self._book.move(participation, State.SENDING)
+        return self._book.move(participation, ParticipationState.SENDING)
 
     def _sent(self, participation: Participation) -> Participation | None:
         """Consume, then send the stored bytes. Whatever comes back, what was consumed stays so."""
         sending = self._waiting(participation)
         claim = self._purse.claim(participation.claim_key)
         if claim is None:
-            return self._end(participation, State.FAILED, "its claim is not in the ledger; nothing was sent")
+            return self._end(
+                participation, ParticipationState.FAILED, "its claim is not in the ledger; nothing was sent"
+            )
         try:
             claim.consume(epsilon=sending.epsilon or None, delta=sending.delta, part=sending.part)
         except ClaimEnded as error:
-            return self._end(participation, State.FAILED, f"nothing was sent: {error}")
+            return self._end(participation, ParticipationState.FAILED, f"nothing was sent: {error}")
         try:
             client = self._through(participation)
             receipt = client.submit(participation.task_id, sending.body, media_type=sending.media_type)
@@ -341,15 +354,15 @@ class Work:
                 self._enough(participation)
                 return None
             note = "the task closed while it was on its way; whether it was counted is not known, its cost stays spent"
-            return self._end(participation, State.CLOSED, note, result=self._result(participation))
+            return self._end(participation, ParticipationState.CLOSED, note, result=self._result(participation))
         except (Mistake, Refusal) as error:
-            return self._end(participation, State.REFUSED, f"the server refused it: {error}")
+            return self._end(participation, ParticipationState.REFUSED, f"the server refused it: {error}")
         return self._book.received(participation, sending, receipt)
 
     def _further(self, participation: Participation) -> Participation | None:
         """After a receipt: a further packet if the phase has one, else give back what was not needed."""
         if self._packets.further(participation):
-            return self._book.move(participation, State.RESERVED)
+            return self._book.move(participation, ParticipationState.RESERVED)
         self._purse.release(participation.claim_key)
         return None
 
@@ -357,7 +370,7 @@ class Work:
         """The phase closed before its last packet: those that were sent count, the share of the rest goes back
         unless it had begun to leave."""
         note = "the phase closed before every packet was sent; those that were sent count"
-        self._book.drop(participation, State.SENT, note=note)
+        self._book.drop(participation, ParticipationState.SENT, note=note)
         self._purse.release(participation.claim_key)
 
     def _result(self, participation: Participation) -> dict[str, Any] | None:
@@ -365,7 +378,7 @@ class Work:
         return result if isinstance(result, dict) else None
 
     def _end(
-        self, participation: Participation, state: State, note: str, result: dict[str, Any] | None = None
+        self, participation: Participation, state: ParticipationState, note: str, result: dict[str, Any] | None = None
     ) -> Participation:
         ended = self._book.drop(participation, state, note=note, **({} if result is None else {"result": result}))
         self._purse.release(participation.claim_key)

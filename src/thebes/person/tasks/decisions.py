@@ -14,14 +14,14 @@ from typing import Any
 from thebes.data.rows import Rows
 from thebes.data.store import Store
 from thebes.person.budget.blocks import consumed
-from thebes.person.budget.budget import Purse
+from thebes.person.budget.budget import PersonBudget
 from thebes.person.participation.group_tokens import Memberships
 from thebes.person.participation.packets import takes_tokens
-from thebes.person.participation.participation import Participation, State
+from thebes.person.participation.participation import Participation, ParticipationState
 from thebes.person.participation.worker import COMPUTING_SECONDS, Work
-from thebes.person.settings import Settings
-from thebes.person.tasks.rules import Rule, in_force
-from thebes.person.tasks.task_feed import Board, NotListed, Offer
+from thebes.person.settings import PersonSettings
+from thebes.person.tasks.rules import AgreementRule, in_force
+from thebes.person.tasks.task_feed import Board, NotListed, OfferedTask
 from thebes.person.tasks.task_store import Book
 from thebes.privacy.faults import ThebesError
 from thebes.tasks import registry
@@ -48,12 +48,12 @@ class Decisions:
         *,
         board: Board,
         book: Book,
-        purse: Purse,
+        purse: PersonBudget,
         work: Work,
         store: Store,
         client: CoordinatorClient,
         memberships: Memberships,
-        settings: Callable[[], Settings],
+        settings: Callable[[], PersonSettings],
         clock: Callable[[], float],
         delay: bool,
     ) -> None:
@@ -71,7 +71,7 @@ class Decisions:
         with self._deciding:
             undecided = self._may_take_part(offer)
             if rule is None and not self.able(offer.document):
-                raise NothingToSend("your store has no value for what this task reads, so you cannot take part in it")
+                raise NothingToSend("your store has no value that fits what this task reads, so you cannot agree to it")
             made = undecided or self._book.begin(offer.task_id, offer.document, offer.requestor, _pseudonym)
             self._book.agree(made, self._work.consent(made), rule=rule, now=self._clock(), due=self._due(offer))
             try:
@@ -79,7 +79,7 @@ class Decisions:
             except ThebesError:
                 self._book.disagree(made)
                 raise
-            return self._book.move(self._book.participation(made.id), State.RESERVED)
+            return self._book.move(self._book.participation(made.id), ParticipationState.RESERVED)
 
     def decline(self, task_id: str) -> Participation:
         """Say no; the task is not offered by rules again. One may still change one's mind."""
@@ -89,9 +89,11 @@ class Decisions:
             if undecided is None and self._book.participations(task_id=task_id):
                 raise Conflict("you took part in this task already; withdraw takes a contribution back")
             if undecided is None:
-                undecided = self._book.begin(offer.task_id, offer.document, offer.requestor, _pseudonym, State.DECLINED)
-            elif undecided.state is State.SEEN:
-                undecided = self._book.move(undecided, State.DECLINED)
+                undecided = self._book.begin(
+                    offer.task_id, offer.document, offer.requestor, _pseudonym, ParticipationState.DECLINED
+                )
+            elif undecided.state is ParticipationState.SEEN:
+                undecided = self._book.move(undecided, ParticipationState.DECLINED)
             return undecided
 
     def withdraw(self, task_id: str) -> Participation:
@@ -102,12 +104,16 @@ class Decisions:
         if not mine:
             raise NotFound("you take no part in this task")
         latest = mine[-1]
-        if latest.state is State.SENDING:
+        if latest.state is ParticipationState.SENDING:
             raise Conflict("it is being sent just now; try again when it has arrived")
-        before_more = latest.state in (State.RESERVED, State.ASKED, State.COMPUTED)
-        if not before_more and latest.state is not State.SENT:
+        before_more = latest.state in (
+            ParticipationState.RESERVED,
+            ParticipationState.ASKED,
+            ParticipationState.COMPUTED,
+        )
+        if not before_more and latest.state is not ParticipationState.SENT:
             raise Conflict(f"there is nothing to take back: your part in this task is {latest.state}")
-        if latest.state is State.SENT and not latest.returnable:
+        if latest.state is ParticipationState.SENT and not latest.returnable:
             raise Conflict(KEPT)
         packets = self._work.withdraw(latest)
         note = (
@@ -118,8 +124,8 @@ class Decisions:
         if packets > 1:
             note += f". That its {packets} packets went back at once showed the server that they belong together"
         if not before_more:
-            return self._book.move(latest, State.WITHDRAWN, note=note)
-        gone = self._book.drop(latest, State.WITHDRAWN, note=note)
+            return self._book.move(latest, ParticipationState.WITHDRAWN, note=note)
+        gone = self._book.drop(latest, ParticipationState.WITHDRAWN, note=note)
         self._purse.release(latest.claim_key)
         return gone
 
@@ -130,13 +136,13 @@ class Decisions:
             return
         mine = self._book.participations()
         # What was begun and not agreed to, because this process was killed or its disk was full, is begun again.
-        mine = [p for p in mine if p.state is not State.SEEN]
+        mine = [p for p in mine if p.state is not ParticipationState.SEEN]
         known = {p.task_id for p in mine}
         for offer in self._board.offers():
             if offer.task_id not in known and offer.status in _OPEN:
                 self._apply(rules, offer, mine)
 
-    def _apply(self, rules: list[tuple[int, Rule]], offer: Offer, mine: list[Participation]) -> None:
+    def _apply(self, rules: list[tuple[int, AgreementRule]], offer: OfferedTask, mine: list[Participation]) -> None:
         for number, rule in rules:
             if not rule.covers(offer) or not self._book.tossed(number, offer.task_id, rule.toss):
                 continue
@@ -151,7 +157,7 @@ class Decisions:
 
     # --- inside ---------------------------------------------------------------------------------
 
-    def _may_take_part(self, offer: Offer) -> Participation | None:
+    def _may_take_part(self, offer: OfferedTask) -> Participation | None:
         """Refuse, or give the participation that is still undecided."""
         if offer.trusted and not self._safe:
             raise NotAllowed(
@@ -177,7 +183,9 @@ class Decisions:
         return max(0, _times(document) - sum(self._charged(p) for p in mine))
 
     def _undecided(self, task_id: str) -> Participation | None:
-        found = self._book.participations(task_id=task_id, states=[State.SEEN, State.DECLINED])
+        found = self._book.participations(
+            task_id=task_id, states=[ParticipationState.SEEN, ParticipationState.DECLINED]
+        )
         return found[-1] if found else None
 
     def _charged(self, participation: Participation) -> bool:
@@ -197,7 +205,7 @@ class Decisions:
         sql = str(getattr(document, "featurizer", ""))
         return self._store.featurize(sql, most_rows=int(getattr(document, "most_rows", 1)))
 
-    def _due(self, offer: Offer) -> float:
+    def _due(self, offer: OfferedTask) -> float:
         """Choose when to send: decided at consent, before any data is touched, so that it tells nothing about them."""
         now = self._clock()
         if not self._delay:

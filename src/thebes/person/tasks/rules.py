@@ -15,7 +15,7 @@ from typing import Any
 
 from thebes.person.participation.participation import Participation, share
 from thebes.person.settings import read_number
-from thebes.person.tasks.task_feed import Offer
+from thebes.person.tasks.task_feed import OfferedTask
 from thebes.privacy import exact
 from thebes.privacy.faults import Mistake
 from thebes.privacy.randomness import Coin, system
@@ -39,7 +39,7 @@ FIELDS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class AgreementRule:
     """Agree to tasks of `type` (of `requestor`, to a `server` that is trusted or not, reading no other `tables`, for at
     least `min_count` people) that cost at most `epsilon_at_most`, up to `epsilon_per_week` in seven days, with
     `probability`. What is None does not matter."""
@@ -55,7 +55,7 @@ class Rule:
     probability: Decimal = Decimal(1)
 
     @classmethod
-    def read(cls, body: object, where: str = "rule") -> Rule:
+    def read(cls, body: object, where: str = "rule") -> AgreementRule:
         if not isinstance(body, Mapping):
             raise Mistake(where, "must be an object of document fields")
         for name in body:
@@ -95,7 +95,7 @@ class Rule:
                 raise Mistake(f"{where}.probability", "must be more than 0 and at most 1")
         return cls(**found)
 
-    def covers(self, offer: Offer) -> bool:
+    def covers(self, offer: OfferedTask) -> bool:
         """Return whether the rule speaks about this document at all."""
         document = offer.document
         epsilon, delta = share(document)
@@ -115,7 +115,7 @@ class Rule:
             return True
         return bool(system().toss(Coin.nearest(Fraction(self.probability)), 1)[0])
 
-    def affords(self, offer: Offer, earlier: Iterable[Participation], now: float) -> bool:
+    def affords(self, offer: OfferedTask, earlier: Iterable[Participation], now: float) -> bool:
         """Return whether this week's share of the rule covers the price; what was agreed to counts, whatever came of
         it."""
         if self.epsilon_per_week is None:
@@ -129,19 +129,19 @@ def _is_name(value: object) -> bool:
     return isinstance(value, str) and not any(0xD800 <= ord(c) <= 0xDFFF for c in value)
 
 
-def in_force(kept: Iterable[tuple[int, Mapping[str, Any]]]) -> dict[int, Rule]:
+def in_force(kept: Iterable[tuple[int, Mapping[str, Any]]]) -> dict[int, AgreementRule]:
     """The kept rules by their numbers. One that was made before and lacks what a rule needs now agrees to nothing."""
     found = {}
     for number, body in kept:
         try:
-            found[number] = Rule.read(body)
+            found[number] = AgreementRule.read(body)
         except Mistake as lacking:
             log.warning("a standing rule from before is not followed: %s %s", lacking.argument, lacking.message)
     return found
 
 
-def read_rules(body: object) -> list[Rule]:
+def read_rules(body: object) -> list[AgreementRule]:
     """A list of rules, or a Mistake that names the field at fault."""
     if not isinstance(body, list) or len(body) > 200:
         raise Mistake("rules", "must be a list of at most 200 rules")
-    return [Rule.read(item, f"rules.{place}") for place, item in enumerate(body)]
+    return [AgreementRule.read(item, f"rules.{place}") for place, item in enumerate(body)]

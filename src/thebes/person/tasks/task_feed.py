@@ -36,7 +36,7 @@ class NotListed(NotAllowed):
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class OfferedTask:
     """An open task whose document was verified. `requestor`, `contributions` and `status` are the server's word."""
 
     task_id: str
@@ -84,7 +84,7 @@ class Board:
         self._lock = threading.Lock()
         self.refused: dict[str, str] = {}  #: task id -> why it is not shown
 
-    def offers(self) -> list[Offer]:
+    def offers(self) -> list[OfferedTask]:
         """The open tasks that can be verified; `refused` says which cannot, and why."""
         told = self._client.tasks()
         listed = self._listed({str(item.get("task_id")) for item in told})
@@ -97,7 +97,7 @@ class Board:
         self.refused = refused
         return offers
 
-    def offer(self, task_id: str) -> Offer:
+    def offer(self, task_id: str) -> OfferedTask:
         """One task, open or not; `NotFound`, or `NotListed` where it cannot be verified."""
         told = self._client.task(task_id)
         if told.get("task_id") != task_id:
@@ -108,7 +108,7 @@ class Board:
         """Return what the signed list has under a name: a task's id, or a group's place."""
         return self._listed({name}).get(name)
 
-    def _verified(self, told: Mapping[str, Any], listed: Mapping[str, str]) -> Offer:
+    def _verified(self, told: Mapping[str, Any], listed: Mapping[str, str]) -> OfferedTask:
         task_id = told.get("task_id")
         if not isinstance(task_id, str) or task_id not in listed:
             raise NotListed("this task is not in the coordinator's signed list, so it is not shown")
@@ -123,7 +123,7 @@ class Board:
         if getattr(document, "only_simulated", None) is not None:  # whatever its price says
             raise NotListed("this task adds no noise; it is for simulations only, so it is not shown")
         count = told.get("contributions")
-        return Offer(
+        return OfferedTask(
             task_id=task_id,
             document=document,
             digest=document.digest,

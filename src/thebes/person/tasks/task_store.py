@@ -17,13 +17,13 @@ from typing import Any, TypeVar
 
 from thebes.database.private import opened
 from thebes.database.transaction import whole
-from thebes.person.participation.participation import AFTER, Participation, Sending, State, canonical
+from thebes.person.participation.participation import AFTER, Participation, ParticipationState, Sending, canonical
 from thebes.person.participation.seal import Seal
 from thebes.privacy.faults import Fault
 from thebes.tasks import registry
 from thebes.tasks.document import Document
 from thebes.wire.refusals import Conflict
-from thebes.wire.task_log import Entry, Seen
+from thebes.wire.task_log import Seen, TaskLogEntry
 
 T = TypeVar("T")
 
@@ -85,7 +85,12 @@ class Book:
     # --- participations -------------------------------------------------------------------------------
 
     def begin(
-        self, task_id: str, document: Document, requestor: str, new_slot: Callable[[], str], state: State = State.SEEN
+        self,
+        task_id: str,
+        document: Document,
+        requestor: str,
+        new_slot: Callable[[], str],
+        state: ParticipationState = ParticipationState.SEEN,
     ) -> Participation:
         """A further participation in a task, not decided yet (or declined)."""
 
@@ -113,7 +118,7 @@ class Book:
         return self._read(row)
 
     def participations(
-        self, *, task_id: str | None = None, states: Iterable[State] | None = None
+        self, *, task_id: str | None = None, states: Iterable[ParticipationState] | None = None
     ) -> list[Participation]:
         """All of them in the order they began, or those in a task, in some states."""
         sql, values = _SELECT + "WHERE 1", list[Any]()
@@ -126,7 +131,7 @@ class Book:
             rows = self._db.execute(sql + " ORDER BY p.id", values).fetchall()
         return [self._read(row) for row in rows]
 
-    def move(self, participation: Participation, state: State, **fields: Any) -> Participation:
+    def move(self, participation: Participation, state: ParticipationState, **fields: Any) -> Participation:
         """Change the state, and some fields with it; `Conflict` when somebody else moved it meanwhile."""
         return self._write(lambda: self._moved(participation, state, fields))
 
@@ -141,12 +146,12 @@ class Book:
 
         def work() -> None:
             self._db.execute(
-                "DELETE FROM participation WHERE id = ? AND state = ?", (participation.id, str(State.SEEN))
+                "DELETE FROM participation WHERE id = ? AND state = ?", (participation.id, str(ParticipationState.SEEN))
             )
             self._db.execute(
                 "UPDATE participation SET consent = '', rule = NULL, accepted_at = NULL, due_at = NULL "
                 "WHERE id = ? AND state = ?",
-                (participation.id, str(State.DECLINED)),
+                (participation.id, str(ParticipationState.DECLINED)),
             )
 
         self._write(work)
@@ -176,7 +181,7 @@ class Book:
                     str(sending.delta),
                 ),
             )
-            return self._moved(participation, State.COMPUTED, {})
+            return self._moved(participation, ParticipationState.COMPUTED, {})
 
         return self._write(work)
 
@@ -200,11 +205,11 @@ class Book:
             found.append(sending)
         return found
 
-    def drop(self, participation: Participation, state: State, **fields: Any) -> Participation:
+    def drop(self, participation: Participation, state: ParticipationState, **fields: Any) -> Participation:
         """Forget the bytes that wait, and move on in one step."""
 
         def work() -> Participation:
-            if participation.state is State.SENDING:  # that this part was answered is still good to know
+            if participation.state is ParticipationState.SENDING:  # that this part was answered is still good to know
                 self._db.execute("UPDATE sending SET body = x'' WHERE participation = ?", (participation.id,))
             else:
                 self._db.execute("DELETE FROM sending WHERE participation = ? AND receipt IS NULL", (participation.id,))
@@ -218,7 +223,7 @@ class Book:
         def work() -> Participation:
             sql = "UPDATE sending SET receipt = ?, body = x'' WHERE participation = ? AND part = ?"
             self._db.execute(sql, (receipt, participation.id, sending.part))
-            return self._moved(participation, State.SENT, {})
+            return self._moved(participation, ParticipationState.SENT, {})
 
         return self._write(work)
 
@@ -249,7 +254,7 @@ class Book:
         value = self.fact("seen")
         return Seen(**json.loads(value)) if value else Seen()
 
-    def read_on(self, entries: Iterable[Entry], seen: Seen) -> None:
+    def read_on(self, entries: Iterable[TaskLogEntry], seen: Seen) -> None:
         """Take in further entries of the list."""
 
         def work() -> None:
@@ -343,7 +348,9 @@ class Book:
                 return work()
             return whole(self._db, work)
 
-    def _moved(self, participation: Participation, state: State, fields: Mapping[str, Any]) -> Participation:
+    def _moved(
+        self, participation: Participation, state: ParticipationState, fields: Mapping[str, Any]
+    ) -> Participation:
         if state not in AFTER[participation.state]:
             raise Fault(f"a participation cannot go from {participation.state} to {state}")
         values: dict[str, Any] = {"state": str(state), "note": "", **fields}
@@ -368,8 +375,8 @@ class Book:
         if digest not in self._documents:
             self._documents[digest] = registry.accepted_earlier(json.loads(body))
         return Participation(
-            id_, task_id, number, digest, self._documents[digest], requestor, slot, State(state), consent, rule,
-            accepted, due, None if result is None else json.loads(result), note,
+            id_, task_id, number, digest, self._documents[digest], requestor, slot, ParticipationState(state), consent,
+            rule, accepted, due, None if result is None else json.loads(result), note,
         )  # fmt: skip
 
 

@@ -41,7 +41,7 @@ _ROUNDING = 1e-13  #: what one convolution may lose of delta to float rounding
 
 
 @dataclass(frozen=True, slots=True)
-class Distribution:
+class LossDistribution:
     """The distribution of the privacy loss of events, in both directions; `slack` is added to every delta.
 
     With slack nothing is promised above `SLACK_REACH`, where it would have to grow.
@@ -52,25 +52,25 @@ class Distribution:
     slack: float = 0.0
     convolutions: int = 1
 
-    def __add__(self, other: Distribution) -> Distribution:
+    def __add__(self, other: LossDistribution) -> LossDistribution:
         if self.interval != other.interval:
             raise Mistake("interval", "must be the same for distributions that are composed")
-        return Distribution(
+        return LossDistribution(
             self.losses.compose(other.losses),
             self.interval,
             self.slack + other.slack,
             self.convolutions + other.convolutions,
         )
 
-    def __mul__(self, times: int) -> Distribution:
+    def __mul__(self, times: int) -> LossDistribution:
         if times == 1:
             return self
         if times == 0:
             from dp_accounting.pld import privacy_loss_distribution
 
-            return Distribution(privacy_loss_distribution.identity(self.interval), self.interval)
+            return LossDistribution(privacy_loss_distribution.identity(self.interval), self.interval)
         # One Fourier transform to the power n: its rounding grows with n, as that of n convolutions would.
-        return Distribution(
+        return LossDistribution(
             self.losses.self_compose(times), self.interval, self.slack * times, self.convolutions * times
         )
 
@@ -95,7 +95,7 @@ class Distribution:
         return min(1.0, max(0.0, float(self.losses.get_delta_for_epsilon(epsilon))) * (1 + 1e-12) + self._reserve)
 
 
-def price(event: Event, *, adjacency: str | Adjacency, interval: float = INTERVAL) -> Distribution:
+def price(event: Event, *, adjacency: str | Adjacency, interval: float = INTERVAL) -> LossDistribution:
     """The privacy loss distribution of `event`, each loss rounded up to a multiple of `interval`."""
     relation = adjacency_of(adjacency)
     if not (math.isfinite(interval) and interval > 0):
@@ -104,13 +104,13 @@ def price(event: Event, *, adjacency: str | Adjacency, interval: float = INTERVA
 
 
 @lru_cache(maxsize=64)
-def _once(event: SingleEvent, adjacency: Adjacency, interval: float) -> Distribution:
+def _once(event: SingleEvent, adjacency: Adjacency, interval: float) -> LossDistribution:
     match event:
         case GaussianEvent():
-            return Distribution(_gaussian(event.ratio, 1.0, adjacency, interval), interval, event.slack)
+            return LossDistribution(_gaussian(event.ratio, 1.0, adjacency, interval), interval, event.slack)
         case PoissonGaussianEvent():
             sampled = _gaussian(event.ratio, event.rate, adjacency, interval, sampled=True)
-            return Distribution(sampled, interval, event.slack)
+            return LossDistribution(sampled, interval, event.slack)
         case ConcentratedEvent():
             raise unpriced(
                 event, "privacy loss distribution", "only its rho is known, use zero-concentrated accounting"
@@ -146,14 +146,14 @@ def _gaussian(ratio: float, rate: float, adjacency: Adjacency, interval: float, 
     )
 
 
-def _from_profile(profile: Profile, points: NDArray[np.int64], interval: float) -> Distribution:
+def _from_profile(profile: Profile, points: NDArray[np.int64], interval: float) -> LossDistribution:
     # Connecting the dots of a convex profile lies above it (Doroshenko et al. 2022).
     from dp_accounting.pld import pld_pmf, privacy_loss_distribution
 
     deltas = np.clip(profile(np.asarray(points * interval, dtype=np.float64)), 0.0, 1.0)
     deltas = np.maximum.accumulate(deltas[::-1])[::-1]
     pmf = pld_pmf.create_pmf_pessimistic_connect_dots(interval, points, deltas)
-    return Distribution(privacy_loss_distribution.PrivacyLossDistribution(pmf), interval)
+    return LossDistribution(privacy_loss_distribution.PrivacyLossDistribution(pmf), interval)
 
 
 def _around(interval: float, *losses: float) -> NDArray[np.int64]:

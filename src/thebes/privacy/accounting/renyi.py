@@ -7,7 +7,6 @@ Adding one event to a running curve costs the same whatever came before.
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Callable
 from decimal import Decimal
@@ -29,6 +28,9 @@ from thebes.privacy.events import (
 )
 from thebes.privacy.losses import ORDERS, Renyi, concentrated_to_renyi, pure_to_renyi
 from thebes.privacy.promise import Adjacency, adjacency_of
+
+#: the orders at which moments of sampled noise are summed
+_WHOLE = tuple(a for a in ORDERS if a == int(a))
 
 
 def price(event: Event, *, adjacency: str | Adjacency) -> Renyi:
@@ -95,23 +97,17 @@ def _sampled_gaussian(event: PoissonGaussianEvent) -> Renyi:
     from dp_accounting import GaussianDpEvent, NeighboringRelation, PoissonSampledDpEvent
     from dp_accounting.rdp import RdpAccountant
 
-    logging.getLogger("absl").addFilter(_heard)
-    theirs = RdpAccountant(list(ORDERS), NeighboringRelation.ADD_OR_REMOVE_ONE)
+    theirs = RdpAccountant(list(_WHOLE), NeighboringRelation.ADD_OR_REMOVE_ONE)
     theirs.compose(PoissonSampledDpEvent(event.rate, GaussianDpEvent(event.ratio)))
+    sums = dict(zip(_WHOLE, map(float, theirs.rdp), strict=True))
     unsampled = concentrated_to_renyi(concentrated.price(GaussianEvent(event.ratio), adjacency="add-remove-one"))
     curve: list[Decimal] = []
     above = Decimal("Infinity")
-    for a, computed, ceiling in reversed(list(zip(ORDERS, theirs.rdp, unsampled.epsilons, strict=True))):
-        value = float(computed)
+    for a, ceiling in reversed(list(zip(ORDERS, unsampled.epsilons, strict=True))):
         # Sampling never costs more than the mechanism itself, and no order costs more than a higher one (which serves
-        # where a series did not converge, too); their sums carry about 1e-15 of float error.
-        summed = math.isfinite(value) and a == int(a)
-        upper = exact.loss_of(max(0.0, value) * (1 + 1e-9) + 1e-13 / (a - 1)) if summed else above
+        # where a sum is not finite, too); their sums carry about 1e-15 of float error.
+        value = sums.get(a, math.inf)
+        upper = exact.loss_of(max(0.0, value) * (1 + 1e-9) + 1e-13 / (a - 1)) if math.isfinite(value) else above
         above = min(upper, ceiling, above)
         curve.append(above)
     return Renyi(reversed(curve))
-
-
-def _heard(record: logging.LogRecord) -> bool:
-    # An order whose series does not converge is handled above; the reader need not hear of it.
-    return "_compute_log_a_frac failed to converge" not in record.getMessage()

@@ -186,7 +186,7 @@ def _distribution(counted: Counted, adjacency: Adjacency, delta: Decimal, finest
         finest = epsilon
 
 
-def _convolved(counted: Counted, adjacency: Adjacency, interval: float) -> distribution.Distribution:
+def _convolved(counted: Counted, adjacency: Adjacency, interval: float) -> distribution.LossDistribution:
     parts = [
         repeat(distribution.price(event, adjacency=adjacency, interval=interval), times)
         for event, times in counted.items()

@@ -21,7 +21,7 @@ _UP = Context(prec=60, rounding=ROUND_CEILING)
 
 
 @dataclass(frozen=True, slots=True)
-class Concentrated:
+class ConcentratedNoise:
     """Discrete Gaussian noise that is rho-zCDP: of scale L2 sensitivity / sqrt(2 rho), rounded up.
 
     The event is exact for noise on whole numbers, so there is no slack (Canonne, Kamath & Steinke 2020, theorem 14).

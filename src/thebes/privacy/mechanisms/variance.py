@@ -52,7 +52,7 @@ def variance(
     transformation: Transformation = BernsteinSums(grid, 2) if n is None else CentredMoments(grid)
     noise = LeastNoise(epsilon, delta).noise(transformation.sensitivity(change))
     vector = noise.add(transformation.total(numbers), randomness)
-    moments = Moments.of_cells(vector) if n is None else Moments.of_centred(vector, n * grid.steps)
+    moments = VarianceMoments.of_cells(vector) if n is None else VarianceMoments.of_centred(vector, n * grid.steps)
     value = moments.variance(grid.steps) * (grid.high - grid.low) ** 2
     return Measurement(
         value=value,
@@ -66,7 +66,7 @@ def variance(
 
 
 @dataclass(frozen=True, slots=True)
-class Moments:
+class VarianceMoments:
     """Noisy (count, sum, sum of squares) of t in [0, 1], and how each depends on the coordinates of the noise."""
 
     count: float
@@ -75,13 +75,13 @@ class Moments:
     by_noise: Floats  #: 3 rows: count, sum, squares; one column for each coordinate
 
     @classmethod
-    def of_cells(cls, cells: Floats) -> Moments:
+    def of_cells(cls, cells: Floats) -> VarianceMoments:
         by_noise = np.array([[1.0, 1.0, 1.0], [0.0, 0.5, 1.0], [0.0, 0.0, 1.0]])
         count, total, squares = (by_noise @ cells).tolist()
         return cls(count, total, squares, by_noise)
 
     @classmethod
-    def of_centred(cls, centred: Floats, tokens: int) -> Moments:
+    def of_centred(cls, centred: Floats, tokens: int) -> VarianceMoments:
         # t = (1 + u) / 2 with u = c / steps; the coordinates are the sums of u and of 2 u^2, in steps.
         by_noise = np.array([[0.0, 0.0], [0.5, 0.0], [0.5, 0.125]])
         count, total, squares = (by_noise @ centred + tokens * np.array([1.0, 0.5, 0.25])).tolist()

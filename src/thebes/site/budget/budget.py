@@ -17,7 +17,7 @@ from typing import Any
 from thebes.curator.cache.planner import BOUGHT
 from thebes.curator.pipelines.attempt_store import CLAIM as PIPELINE
 from thebes.curator.streams.stream import OURS, Context, Stream
-from thebes.ledger import Block, Budget, BudgetExceeded, Claim, Frozen, Ledger
+from thebes.ledger import Block, Budget, BudgetExceeded, Frozen, Ledger, LedgerClaim
 from thebes.ledger.amounts import NOTHING, Amount, Steps, delta_steps
 from thebes.ledger.filters import FILTERS
 from thebes.ledger.losses import loss_of_text
@@ -25,10 +25,10 @@ from thebes.ledger.states import ClaimState
 from thebes.privacy import exact
 from thebes.privacy.faults import Fault, Mistake, Refusal
 from thebes.privacy.losses import Approximate, Loss, Pure
-from thebes.site.budget.policy import ANY, Asked, Rule
+from thebes.site.budget.policy import ANY, PolicyRule, TaskFacts
 from thebes.site.budget.prices import Cost
 from thebes.site.dataset import DataSet
-from thebes.site.requests.response_store import CLAIM, Outbox, Request, Subject
+from thebes.site.requests.response_store import CLAIM, CLOSED, ResponseStore, SiteRequest, Subject
 from thebes.site.streams import context_of
 from thebes.tasks.site_document import SiteDocument
 
@@ -38,10 +38,10 @@ class _Payer:
     """The payer of a claim, as a rule is asked about it. Of one whose task is not known any more every rule that speaks
     of its requestor counts it."""
 
-    asked: Asked
+    asked: TaskFacts
     known: bool
 
-    def counts(self, rule: Rule) -> bool:
+    def counts(self, rule: PolicyRule) -> bool:
         if self.known:
             return rule.covers(self.asked)
         return self.asked.requestor in rule.requestors or ANY in rule.requestors
@@ -65,13 +65,13 @@ class _Sums:
         )
         self._claims[claim] = (who, counts)
 
-    def under(self, rule: Rule) -> Budget:
+    def under(self, rule: PolicyRule) -> Budget:
         """Return what counts against a rule."""
         found = [total for payer, total in self._sums.items() if payer.counts(rule)]
         return Budget(Amount(sum(t.epsilon for t in found)), Amount(sum(t.delta for t in found)))
 
 
-class Purse:
+class SiteBudget:
     """The claims of one home. Only one process makes those of tasks, so that what a rule has left is known here; what
     others claim there (a pipeline, sizes of blocks) is read off the journal. `deciding` is held while a rule is asked
     and a claim is made where others claim too; `attempts` tells what each attempt of a pipeline may spend, by the key
@@ -80,7 +80,7 @@ class Purse:
     def __init__(
         self,
         ledger: Ledger,
-        outbox: Outbox,
+        outbox: ResponseStore,
         *,
         deciding: Callable[[], AbstractContextManager[None]] = nullcontext,
         attempts: Callable[[], Mapping[str, Budget]] = dict,
@@ -94,6 +94,7 @@ class Purse:
         self._elsewhere: dict[int, dict[str, Steps]] = {}  # what claims of others hold, by claim and block
         self._keys: dict[int, str] = {}  # of claims of others
         self._read = -1
+        self._searched, self._copied = 0, False
         subjects = outbox.subjects()
         while self._read != (before := ledger.head().length):
             self._read, self._counted, self._elsewhere = before, {}, {}
@@ -121,14 +122,14 @@ class Purse:
 
     def reserve(
         self,
-        request: Request,
+        request: SiteRequest,
         document: SiteDocument,
         dataset: DataSet,
         cost: Cost,
-        rule: Rule,
+        rule: PolicyRule,
         *,
         price: Budget | None = None,
-    ) -> Claim:
+    ) -> LedgerClaim:
         """Set the cost of a task aside, or raise BudgetExceeded and change nothing. Again gives the same claim, as long
         as all that was claimed under the rule is within what the rule says by now. `price` is what counts under the
         rule; unless it is named, what the document says."""
@@ -155,21 +156,21 @@ class Purse:
                     unit=block.unit,
                     adjacency=block.adjacency,
                 )
-            asked = Asked(request.requestor, block.name, request.kind, request.noise)
+            asked = TaskFacts(request.requestor, block.name, request.kind, request.noise)
             self._of(block.name).set(claim.id, counts, _Payer(asked, known=True))
             return claim
 
     def reserve_blocks(
         self,
-        request: Request,
+        request: SiteRequest,
         document: SiteDocument,
         stream: Stream,
         cost: Cost,
-        rule: Rule,
+        rule: PolicyRule,
         *,
         names: Sequence[str] | None = None,
         price: Budget | None = None,
-    ) -> tuple[Claim, list[str]]:
+    ) -> tuple[LedgerClaim, list[str]]:
         """Set the cost of a task aside in every block of a growing data set that is over and can pay it, under the rule
         and by its own budget, or in exactly the blocks that are named: the claim, and the blocks. Again gives the same.
         A Refusal where no block can."""
@@ -199,13 +200,13 @@ class Purse:
                 key=request.key,
                 context=context,
             )
-            asked = Asked(request.requestor, stream.name, request.kind, request.noise)
+            asked = TaskFacts(request.requestor, stream.name, request.kind, request.noise)
             for name in claim.blocks:
                 self._of(name).set(claim.id, counts, _Payer(asked, known=True))
             return claim, chosen
 
     def check(
-        self, request: Request, dataset: DataSet, stream: Stream | None, cost: Cost, price: Budget, rule: Rule
+        self, request: SiteRequest, dataset: DataSet, stream: Stream | None, cost: Cost, price: Budget, rule: PolicyRule
     ) -> None:
         """Refuse what a new task would be refused that costs so much and counts for `price` under the rule; nothing is
         set aside."""
@@ -223,26 +224,30 @@ class Purse:
                 raise _no_block(rule)
             stream.check(able, loss=cost.whole, spender=request.requestor, context=context)
 
-    def payable(self, request: Request, stream: Stream, cost: Cost, price: Budget, rule: Rule) -> list[str]:
+    def payable(self, request: SiteRequest, stream: Stream, cost: Cost, price: Budget, rule: PolicyRule) -> list[str]:
         """The blocks that are over and can pay so much, under the rule and by their own budgets."""
         with self._lock:
             context = context_of(stream, rule, request.requestor)
             return self._payable(stream, cost, price, context, rule)
 
-    def _payable(self, stream: Stream, cost: Cost, price: Budget, context: Context, rule: Rule) -> list[str]:
+    def _payable(self, stream: Stream, cost: Cost, price: Budget, context: Context, rule: PolicyRule) -> list[str]:
         with _priced():
             offered = stream.offered(loss=cost.whole, context=context)
         self._refresh()
         return [block.name for block in offered if self._within(rule, block.name, price)]
 
-    def _told(self, request: Request, document: SiteDocument, price: Budget | None) -> Budget:
-        """Return what a task counts for: as its document says, or as it is named and then written down."""
+    def _told(self, request: SiteRequest, document: SiteDocument, price: Budget | None) -> Budget:
+        """Return what a new claim of a task counts for: as its document says, or as it is named and then written down.
+        Refuse it of a task that was closed meanwhile, of which may be said already that it was charged nothing."""
+        known = self._outbox.request(request.task)
+        if known is not None and known.state == CLOSED:
+            raise Refusal("this task was closed; nothing more is answered")
         if price is None:
             return price_of(document)
         self._outbox.claim(request.task, price.epsilon, price.delta)
         return price
 
-    def _more(self, request: Request, claim: Claim, price: Budget | None) -> Budget:
+    def _more(self, request: SiteRequest, claim: LedgerClaim, price: Budget | None) -> Budget:
         """Return how much more a claim may buy than it counts for, where another attempt buys with it. What is left of
         it bounds that where it is an epsilon; where it is not, what costs little there may be a large epsilon."""
         if price is None or not claim.state.open or spent(claim) is not None:
@@ -254,7 +259,7 @@ class Purse:
             Amount(max(Decimal(0), price.epsilon - said.epsilon)), Amount(max(Decimal(0), price.delta - said.delta))
         )
 
-    def _count_more(self, request: Request, claim: Claim, more: Budget) -> None:
+    def _count_more(self, request: SiteRequest, claim: LedgerClaim, more: Budget) -> None:
         if not (more.epsilon or more.delta):
             return
         said = self.said(request)
@@ -263,7 +268,7 @@ class Purse:
         for name in claim.blocks:
             self._of(name).set(claim.id, counts)
 
-    def _within(self, rule: Rule, name: str, price: Budget) -> bool:
+    def _within(self, rule: PolicyRule, name: str, price: Budget) -> bool:
         """Return whether all that was claimed at a block under a rule, and a price beside it, is what the rule
         allows."""
         counted = self._of(name).under(rule)
@@ -276,21 +281,32 @@ class Purse:
         if self.ledger.frozen:
             raise Frozen(name, price, NOTHING)
 
-    def claim(self, request: Request) -> Claim | None:
+    def claim(self, request: SiteRequest) -> LedgerClaim | None:
         """The claim of a task, if there is one."""
         return self.ledger.claimed(request.key)
 
-    def charged(self, request: Request) -> bool:
-        """Return whether a task has paid for anything."""
+    def charged(self, request: SiteRequest) -> bool | None:
+        """Return whether a task that was closed has paid for anything; None where that is not known: its claim is open
+        still, or this ledger came back from a copy once and may have forgotten a charge."""
         claim = self.claim(request)
-        return claim is not None and claim.state is not ClaimState.RELEASED and claim.left != claim.loss
+        if self._came_back() or (claim is not None and claim.state.open):
+            return None
+        return claim is not None and claim.state is not ClaimState.RELEASED
+
+    def _came_back(self) -> bool:
+        """Return whether the journal has a freeze or a thaw; it only grows, so no entry of it is read twice."""
+        with self._lock:
+            for entry in () if self._copied else self.ledger.journal(self._searched):
+                self._searched = entry.number
+                self._copied = self._copied or entry.event in ("freeze", "thaw")
+            return self._copied
 
     def holding(self) -> list[str]:
         """Tasks whose claims are still open."""
         keys = [claim.key or "" for claim in self.ledger.claims() if claim.state.open]
         return [key.removeprefix(CLAIM) for key in keys if key.startswith(CLAIM)]
 
-    def release(self, request: Request) -> None:
+    def release(self, request: SiteRequest) -> None:
         """Give back what a task has not consumed; of a frozen ledger nothing: its thaw takes open claims whole."""
         with self._lock:
             claim = self.claim(request)
@@ -309,12 +325,12 @@ class Purse:
             for name in claim.blocks:
                 self._of(name).set(claim.id, left)
 
-    def said(self, request: Request) -> Budget:
+    def said(self, request: SiteRequest) -> Budget:
         """Return what a task counts for at most, by its document or as it was written down."""
         subject = self._outbox.subjects()[request.key]
         return Budget(Amount(subject.epsilon), Amount(subject.delta))
 
-    def settle(self, request: Request, claim: Claim, paid: Budget | None) -> Budget:
+    def settle(self, request: SiteRequest, claim: LedgerClaim, paid: Budget | None) -> Budget:
         """This is all that a task cost: give the rest back. What it counts for from now on: what its claim has spent,
         where that is an epsilon; else what was paid, or without that (attempts before the last one paid, too) all that
         it was to cost at most."""
@@ -330,13 +346,13 @@ class Purse:
             self._outbox.claim(request.task, counts.epsilon, counts.delta)
             return counts
 
-    def left(self, rule: Rule, block: Block) -> Budget:
+    def left(self, rule: PolicyRule, block: Block) -> Budget:
         """The most that one more answer may cost under a rule, as far as the data set itself has it."""
         with self._lock:
             left = self._left(rule, block)
         return Budget(min(left.epsilon, block.remaining.epsilon), min(left.delta, block.remaining.delta))
 
-    def left_for(self, request: Request, dataset: DataSet, stream: Stream | None, rule: Rule) -> Budget:
+    def left_for(self, request: SiteRequest, dataset: DataSet, stream: Stream | None, rule: PolicyRule) -> Budget:
         """Return the same of a data set as it stands, for one requestor, whose own cap counts, too; of one that grows
         in the block that has most of it."""
         with self._lock:
@@ -348,13 +364,13 @@ class Purse:
                 found.append(Budget(min(left.epsilon, own.epsilon), min(left.delta, own.delta)))
         return max(found, key=lambda left: (left.epsilon, left.delta), default=NOTHING)
 
-    def _allow(self, rule: Rule, block: Block, price: Budget) -> None:
+    def _allow(self, rule: PolicyRule, block: Block, price: Budget) -> None:
         left = self._left(rule, block)
         beyond = rule.delta is not None and price.delta > left.delta
         if price.epsilon > left.epsilon or beyond:
             raise BudgetExceeded(block.name, price, left, str(rule))
 
-    def _left(self, rule: Rule, block: Block) -> Budget:
+    def _left(self, rule: PolicyRule, block: Block) -> Budget:
         """Return what of a rule is left; without a delta of its own the block alone says which deltas are too many."""
         self._refresh()
         counted = self._of(block.name).under(rule)
@@ -415,7 +431,7 @@ class Purse:
         return self._terms[block]
 
 
-def spent(claim: Claim) -> Budget | None:
+def spent(claim: LedgerClaim) -> Budget | None:
     """Return what a claim has paid for, by all attempts together; None where that is not an epsilon."""
     loss, left = claim.loss, claim.left
     if isinstance(loss, Pure) and isinstance(left, Pure):
@@ -445,7 +461,7 @@ def _priced() -> Iterator[None]:
         raise Refusal(f"this data set's budget cannot pay for this task: {unpriced.message}") from None
 
 
-def _no_block(rule: Rule) -> Refusal:
+def _no_block(rule: PolicyRule) -> Refusal:
     return Refusal(
         "no block of this data set can pay for this task now: each is either not over yet or has too little left, by "
         f"its own budget or under {rule}"
@@ -473,9 +489,9 @@ def price_of(document: SiteDocument) -> Budget:
 def _payer(block: str, spender: str, subject: Subject | None, key: str | None) -> _Payer:
     dataset = block.partition("/")[0]
     if subject is None and key is not None and key.startswith(PIPELINE):
-        return _Payer(Asked(spender, dataset, "pipeline", "site"), known=True)
+        return _Payer(TaskFacts(spender, dataset, "pipeline", "site"), known=True)
     kind, noise = ("", "") if subject is None else (subject.kind, subject.noise)
-    return _Payer(Asked(spender, dataset, kind, noise), known=subject is not None)
+    return _Payer(TaskFacts(spender, dataset, kind, noise), known=subject is not None)
 
 
 def block_of(ledger: Ledger, dataset: DataSet) -> Block:

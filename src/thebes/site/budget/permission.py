@@ -11,19 +11,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from thebes.curator.cache.answer import Source
-from thebes.curator.cache.planner import Planner, Quote
+from thebes.curator.cache.answer import AnswerSource
+from thebes.curator.cache.planner import PlannedPrice, Planner
 from thebes.curator.cache.purchase import loss_of
 from thebes.curator.streams.stream import Context, Stream
 from thebes.ledger import Budget
 from thebes.privacy.faults import Refusal
-from thebes.site.budget.budget import Purse, price_of
-from thebes.site.budget.policy import Rule
+from thebes.site.budget.budget import SiteBudget, price_of
+from thebes.site.budget.policy import PolicyRule
 from thebes.site.budget.prices import Cost, cost
 from thebes.site.dataset import DataSet
 from thebes.site.requests.gate import without_noise
 from thebes.site.requests.planned_question import budget_of, whole
-from thebes.site.requests.response_store import Request
+from thebes.site.requests.response_store import SiteRequest
 from thebes.tasks import registry
 from thebes.tasks.protocols import Ask, Planned
 from thebes.tasks.site_document import SiteDocument
@@ -42,9 +42,9 @@ class Permission:
     """The permission of one requestor under one rule. `planner` has the released answers of the data set, where they
     are used again; `stream` its blocks, where it grows."""
 
-    purse: Purse
-    request: Request
-    rule: Rule
+    purse: SiteBudget
+    request: SiteRequest
+    rule: PolicyRule
     dataset: DataSet
     planner: Planner | None
     stream: Stream | None
@@ -60,13 +60,7 @@ class Permission:
         found = self._planned(document, payload)
         if found is None:
             return self._payable([self._whole(document)])
-        ways, unprepared = found
-        try:
-            return self._payable(ways)
-        except Refusal:
-            if unprepared:
-                return None  # a synopsis that is bought first may answer for less
-            raise
+        return self._payable(found)
 
     def left(self) -> Budget:
         """The most that one more answer may cost that has no delta, and the most delta beside it."""
@@ -88,9 +82,9 @@ class Permission:
         event = kind.event(document, self.dataset.schema)
         return Way(cost(document, event, self.dataset.budget.filter), price_of(document))
 
-    def _planned(self, document: SiteDocument, payload: Mapping[str, Any]) -> tuple[list[Way], bool] | None:
-        """Return what a planner would set aside, and whether a synopsis may become cheaper; None where no planner
-        answers."""
+    def _planned(self, document: SiteDocument, payload: Mapping[str, Any]) -> list[Way] | None:
+        """Return what a planner would set aside; None where no planner answers. What a synopsis is made of it buys only
+        for a question that could be paid for without one."""
         owner = registry.site_owner(document)
         planner = self.planner
         if planner is None or not isinstance(owner, Planned):
@@ -103,14 +97,14 @@ class Permission:
         view = () if self.stream is None else whole(self.stream, self.context)
         own = self.context if isinstance(self.context, str) else ""
         price = planner.quote(plan, wanted, view, context=own)
-        if price.source is Source.CACHE:
-            return [], False
+        if price.source is AnswerSource.CACHE:
+            return []
         if self.stream is not None:  # its blocks are chosen by what they would pay without a synopsis
-            return [self._way(planner.mechanism(plan, wanted))], False
-        if price.source is Source.SYNOPSIS:
-            return [self._way(price), self._way(planner.mechanism(plan, wanted))], False
-        return [self._way(price)], bool(planner.due(view))
+            return [self._way(planner.mechanism(plan, wanted))]
+        if price.source is AnswerSource.SYNOPSIS:
+            return [self._way(price), self._way(planner.mechanism(plan, wanted))]
+        return [self._way(price)]
 
-    def _way(self, price: Quote) -> Way:
+    def _way(self, price: PlannedPrice) -> Way:
         loss = loss_of(price.purchases, self.dataset.budget.filter)
         return Way(Cost(loss, None), budget_of(price.purchases))

@@ -13,30 +13,30 @@ from decimal import Decimal
 from thebes.curator.cache.planner import BOUGHT
 from thebes.curator.pipelines.attempt_store import CLAIM, Attempts
 from thebes.curator.streams.stream import OURS, Context, Stream
-from thebes.ledger import Budget, BudgetExceeded, Claim
+from thebes.ledger import Budget, BudgetExceeded, LedgerClaim
 from thebes.ledger.amounts import NOTHING, Amount, delta_steps
 from thebes.privacy.faults import Refusal
 from thebes.site.budget.budget import counted
-from thebes.site.budget.policy import ANY, Asked, PolicyFile, Rule
-from thebes.site.home import OUTBOX, Home
+from thebes.site.budget.policy import ANY, PolicyFile, PolicyRule, TaskFacts
+from thebes.site.home import OUTBOX, SiteHome
 from thebes.site.requests.response_store import Subject, subjects_in
 from thebes.site.streams import context_of
 
 KIND = "pipeline"
 
 
-class Rights:
+class PipelineRights:
     """Of one developer at one growing data set of a home. The policy is read anew whenever it is asked."""
 
-    def __init__(self, home: Home, stream: Stream, developer: str, attempts: Attempts) -> None:
+    def __init__(self, home: SiteHome, stream: Stream, developer: str, attempts: Attempts) -> None:
         self._home, self._stream, self._developer, self._attempts = home, stream, developer, attempts
         self._policy = PolicyFile(home.policy)
-        self._known: tuple[int, Rule, dict[str, Budget]] | None = None  # as of so many entries in the journal
+        self._known: tuple[int, PolicyRule, dict[str, Budget]] | None = None  # as of so many entries in the journal
 
-    def rule(self) -> Rule:
+    def rule(self) -> PolicyRule:
         """The rule that covers the developer's pipelines here; a Refusal where none does."""
         policy = self._policy()
-        found = policy.rule(Asked(self._developer, self._stream.name, KIND, "site"))
+        found = policy.rule(TaskFacts(self._developer, self._stream.name, KIND, "site"))
         if found is None:
             why = policy.trouble or f"no rule lets {self._developer} run pipelines over {self._stream.name}"
             raise Refusal(
@@ -64,7 +64,7 @@ class Rights:
             if price.epsilon > left.epsilon or (rule.delta is not None and price.delta > left.delta):
                 raise BudgetExceeded(name, price, left, str(rule))
 
-    def _counted(self, rule: Rule) -> dict[str, Budget]:
+    def _counted(self, rule: PolicyRule) -> dict[str, Budget]:
         """Return what counts against a rule, by block, over all contexts."""
         ledger, terms = self._stream.ledger, self._stream.terms
         claims = {claim.id: claim for claim in ledger.claims()}
@@ -88,15 +88,15 @@ class Rights:
             for name, had in found.items()
         }
 
-    def _covers(self, rule: Rule, claim: Claim, subject: Subject | None) -> bool:
+    def _covers(self, rule: PolicyRule, claim: LedgerClaim, subject: Subject | None) -> bool:
         """Return whether a claim counts against a rule; of one whose task is not known its requestor decides."""
         key = claim.key or ""
         if key.startswith((*OURS, BOUGHT)):
             return False
         if key.startswith(CLAIM):
-            return rule.covers(Asked(claim.spender, self._stream.name, KIND, "site"))
+            return rule.covers(TaskFacts(claim.spender, self._stream.name, KIND, "site"))
         if subject is not None:
-            return rule.covers(Asked(claim.spender, self._stream.name, subject.kind, subject.noise))
+            return rule.covers(TaskFacts(claim.spender, self._stream.name, subject.kind, subject.noise))
         return claim.spender in rule.requestors or ANY in rule.requestors
 
 

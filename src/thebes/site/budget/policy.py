@@ -27,7 +27,7 @@ _LISTS = ("requestors", "datasets", "kinds", "noise", "contexts")
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class TaskFacts:
     """The facts that a rule is shown of a task."""
 
     requestor: str
@@ -37,7 +37,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class PolicyRule:
     """`requestors` may ask about `datasets` by `kinds` with noise added in one of the places of `noise`, together for
     no more than (epsilon, delta) at each data set. `contexts` are whose rows, of a data set whose rows are kept apart;
     without them it allows nothing there. Without a delta the data set's own stands. `steady` answers leave
@@ -56,7 +56,7 @@ class Rule:
     def __str__(self) -> str:
         return f"rule {self.number} of policy.toml"
 
-    def covers(self, asked: Asked) -> bool:
+    def covers(self, asked: TaskFacts) -> bool:
         """Return whether the rule speaks about this."""
         return (
             _in(asked.requestor, self.requestors)
@@ -70,17 +70,20 @@ class Rule:
 class Policy:
     """Rules in the order of the file: the first that covers what is asked decides. `trouble` is why there are none."""
 
-    rules: tuple[Rule, ...] = ()
+    rules: tuple[PolicyRule, ...] = ()
     trouble: str | None = None
 
-    def rule(self, asked: Asked) -> Rule | None:
+    def rule(self, asked: TaskFacts) -> PolicyRule | None:
         """The rule that allows it; None where none does."""
         return next((rule for rule in self.rules if rule.covers(asked)), None)
 
-    def refusal(self, asked: Asked) -> str:
+    def refusal(self, asked: TaskFacts) -> str:
         """Say why nothing allows it, for whoever asked: nothing of what the file allows others."""
         for noise in NOISES:
-            if noise != asked.noise and self.rule(Asked(asked.requestor, asked.dataset, asked.kind, noise)) is not None:
+            if (
+                noise != asked.noise
+                and self.rule(TaskFacts(asked.requestor, asked.dataset, asked.kind, noise)) is not None
+            ):
                 return f"the site's policy allows this only with noise added by the {noise}"
         return "the site's policy does not allow this"
 
@@ -102,7 +105,7 @@ class PolicyFile:
             return self._policy
 
 
-def read(text: str) -> tuple[Rule, ...]:
+def read(text: str) -> tuple[PolicyRule, ...]:
     """The rules in a policy file, or a Mistake that names the line or the rule and its key."""
     try:
         body = tomllib.loads(text, parse_float=Decimal)
@@ -144,7 +147,7 @@ def _of(path: Path) -> Policy:
         return Policy(trouble=f"{mistake}; everything is refused until that is mended")
 
 
-def _rule(number: int, body: Mapping[str, Any], text: str) -> Rule:
+def _rule(number: int, body: Mapping[str, Any], text: str) -> PolicyRule:
     def wrong(key: str, message: str) -> Mistake:
         return Mistake("policy.toml", f"{_line(text, number, key)}rule {number}, {key[:40]}: {message}")
 
@@ -175,7 +178,7 @@ def _rule(number: int, body: Mapping[str, Any], text: str) -> Rule:
                 amounts[key] = reader(value)
             except Mistake as mistake:
                 raise wrong(key, mistake.message) from None
-    return Rule(
+    return PolicyRule(
         number,
         lists["requestors"],
         lists["datasets"],
@@ -188,7 +191,7 @@ def _rule(number: int, body: Mapping[str, Any], text: str) -> Rule:
     )
 
 
-def contexts_of(rule: Rule, declared: Sequence[str]) -> tuple[str, ...]:
+def contexts_of(rule: PolicyRule, declared: Sequence[str]) -> tuple[str, ...]:
     """In which of the contexts that a data set keeps apart a rule lets somebody ask (none where it keeps none); a
     Refusal where the rule does not say, or speaks of contexts that are not there."""
     if not declared and rule.contexts:

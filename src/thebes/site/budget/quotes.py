@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from thebes.curator.cache.answer import Source
+from thebes.curator.cache.answer import AnswerSource
 from thebes.curator.cache.planner import Planner
 from thebes.curator.streams.stream import Context, Stream
 from thebes.data.schema import Schema
@@ -53,6 +53,6 @@ def quoted(
     cost = [float(amount) for amount in price.cost]
     if document.priced:
         told |= {"cost": cost, "source": str(price.source)}
-    elif price.source is Source.SYNOPSIS or (price.source is Source.CACHE and price.made is None):
+    elif price.source is AnswerSource.SYNOPSIS or (price.source is AnswerSource.CACHE and price.made is None):
         told["synopsis"] = cost
     return told

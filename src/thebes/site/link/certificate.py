@@ -21,7 +21,7 @@ _MOST_BYTES = 65_536
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class SiteIdentity:
     """The identity that a site shows: PEM bytes, the name in them, and until when they count."""
 
     name: str
@@ -31,7 +31,7 @@ class Identity:
     key: bytes
 
 
-def read(folder: int, *, now: datetime | None = None) -> Identity:
+def read(folder: int, *, now: datetime | None = None) -> SiteIdentity:
     """The identity in an opened folder, or a Refusal that says what to do."""
     from cryptography import x509
 
@@ -50,7 +50,7 @@ def read(folder: int, *, now: datetime | None = None) -> Identity:
             f"the certificate of the site {name} ended on {read.not_valid_after_utc:%Y-%m-%d}; "
             f"{ISSUE.replace('NAME', name, 1)}"
         )
-    return Identity(name, read.not_valid_after_utc, authority, certificate, key)
+    return SiteIdentity(name, read.not_valid_after_utc, authority, certificate, key)
 
 
 def stamps(folder: int) -> tuple[tuple[int, int], ...]:

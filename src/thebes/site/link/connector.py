@@ -139,12 +139,12 @@ def _named(pages: str | None) -> Any:
 def _server(app: Any) -> Any:
     import uvicorn
 
-    class Server(uvicorn.Server):
+    class ConnectorServer(uvicorn.Server):
         @contextlib.contextmanager
         def capture_signals(self) -> Iterator[None]:
             yield
 
-    return Server(
+    return ConnectorServer(
         uvicorn.Config(
             app,
             **manners(),

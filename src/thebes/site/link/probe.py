@@ -13,7 +13,7 @@ import ssl
 from datetime import UTC, datetime
 
 from thebes.site.home import AUTHORITY, CERTIFICATE, KEY
-from thebes.site.link.certificate import ISSUE, Identity
+from thebes.site.link.certificate import ISSUE, SiteIdentity
 from thebes.site.link.proxy import proxy_of
 from thebes.wire.link import SERVER_NAME
 
@@ -21,7 +21,7 @@ _SECONDS = 5.0  #: for the connection, and again for the coordinator's first byt
 _TIMES = (9, 10)  #: X.509's verdicts "not yet valid" and "expired"
 
 
-def trouble(coordinator: str, identity: Identity, folder: int) -> str | None:
+def trouble(coordinator: str, identity: SiteIdentity, folder: int) -> str | None:
     """Tell what is wrong with the coordinator's certificate, or in its eyes with that of the site in the opened
     `folder`; None where nothing is, or where nobody can be asked, as by way of a proxy."""
     if proxy_of(coordinator) is not None:  # which this would not go by
@@ -77,7 +77,7 @@ def _of_the_coordinator(verdict: int, name: str) -> str:
     )
 
 
-def _of_the_site(identity: Identity) -> str:
+def _of_the_site(identity: SiteIdentity) -> str:
     from cryptography import x509
 
     from thebes.wire.certificates import issued

@@ -24,14 +24,14 @@ from thebes.data.table import Table
 from thebes.ledger import BudgetExceeded, ClaimEnded
 from thebes.privacy.faults import Fault, Refusal, ThebesError
 from thebes.privacy.randomness import Randomness, system
-from thebes.site.budget.budget import Purse
-from thebes.site.budget.policy import Rule
+from thebes.site.budget.budget import SiteBudget
+from thebes.site.budget.policy import PolicyRule
 from thebes.site.dataset import DataSet
 from thebes.site.requests.gate import as_declared, without_noise
-from thebes.site.requests.messages import Declined
+from thebes.site.requests.messages import BEYOND, Declined, declined
 from thebes.site.requests.planned_question import Planning, TaskAccount
 from thebes.site.requests.request import Allowed, Charge
-from thebes.site.requests.response_store import Outbox, Request
+from thebes.site.requests.response_store import ResponseStore, SiteRequest
 from thebes.site.streams import context_of, covered
 from thebes.tasks import registry
 from thebes.tasks.contributions import Contributions, Layout
@@ -61,12 +61,12 @@ class Contributing:
     def __init__(
         self,
         *,
-        outbox: Outbox,
-        purse: Purse,
+        outbox: ResponseStore,
+        purse: SiteBudget,
         tables: Callable[[DataSet, str], Table],
         streams: Callable[[DataSet], Stream],
         grown: Callable[[DataSet, str, Sequence[str]], Table],
-        attempting: Callable[[Stream, Request], Attempting],
+        attempting: Callable[[Stream, SiteRequest], Attempting],
         caches: Callable[[DataSet], Planner | None],
         randomness: Callable[[], Randomness] = system,
     ) -> None:
@@ -116,7 +116,7 @@ class Contributing:
         try:
             made = owner.contribute(document, ask, table, charge, randomness=self._randomness())
         except (BudgetExceeded, ClaimEnded) as refused:
-            raise Declined(Code.BUDGET, str(refused)) from None
+            raise declined(Code.BUDGET, refused) from None
         if charge.claim is not None and not charge.paid:
             raise Fault("an owner's half answered without paying")
         message = _contribution(allowed, carried(layout, made), charge)
@@ -132,12 +132,12 @@ class Contributing:
         try:
             block = self._purse.block(dataset)
         except Refusal as refused:
-            raise Declined(Code.DATASET, str(refused)) from None
+            raise declined(Code.DATASET, refused) from None
         try:
             price = allowed.matter.price(dataset, block.filter)
             return Charge(self._purse.reserve(allowed.request, document, dataset, price, allowed.rule), price, part)
         except Refusal as refused:
-            raise Declined(Code.BUDGET, str(refused)) from None
+            raise declined(Code.BUDGET, refused) from None
 
     def _set_aside_blocks(self, allowed: Allowed) -> tuple[Charge, list[str]]:
         """The claim on every block of a growing data set that can pay, and those blocks: in all phases the same."""
@@ -151,14 +151,14 @@ class Contributing:
             price = allowed.matter.price(dataset, dataset.budget.filter)
             claim, blocks = self._purse.reserve_blocks(allowed.request, document, stream, price, allowed.rule)
         except Refusal as refused:
-            raise Declined(Code.BUDGET, str(refused)) from None
+            raise declined(Code.BUDGET, refused) from None
         return Charge(claim, price, part), blocks
 
     def _stream(self, dataset: DataSet) -> Stream:
         try:
             return self._streams(dataset)
         except Refusal as refused:
-            raise Declined(Code.DATASET, str(refused)) from None
+            raise declined(Code.DATASET, refused) from None
 
     def _reached(self, allowed: Allowed, blocks: Sequence[str] = ()) -> Table:
         """The rows; of a growing data set those of these blocks."""
@@ -198,7 +198,7 @@ class Contributing:
         try:
             answered = planning.answer(plan, wanted, payer=payer, question=told, randomness=self._randomness())
         except Refusal as refused:
-            raise Declined(Code.BUDGET, str(refused)) from None
+            raise declined(Code.BUDGET, refused) from None
         return self._told(allowed, Released(answered, planning))
 
     def _planning(self, allowed: Allowed, planner: Planner) -> Planning[TaskAccount]:
@@ -209,7 +209,7 @@ class Contributing:
             else:
                 stream = self._streams(dataset)
         except Refusal as refused:
-            raise Declined(Code.DATASET, str(refused)) from None
+            raise declined(Code.DATASET, refused) from None
         return Planning(
             planner,
             dataset,
@@ -245,26 +245,26 @@ class Contributing:
         if dataset.blocks is None:
             raise Declined(Code.SCHEMA, "dataset does not grow: a pipeline works on blocks of rows that keep coming in")
         owner = registry.stream_owner(document)
+        stream = self._stream(dataset)
+        asking(stream, allowed.rule, allowed.request.requestor)
         try:
-            stream = self._streams(dataset)
-            asking(stream, allowed.rule, allowed.request.requestor)
             right = self._attempting(stream, allowed.request)
             made = owner.attempt(document, ask, right)
         except NotRun as refused:
             raise Declined(Code.FAILED, str(refused)) from None
-        except Refusal as refused:
-            raise Declined(Code.BUDGET, str(refused)) from None
+        except Refusal as refused:  # it says what the last of several blocks said
+            raise Declined(Code.BUDGET, BEYOND, noted=str(refused)) from None
         paid = owner.paid(made)
         charge = Charge(None, None, ask.part, epsilon=float(paid.epsilon), delta=float(paid.delta), paid=True)
         return _contribution(allowed, carried(owner.layout(document, ask, dataset.schema), made), charge), charge
 
 
-def asking(stream: Stream, rule: Rule, requestor: str) -> Context:
+def asking(stream: Stream, rule: PolicyRule, requestor: str) -> Context:
     """For whom a growing data set is asked under a rule; declined where the rule does not let its requestor."""
     try:
         return context_of(stream, rule, requestor)
     except Refusal as refused:
-        raise Declined(Code.POLICY, str(refused)) from None
+        raise declined(Code.POLICY, refused) from None
 
 
 def _contribution(

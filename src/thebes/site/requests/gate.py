@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from thebes.privacy.faults import Mistake, Refusal
-from thebes.site.budget.policy import Asked, Policy, Rule
+from thebes.site.budget.policy import Policy, PolicyRule, TaskFacts
 from thebes.site.dataset import DataSet, DataSets
-from thebes.site.requests.messages import Declined, Question
-from thebes.site.requests.response_store import Request
+from thebes.site.requests.messages import Declined, TaskAsk
+from thebes.site.requests.response_store import SiteRequest
 from thebes.tasks import registry
 from thebes.tasks.aggregation.packets import part_of
 from thebes.tasks.site_document import SiteDocument, declared
@@ -38,9 +38,9 @@ class Gate:
             raise Declined(Code.DOCUMENT, "the document does not ask this site")
         return document
 
-    def rule(self, request: Request) -> Rule:
+    def rule(self, request: SiteRequest) -> PolicyRule:
         """The rule that allows it."""
-        asked = Asked(request.requestor, request.dataset, request.kind, request.noise)
+        asked = TaskFacts(request.requestor, request.dataset, request.kind, request.noise)
         policy = self._policy()
         if policy.trouble is not None:
             log.warning("%s", policy.trouble)
@@ -49,7 +49,7 @@ class Gate:
             raise Declined(Code.POLICY, policy.refusal(asked))
         return rule
 
-    def fitting(self, request: Request, document: SiteDocument) -> DataSet:
+    def fitting(self, request: SiteRequest, document: SiteDocument) -> DataSet:
         """The data set, if it has what the document asks."""
         try:
             dataset = self._datasets.get(request.dataset)
@@ -67,7 +67,7 @@ class Gate:
             raise Declined(Code.POLICY, "this data set is not public: it is answered with noise only")
         return dataset
 
-    def within(self, question: Question, document: SiteDocument) -> None:
+    def within(self, question: TaskAsk, document: SiteDocument) -> None:
         """Refuse the question unless the task has such a part, and a price."""
         ask = question.ask
         if not document.priced:
@@ -76,7 +76,7 @@ class Gate:
             raise Declined(Code.DOCUMENT, "the task has no such part")
 
 
-def as_declared(question: Question, document: SiteDocument, dataset: DataSet) -> None:
+def as_declared(question: TaskAsk, document: SiteDocument, dataset: DataSet) -> None:
     """Refuse where the task goes by another schema than the data set has now: what is summed would not fit what others
     sum, and where somebody else adds the noise it would hide too little."""
     if question.declared is None and document.noise == "site":

@@ -11,25 +11,35 @@ from typing import Any
 
 import numpy as np
 
-from thebes.privacy.faults import Mistake
+from thebes.ledger import BudgetExceeded, ClaimEnded, Frozen
+from thebes.privacy.faults import Mistake, Refusal
 from thebes.tasks.protocols import Ask
 from thebes.wire.link import Code
 
 LONGEST_REQUESTOR = 200
+BEYOND = "the budget that this site allows for it does not cover it"
 _TASK = re.compile(r"[A-Za-z0-9._~-]{1,200}")
 _MOST_PHASE = 10**7
 
 
 class Declined(Exception):
-    """A site's no to one ask: a code, and a sentence without any data value."""
+    """A site's no to one ask: a code, and a sentence without any data value. `noted` is what the steward's own log says
+    in its place."""
 
-    def __init__(self, code: Code, reason: str) -> None:
+    def __init__(self, code: Code, reason: str, noted: str | None = None) -> None:
         super().__init__(reason)
-        self.code, self.reason = code, reason
+        self.code, self.reason, self.noted = code, reason, reason if noted is None else noted
+
+
+def declined(code: Code, refused: Refusal) -> Declined:
+    """Decline because of a refusal: whoever asks is not told how much of a budget is left, because everybody who may
+    look at a task at its coordinator would read it."""
+    counts = isinstance(refused, (BudgetExceeded, ClaimEnded)) and not isinstance(refused, Frozen)
+    return Declined(code, BEYOND if counts else str(refused), noted=str(refused))
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class TaskAsk:
     """One ask: who wants what of which task. `digest` is the SHA-256 of all that was asked for, so that another
     question under the same part is known for one. `declared` is the digest of the schema by which the task goes."""
 
@@ -41,7 +51,7 @@ class Question:
     declared: str | None = None
 
 
-def read(message: Mapping[str, Any]) -> Question:
+def read(message: Mapping[str, Any]) -> TaskAsk:
     """The ask in a message, or a Mistake that names the field."""
     task, (requestor, document) = task_of(message), who_asks(message)
     told, payload = message.get("ask"), message.get("payload")
@@ -55,7 +65,7 @@ def read(message: Mapping[str, Any]) -> Question:
     declared = message.get("declared")
     if declared is not None and not (isinstance(declared, str) and len(declared) == 64):
         raise Mistake("declared", "must be the SHA-256 of a schema, in hex")
-    return Question(task, requestor, document, ask, _digest(ask), declared)
+    return TaskAsk(task, requestor, document, ask, _digest(ask), declared)
 
 
 def who_asks(message: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:

@@ -10,6 +10,7 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
+from functools import partial
 from typing import Generic, Protocol, TypeVar
 
 from thebes.curator.cache.answer import NOTHING, Amounts, Answered
@@ -18,21 +19,21 @@ from thebes.curator.cache.purchase import Purchase, amounts, loss_of
 from thebes.curator.cache.requirement import Wanted
 from thebes.curator.cache.synopsis import View
 from thebes.curator.questions.plans import Integers, Plan
-from thebes.curator.streams.stream import Context, State, Stream
+from thebes.curator.streams.stream import BlockStage, Context, Stream
 from thebes.data.table import Table
-from thebes.ledger import Budget, Claim, Ledger
+from thebes.ledger import Budget, Ledger, LedgerClaim
 from thebes.ledger.amounts import Amount
 from thebes.ledger.losses import text_of
 from thebes.ledger.states import ClaimState
 from thebes.privacy.faults import Refusal
 from thebes.privacy.losses import Approximate, Loss, Pure
 from thebes.privacy.randomness import Randomness
-from thebes.site.budget.budget import Purse
-from thebes.site.budget.policy import Rule
+from thebes.site.budget.budget import SiteBudget
+from thebes.site.budget.policy import PolicyRule
 from thebes.site.budget.prices import Cost
 from thebes.site.budget.purchases import SPENDER, shares
 from thebes.site.dataset import DataSet
-from thebes.site.requests.response_store import Request
+from thebes.site.requests.response_store import SiteRequest
 from thebes.tasks.site_document import SiteDocument
 
 
@@ -43,7 +44,7 @@ def whole(stream: Stream, context: Context) -> View:
     return tuple(b.name for b in stream.blocks(context=context or None) if b.name in offered or b.state == "retired")
 
 
-class Account(Protocol):
+class AskPayer(Protocol):
     """From whose budget, and under which rule, an ask is paid."""
 
     def payable(self, loss: Loss, price: Budget) -> list[str]:
@@ -54,16 +55,20 @@ class Account(Protocol):
         """Those of a claim that was made for this ask before; none where there is no such claim."""
         ...
 
-    def reserve(self, loss: Loss, price: Budget, blocks: Sequence[str]) -> Claim:
+    def check(self, loss: Loss, price: Budget) -> None:
+        """Refuse what a new claim would be refused now; nothing is set aside."""
+        ...
+
+    def reserve(self, loss: Loss, price: Budget, blocks: Sequence[str]) -> LedgerClaim:
         """Set so much aside in the data set's own block, or in all of these; a Refusal where that cannot be."""
         ...
 
-    def settle(self, claim: Claim, paid: Budget | None) -> None:
+    def settle(self, claim: LedgerClaim, paid: Budget | None) -> None:
         """This is all that the ask cost; None where an attempt before this one had paid as well."""
         ...
 
 
-Whose = TypeVar("Whose", bound=Account)
+Whose = TypeVar("Whose", bound=AskPayer)
 
 
 @dataclass
@@ -106,7 +111,7 @@ class Planning(Generic[Whose]):
             wanted,
             self,
             reserve=self._reserve,
-            buy=self._buy,
+            buy=partial(self._buy, plan, wanted),
             randomness=randomness,
             payer=payer,
             context=self._own,
@@ -129,8 +134,8 @@ class Planning(Generic[Whose]):
         about blocks that pay no more, except together with all others there are."""
         there = whole(stream, "")
         states = {block.name: block.state for block in stream.blocks()}
-        kept = {name for name, state in states.items() if state != State.DROPPED}
-        paying = kept if stream.terms.separate else {name for name in kept if states[name] != State.RETIRED}
+        kept = {name for name, state in states.items() if state != BlockStage.DROPPED}
+        paying = kept if stream.terms.separate else {name for name in kept if states[name] != BlockStage.RETIRED}
         gone = frozenset(states.keys() - paying)
         self.planner.ended(gone, lambda view: view != there and not paying.issuperset(view))
 
@@ -166,15 +171,18 @@ class Planning(Generic[Whose]):
             lambda paid: self.account.settle(claim, budget_of(paid) if afresh else None),
         )
 
-    def _buy(self, purchases: Sequence[Purchase], name: str) -> Paying:
+    def _buy(self, plan: Plan, wanted: Wanted, purchases: Sequence[Purchase], name: str) -> Paying:
         """Reserve the price of what a synopsis is made of: it is the data set's own purchase, whoever asked first; of a
         set that grows, of the blocks that it is about. A Refusal where it is more than the data set may spend on
-        itself."""
+        itself, or where the question could not be paid for without it and beside it: a question that is refused
+        for a budget makes its data set buy nothing."""
         key, purpose, loss = f"{BOUGHT}{name}", "what a synopsis is made of", self._loss(purchases)
         lacking = self.planner.lacking(self.view) if self.stream is not None else (self.dataset.name,)
         taken = shares(self.ledger, map(self.ledger.block, lacking), more=loss, without=key)
         if max(taken.values(), default=0.0) > self.dataset.cache.own_share:
             raise Refusal("what a synopsis is made of costs more than this data set may spend on itself")
+        if self.ledger.claimed(key) is None:  # else it was begun, and a crash lay between
+            self._check_beside(purchases, self.planner.mechanism(plan, wanted).purchases, lacking)
         if self.stream is not None:
             claim = self.stream.reserve(lacking, loss=loss, purpose=purpose, spender=SPENDER, key=key)
         else:
@@ -190,17 +198,27 @@ class Planning(Generic[Whose]):
             )
         return _Paid(claim, "cache", self._loss, lambda _: claim.release() if claim.state.open else None)
 
+    def _check_beside(self, purchases: Sequence[Purchase], alone: Sequence[Purchase], lacking: Sequence[str]) -> None:
+        """Refuse where the question could not be paid for without a synopsis, or no more once that is bought."""
+        self.account.check(self._loss(alone), budget_of(alone))
+        both = self._loss([*purchases, *alone])
+        if self.stream is None:
+            self.ledger.check(lacking, loss=both, spender=SPENDER)
+            return
+        if not {*lacking} <= {block.name for block in self.stream.offered(loss=both, context=self.context or None)}:
+            raise Refusal("what a synopsis is made of leaves too little for the question itself")
+
 
 @dataclass(frozen=True)
 class TaskAccount:
     """A task that a coordinator asked, under the rule that allows it."""
 
-    purse: Purse
-    request: Request
+    purse: SiteBudget
+    request: SiteRequest
     document: SiteDocument
     dataset: DataSet
     stream: Stream | None
-    rule: Rule
+    rule: PolicyRule
 
     def payable(self, loss: Loss, price: Budget) -> list[str]:
         assert self.stream is not None  # noqa: S101
@@ -210,13 +228,16 @@ class TaskAccount:
         claim = self.purse.claim(self.request)
         return [] if claim is None or self.stream is None else self.stream.named(claim)
 
-    def reserve(self, loss: Loss, price: Budget, blocks: Sequence[str]) -> Claim:
+    def check(self, loss: Loss, price: Budget) -> None:
+        self.purse.check(self.request, self.dataset, self.stream, Cost(loss, None), price, self.rule)
+
+    def reserve(self, loss: Loss, price: Budget, blocks: Sequence[str]) -> LedgerClaim:
         asked, cost = (self.request, self.document), Cost(loss, None)
         if self.stream is None:
             return self.purse.reserve(*asked, self.dataset, cost, self.rule, price=price)
         return self.purse.reserve_blocks(*asked, self.stream, cost, self.rule, names=blocks, price=price)[0]
 
-    def settle(self, claim: Claim, paid: Budget | None) -> None:
+    def settle(self, claim: LedgerClaim, paid: Budget | None) -> None:
         self.purse.settle(self.request, claim, paid)
 
     def charged(self) -> Amounts:
@@ -243,7 +264,7 @@ class _Free:
 class _Paid:
     """A claim in the hands of the planner. The same part is charged once, however often a crash makes it try again."""
 
-    claim: Claim
+    claim: LedgerClaim
     part: str
     loss: Callable[[Sequence[Purchase]], Loss]
     settled: Callable[[Sequence[Purchase]], object]

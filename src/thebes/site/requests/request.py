@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from thebes.ledger import Claim
+from thebes.ledger import LedgerClaim
 from thebes.privacy import exact
 from thebes.privacy.faults import Fault
-from thebes.site.budget.policy import Rule
+from thebes.site.budget.policy import PolicyRule
 from thebes.site.budget.prices import Cost, cost
 from thebes.site.dataset import DataSet
-from thebes.site.requests.messages import Question
-from thebes.site.requests.response_store import Request
+from thebes.site.requests.messages import TaskAsk
+from thebes.site.requests.response_store import SiteRequest
 from thebes.tasks import registry
 from thebes.tasks.protocols import Ask
 from thebes.tasks.site_document import SiteDocument
@@ -30,8 +30,8 @@ class Turn:
         self.place = {name: _short(value) for name, value in self.told.items()}
         self._document = document if isinstance(document, Mapping) else {}
         self._requestor = message.get("requestor")
-        self.request: Request | None = None
-        self.rule: Rule | None = None
+        self.request: SiteRequest | None = None
+        self.rule: PolicyRule | None = None
         self.noted = False  #: whether the audit log has the ask
 
     def facts(self) -> dict[str, str]:
@@ -48,7 +48,6 @@ class Turn:
 class Matter:
     """A task's document, checked, and its price once that is known."""
 
-    raw: Mapping[str, Any]
     document: SiteDocument
     _priced: tuple[DataSet, str, Cost] | None = None
 
@@ -63,9 +62,9 @@ class Matter:
 class Allowed:
     """An ask that a rule allows, about a data set that has what it asks. Nothing is made of rows for any other."""
 
-    request: Request
-    rule: Rule
-    question: Question
+    request: SiteRequest
+    rule: PolicyRule
+    question: TaskAsk
     matter: Matter
     dataset: DataSet
 
@@ -83,7 +82,7 @@ class Charge:
     """The charge that an owner's half is given as its claim: consuming charges the ledger for this part, once, whatever
     the amounts are that it names. Those are told with the answer as its cost."""
 
-    claim: Claim | None
+    claim: LedgerClaim | None
     cost: Cost | None
     part: str
     epsilon: float = 0.0

@@ -20,17 +20,17 @@ from thebes import __version__
 from thebes.curator.cache.planner import Planner
 from thebes.curator.streams.stream import Stream
 from thebes.privacy.faults import Mistake, Refusal, ThebesError
-from thebes.site.budget.budget import Purse
+from thebes.site.budget.budget import SiteBudget
 from thebes.site.budget.permission import Permission
 from thebes.site.budget.pipeline_rights import KIND as PIPELINE
-from thebes.site.budget.policy import Policy, Rule
+from thebes.site.budget.policy import Policy, PolicyRule
 from thebes.site.budget.quotes import quoted
 from thebes.site.dataset import DataSet, DataSets
 from thebes.site.requests.contribution import Contributing, Released, asking
 from thebes.site.requests.gate import Gate, without_noise
-from thebes.site.requests.messages import Declined, Question, read, task_of, who_asks
+from thebes.site.requests.messages import Declined, TaskAsk, declined, read, task_of, who_asks
 from thebes.site.requests.request import Allowed, Matter, Turn
-from thebes.site.requests.response_store import CLOSED, Answer, Outbox, Request
+from thebes.site.requests.response_store import CLOSED, KeptAnswer, ResponseStore, SiteRequest
 from thebes.site.steward.audit_log import Audit
 from thebes.tasks import registry
 from thebes.tasks.protocols import Planned
@@ -51,7 +51,7 @@ _RESTORED = (
 log = logging.getLogger("thebes.site")
 
 
-class Desk:
+class RequestHandler:
     """One site's. `name` is the site's own; `contributing` makes the answers to what is allowed; `streams` knows the
     blocks of a growing data set, and `looking` has the planner of one whose released answers are used again, that
     waits for no answer: both for quotes. `pause` waits for some seconds."""
@@ -62,9 +62,9 @@ class Desk:
         name: str,
         datasets: DataSets,
         policy: Callable[[], Policy],
-        outbox: Outbox,
+        outbox: ResponseStore,
         audit: Audit,
-        purse: Purse,
+        purse: SiteBudget,
         contributing: Contributing,
         streams: Callable[[DataSet], Stream],
         looking: Callable[[DataSet], Planner | None],
@@ -87,9 +87,7 @@ class Desk:
         now = datetime.now(UTC)
         for task in self._purse.holding():
             request = self._outbox.request(task)
-            if request is not None and request.state == CLOSED:
-                self._purse.release(request)
-            elif request is not None and _over(request, now):
+            if request is not None and (request.state == CLOSED or _over(request, now)):
                 self._finish(request, "expired")
 
     # --- what a coordinator says --------------------------------------------------------------------------
@@ -121,15 +119,13 @@ class Desk:
         """The answer to one ask: a contribution, or a refusal."""
         return self._said(Turn(self._moment(), message), message)
 
-    def _said(
-        self, turn: Turn, asked: Question | Mapping[str, Any], released: Released | None = None
-    ) -> dict[str, Any]:
+    def _said(self, turn: Turn, asked: TaskAsk | Mapping[str, Any], released: Released | None = None) -> dict[str, Any]:
         try:
-            answer = self._answer(turn, asked if isinstance(asked, Question) else read(asked), released)
+            answer = self._answer(turn, asked if isinstance(asked, TaskAsk) else read(asked), released)
         except Mistake as mistake:
             answer = self._decline(turn, Declined(Code.DOCUMENT, str(mistake)))
-        except Declined as declined:
-            answer = self._decline(turn, declined)
+        except Declined as no:
+            answer = self._decline(turn, no)
         except Exception as error:  # whatever it is: the next ask is answered, and no data goes into the log
             _lament(error)
             answer = self._decline(turn, Declined(Code.FAILED, _FAILED))
@@ -149,10 +145,10 @@ class Desk:
             answer = self._quoted(turn, message)
         except Mistake as mistake:
             answer = self._decline(turn, Declined(Code.DOCUMENT, str(mistake)))
-        except Declined as declined:
-            answer = self._decline(turn, declined)
+        except Declined as no:
+            answer = self._decline(turn, no)
         except Refusal as refused:
-            answer = self._decline(turn, Declined(Code.DATASET, str(refused)))
+            answer = self._decline(turn, declined(Code.DATASET, refused))
         except Exception as error:
             _lament(error)
             answer = self._decline(turn, Declined(Code.FAILED, _FAILED))
@@ -165,7 +161,7 @@ class Desk:
         (requestor, raw), payload = who_asks(message), message.get("payload")
         document = self._gate.checked(raw)
         about = (document.dataset, document.type, document.noise, document.as_json())
-        request = Request("", document.digest, requestor, *about)
+        request = SiteRequest("", document.digest, requestor, *about)
         turn.rule = self._gate.rule(request)
         dataset = self._gate.fitting(request, document)
         stream = self._streams(dataset) if dataset.blocks is not None else None
@@ -181,20 +177,24 @@ class Desk:
         return {"kind": Word.QUOTED, "filter": dataset.budget.filter, **told}
 
     def closed(self, message: Mapping[str, Any]) -> dict[str, Any]:
-        """Nothing more will be asked of a task: give back what is left of its claim."""
+        """Nothing more will be asked of a task: give back what is left of its claim, and say whether the task was
+        charged anything, where that is known: from here on it never is."""
         request = self._outbox.request(task_of(message))
-        if request is not None and request.state != CLOSED:
-            self._finish(request, "closed")
-        return {"kind": Word.NOTED}
+        if request is None:
+            return {"kind": Word.NOTED}
+        self._finish(request, "closed")
+        charged = None if request.kind == PIPELINE else self._purse.charged(request)  # each attempt has its own claim
+        return {"kind": Word.NOTED} if charged is None else {"kind": Word.NOTED, "charged": charged}
 
-    def _finish(self, request: Request, event: str) -> None:
-        self._audit.note((event, {"task": request.task}))
-        self._outbox.finish(request.task)
+    def _finish(self, request: SiteRequest, event: str) -> None:
+        if request.state != CLOSED:
+            self._audit.note((event, {"task": request.task}))
+            self._outbox.finish(request.task)
         self._purse.release(request)
 
     # --- one ask --------------------------------------------------------------------------------------------
 
-    def _released(self, question: Question) -> Released | None:
+    def _released(self, question: TaskAsk) -> Released | None:
         """Return what was released before to a question that may be asked, and that nothing was said about so far."""
         matter = self._matter(question)
         document = matter.document
@@ -205,13 +205,13 @@ class Desk:
         request = _request(question, document)
         return self._contributing.released(self._allowed(request, self._gate.rule(request), question, matter))
 
-    def _allowed(self, request: Request, rule: Rule, question: Question, matter: Matter) -> Allowed:
+    def _allowed(self, request: SiteRequest, rule: PolicyRule, question: TaskAsk, matter: Matter) -> Allowed:
         """An ask that a rule covers, if its data set has what it is about."""
         dataset = self._gate.fitting(request, matter.document)
         self._gate.within(question, matter.document)
         return Allowed(request, rule, question, matter, dataset)
 
-    def _answer(self, turn: Turn, question: Question, released: Released | None = None) -> dict[str, Any]:
+    def _answer(self, turn: Turn, question: TaskAsk, released: Released | None = None) -> dict[str, Any]:
         matter = self._matter(question)
         turn.request = self._known(question, matter.document)
         rule = turn.rule = self._gate.rule(turn.request)
@@ -223,33 +223,34 @@ class Desk:
         if earlier is not None:
             body = self._again(question, earlier)
             self._audit.note(("answer", {**turn.place, "epsilon": "0", "delta": "0", "again": True}))
-            return frames.read(body, most_bytes=MOST_BYTES).message(arrays=True)
+            return frames.WrittenMessage(frames.read(body, most_bytes=MOST_BYTES).message(arrays=True), body)
         if self._outbox.restored(turn.request.task):
             raise Declined(Code.DOCUMENT, _RESTORED)
         message, charge = self._contributing.made(allowed, released)
         if not rule.steady:
             steps = math.ceil((self._moment() - turn.began) / _SECONDS_STEP)
             message["seconds"] = {"compute": round(steps * _SECONDS_STEP, 2)}
-        body = frames.write(frames.split(message))
-        answer = Answer(question.ask.part, question.ask.ask_id, question.digest, body, charge.epsilon, charge.delta)
+        written = frames.WrittenMessage(message)
+        of = (question.ask.part, question.ask.ask_id, question.digest)
+        answer = KeptAnswer(*of, written.content, charge.epsilon, charge.delta)
         self._outbox.keep(turn.request.task, answer, rule=rule.number)
         told = {"epsilon": repr(charge.epsilon), "delta": repr(charge.delta), "again": False}
-        self._audit.note(("answer", {**turn.place, **told, "sha256": hashlib.sha256(body).hexdigest()}))
-        return message
+        self._audit.note(("answer", {**turn.place, **told, "sha256": hashlib.sha256(written.content).hexdigest()}))
+        return written
 
-    def _matter(self, question: Question) -> Matter:
-        """The document, checked; the one of the same task a moment ago is not checked again."""
-        known = self._matters.get(question.task)
-        if known is not None and known.raw == question.document:
-            return known
+    def _matter(self, question: TaskAsk) -> Matter:
+        """Return the document, checked, with its price where the task was asked a moment ago."""
         document = self._gate.checked(question.document)
+        known = self._matters.get(question.task)
+        if known is not None and known.document is document:
+            return known
         with self._noting:
             while len(self._matters) >= _MOST_MATTERS:
                 self._matters.pop(next(iter(self._matters)))
-            made = self._matters[question.task] = Matter(question.document, document)
+            made = self._matters[question.task] = Matter(document)
         return made
 
-    def _known(self, question: Question, document: SiteDocument) -> Request:
+    def _known(self, question: TaskAsk, document: SiteDocument) -> SiteRequest:
         """The task as it was first heard of; what does not agree with that is not answered."""
         request = self._outbox.request(question.task)
         if request is None:
@@ -262,7 +263,7 @@ class Desk:
             raise Declined(Code.DOCUMENT, "this task was closed; nothing more is answered")
         return request
 
-    def _again(self, question: Question, earlier: Answer) -> bytes:
+    def _again(self, question: TaskAsk, earlier: KeptAnswer) -> bytes:
         if earlier.question != question.digest:
             raise Declined(Code.DOCUMENT, "this part of the task was answered before, to another ask")
         if earlier.body is None:
@@ -271,26 +272,13 @@ class Desk:
 
     # --- saying no --------------------------------------------------------------------------------------------
 
-    def _decline(self, turn: Turn, declined: Declined) -> dict[str, Any]:
-        code, reason = str(declined.code), declined.reason[:_LONGEST_REASON]
-        refused = ("refused", {**turn.place, "code": code, "reason": reason})
+    def _decline(self, turn: Turn, no: Declined) -> dict[str, Any]:
+        code, noted = str(no.code), no.noted[:_LONGEST_REASON]
+        refused = ("refused", {**turn.place, "code": code, "reason": noted})
         self._audit.note(*([refused] if turn.noted else [("ask", turn.facts()), refused]))
         if turn.request is not None and turn.request.state != CLOSED:
-            self._outbox.refuse(turn.request.task, code=code, reason=reason)
-        return {"kind": Word.REFUSAL, **turn.told, "code": code, "reason": reason, **self.charged(turn.told["task"])}
-
-    def charged(self, task: object) -> dict[str, bool]:
-        """Return whether a task was charged anything here; nothing where that is not known: each attempt of a pipeline
-        pays for itself, and what came back from a copy may have forgotten a charge."""
-        try:
-            request = self._outbox.request(task) if isinstance(task, str) else None
-            if self._purse.ledger.frozen or (request is not None and self._outbox.restored(request.task)):
-                return {}
-            if request is None:
-                return {"charged": False}
-            return {} if request.kind == PIPELINE else {"charged": self._purse.charged(request)}
-        except ThebesError:
-            return {}
+            self._outbox.refuse(turn.request.task, code=code, reason=noted)
+        return {"kind": Word.REFUSAL, **turn.told, "code": code, "reason": no.reason[:_LONGEST_REASON]}
 
 
 def _permitted(permission: Permission, document: SiteDocument, payload: Mapping[str, Any]) -> dict[str, Any]:
@@ -301,7 +289,7 @@ def _permitted(permission: Permission, document: SiteDocument, payload: Mapping[
         given = permission.given(document, payload)
         told = {} if given is None else {"allowed": given}
     except Refusal as refused:
-        told = {"allowed": False, "code": str(Code.BUDGET), "reason": str(refused)[:_LONGEST_REASON]}
+        told = {"allowed": False, "code": str(Code.BUDGET), "reason": declined(Code.BUDGET, refused).reason}
     if permission.request.requestor in permission.rule.requestors and not without_noise(document):
         left = permission.left()
         told["left"] = [float(left.epsilon), float(left.delta)]
@@ -318,7 +306,7 @@ def _lament(error: Exception) -> None:
     log.error("an ask failed: %s%s", said, line)
 
 
-def _over(request: Request, now: datetime) -> bool:
+def _over(request: SiteRequest, now: datetime) -> bool:
     told = request.document.get("expires_at")
     try:
         return isinstance(told, str) and datetime.fromisoformat(told) <= now
@@ -326,6 +314,6 @@ def _over(request: Request, now: datetime) -> bool:
         return False
 
 
-def _request(question: Question, document: SiteDocument) -> Request:
+def _request(question: TaskAsk, document: SiteDocument) -> SiteRequest:
     about = (document.dataset, document.type, document.noise, document.as_json())
-    return Request(question.task, document.digest, question.requestor, *about)
+    return SiteRequest(question.task, document.digest, question.requestor, *about)

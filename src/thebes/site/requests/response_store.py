@@ -51,7 +51,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class SiteRequest:
     """One task as this site knows it. `state`: open (its last ask was allowed), refused (with `code` and `reason`), or
     closed (its coordinator said that nothing more will be asked). `rule` is the number of the one that allowed it."""
 
@@ -86,7 +86,7 @@ class Subject:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class KeptAnswer:
     """The answer to one part: to which ask, and the bytes, which are None once they are forgotten."""
 
     part: str
@@ -115,7 +115,7 @@ def subjects_in(path: Path) -> dict[str, Subject]:
         return _subjects(db)
 
 
-class Outbox:
+class ResponseStore:
     """One home's; safe for several threads. `clock` is seconds since 1970."""
 
     def __init__(self, path: Path, *, clock: Callable[[], float] = time.time) -> None:
@@ -130,12 +130,12 @@ class Outbox:
         with self._lock:
             self._db.close()
 
-    def request(self, task: str) -> Request | None:
+    def request(self, task: str) -> SiteRequest | None:
         with self._lock:
             row = self._db.execute(f"SELECT {_COLUMNS} FROM request WHERE task = ?", (task,)).fetchone()  # noqa: S608
         return None if row is None else _request(row)
 
-    def requests(self, *, most: int = -1) -> list[Request]:
+    def requests(self, *, most: int = -1) -> list[SiteRequest]:
         """Newest first."""
         sql = f"SELECT {_COLUMNS} FROM request ORDER BY asked_at DESC, task LIMIT ?"  # noqa: S608
         with self._lock:
@@ -151,7 +151,7 @@ class Outbox:
         sql = "INSERT OR REPLACE INTO claimed VALUES (?, ?, ?)"
         self._write(lambda: self._db.execute(sql, (task, str(epsilon), str(delta))))
 
-    def begin(self, request: Request) -> Request:
+    def begin(self, request: SiteRequest) -> SiteRequest:
         """Write a task down; one that is known stays as it was first heard of."""
         r = request
         values = (r.task, r.digest, r.requestor, r.dataset, r.kind, r.noise, json.dumps(dict(r.document)))
@@ -162,9 +162,9 @@ class Outbox:
         return found
 
     def refuse(self, task: str, *, code: str, reason: str) -> None:
-        """Write down that its last ask was refused, and why."""
-        sql = "UPDATE request SET state = ?, code = ?, reason = ? WHERE task = ?"
-        self._write(lambda: self._db.execute(sql, (REFUSED, code, reason, task)))
+        """Write down that its last ask was refused, and why; one that was closed stays closed."""
+        sql = "UPDATE request SET state = ?, code = ?, reason = ? WHERE task = ? AND state != ?"
+        self._write(lambda: self._db.execute(sql, (REFUSED, code, reason, task, CLOSED)))
 
     def first(self, task: str, part: str, question: str) -> str:
         """The first question that rows were read for in a part: this one, and it is written down, if there was none.
@@ -180,7 +180,7 @@ class Outbox:
             sql = "SELECT question FROM asked WHERE task = ? AND part = ?"
             return str(self._db.execute(sql, (task, part)).fetchone()[0])
 
-    def answer(self, task: str, part: str) -> Answer | None:
+    def answer(self, task: str, part: str) -> KeptAnswer | None:
         sql = "SELECT part, ask_id, question, body, epsilon, delta, answered_at, file FROM answer "
         with self._lock:
             row = self._db.execute(sql + "WHERE task = ? AND part = ?", (task, part)).fetchone()
@@ -188,9 +188,9 @@ class Outbox:
                 return None
             *fields, file = row
             fields[3] = (self._folder / file).read_bytes() if file else fields[3]
-        return Answer(*fields)
+        return KeptAnswer(*fields)
 
-    def keep(self, task: str, answer: Answer, *, rule: int) -> None:
+    def keep(self, task: str, answer: KeptAnswer, *, rule: int) -> None:
         """Write an answer down that a rule allowed, and forget the bytes of the task's parts before the last one: who
         asks for this part has those, and the last one's is kept all the same in case they forget it."""
         a = answer
@@ -204,8 +204,8 @@ class Outbox:
             self._forget(task, "AND rowid < (SELECT max(rowid) FROM answer WHERE task = ?)", task)
             self._db.execute(_KEEP, values)
             self._db.execute("DELETE FROM asked WHERE task = ? AND part = ?", (task, a.part))
-            sql = "UPDATE request SET state = ?, code = '', reason = '', rule = ? WHERE task = ?"
-            self._db.execute(sql, (OPEN, rule, task))
+            sql = "UPDATE request SET state = ?, code = '', reason = '', rule = ? WHERE task = ? AND state != ?"
+            self._db.execute(sql, (OPEN, rule, task, CLOSED))
 
         self._write(work)
         self._discard()
@@ -288,8 +288,8 @@ def _key(task: str) -> str:
     return f"{CLAIM}{task}"
 
 
-def _request(row: tuple[Any, ...]) -> Request:
+def _request(row: tuple[Any, ...]) -> SiteRequest:
     task, digest, requestor, dataset, kind, noise, document, asked_at, state, code, reason, rule = row
-    return Request(
+    return SiteRequest(
         task, digest, requestor, dataset, kind, noise, json.loads(document), asked_at, state, code, reason, rule
     )

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from thebes.database import version_mark
-from thebes.ledger import Entry, Head, Tampered
+from thebes.ledger import Head, JournalEntry, Tampered
 from thebes.ledger.journal import BEGINNING, chain_findings, written
 from thebes.ledger.journal import read as entries_of
 
@@ -74,11 +74,11 @@ class Audit:
             raise Tampered(("the log has no head record",))
         return Head(*row)
 
-    def entries(self, *, after: int = 0, most: int | None = None) -> list[Entry]:
+    def entries(self, *, after: int = 0, most: int | None = None) -> list[JournalEntry]:
         """Entries in order, from the one after number `after`."""
         return list(entries_of(self._rows("WHERE number > ? ORDER BY number LIMIT ?", (after, most or -1))))
 
-    def latest(self, most: int) -> list[Entry]:
+    def latest(self, most: int) -> list[JournalEntry]:
         """The last entries, newest first."""
         return list(entries_of(self._rows("ORDER BY number DESC LIMIT ?", (most,))))
 

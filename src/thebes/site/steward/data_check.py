@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from thebes.data.connectors.connector import LeftOut, Written, open_connector
+from thebes.data.connectors.connector import HandWrittenConnector, LeftOut, open_connector
 from thebes.data.schema import Column, Schema
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ def left_out(schema: Schema, source: Mapping[str, Any], *, folder: Path) -> tupl
     try:
         known = connector.columns()
         columns = [name for name in schema.columns if name in known]
-        return connector.records(columns) if isinstance(connector, Written) else (0, ())
+        return connector.records(columns) if isinstance(connector, HandWrittenConnector) else (0, ())
     finally:
         connector.close()
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from contextlib import closing
 from typing import Any
 
-from thebes.curator.pipelines.model_store import Store
+from thebes.curator.pipelines.model_store import ModelStore
 from thebes.curator.pipelines.scheduler import Demand
 from thebes.curator.pipelines.workspace import JOURNAL, Workshop
 from thebes.ledger import Budget, Ledger
@@ -14,7 +14,7 @@ from thebes.ledger.states import BlockState
 from thebes.privacy.faults import Mistake, Refusal
 from thebes.privacy.losses import Approximate, Concentrated, Pure
 from thebes.site.dataset import DataSets
-from thebes.site.home import Home
+from thebes.site.home import SiteHome
 from thebes.site.streams import turns_of
 
 MOST_RUNS = 100
@@ -23,9 +23,9 @@ MOST_RUNS = 100
 class Pipelines:
     """Those of one home. Whoever runs one may be another process; everything is read from the files."""
 
-    def __init__(self, home: Home, datasets: DataSets, ledger: Ledger) -> None:
+    def __init__(self, home: SiteHome, datasets: DataSets, ledger: Ledger) -> None:
         self._home, self._datasets, self._ledger = home, datasets, ledger
-        self.store = Store(home.folder)
+        self.store = ModelStore(home.folder)
 
     def told(self) -> dict[str, Any]:
         """The latest runs, newest first, and what is waited for."""

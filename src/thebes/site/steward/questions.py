@@ -14,7 +14,7 @@ from thebes.curator.cache.purchase import Purchase, loss_of
 from thebes.curator.streams.stream import Context, Stream
 from thebes.curator.streams.terms import DEVELOPER
 from thebes.data.table import Table
-from thebes.ledger import Budget, Claim, Ledger
+from thebes.ledger import Budget, Ledger, LedgerClaim
 from thebes.privacy import exact
 from thebes.privacy.faults import Mistake, Refusal
 from thebes.privacy.losses import Loss
@@ -43,7 +43,7 @@ class Own:
 
 
 @dataclass(frozen=True)
-class Question:
+class StewardQuestion:
     """One question. `opened` gives the rows of some blocks (of a set that does not grow, all)."""
 
     dataset: DataSet
@@ -102,6 +102,9 @@ class Question:
         return Own(given, paying.paid, "mechanism", None if self.stream is None else covered(self.stream, blocks))
 
 
+_NO_BLOCK = "no block of this data set can pay for this: each is not over yet, or has too little left"
+
+
 @dataclass(frozen=True)
 class _Account:
     """The data set's own budget; every question is a claim of its own."""
@@ -117,19 +120,23 @@ class _Account:
     def blocks(self) -> list[str]:
         return []
 
-    def reserve(self, loss: Loss, price: Budget, blocks: Sequence[str]) -> Claim:
+    def check(self, loss: Loss, price: Budget) -> None:
+        if self.stream is None:
+            self.ledger.check([self.dataset.name], loss=loss, spender=STEWARD)
+        elif not self.payable(loss, price):
+            raise Refusal(_NO_BLOCK)
+
+    def reserve(self, loss: Loss, price: Budget, blocks: Sequence[str]) -> LedgerClaim:
         purpose, key = "the steward's own question", f"own {secrets.token_hex(8)}"
         if self.stream is not None:
             if not blocks:
-                raise Refusal(
-                    "no block of this data set can pay for this: each is not over yet, or has too little left"
-                )
+                raise Refusal(_NO_BLOCK)
             named = {"purpose": purpose, "spender": STEWARD, "key": key}
             return self.stream.reserve(blocks, loss=loss, context=self.stream.contexts or None, **named)
         terms = {name: self.dataset.terms[name] for name in ("unit", "adjacency")}
         return self.ledger.reserve([self.dataset.name], loss=loss, purpose=purpose, spender=STEWARD, key=key, **terms)
 
-    def settle(self, claim: Claim, paid: Budget | None) -> None:
+    def settle(self, claim: LedgerClaim, paid: Budget | None) -> None:
         if claim.state.open:
             claim.release()
 
@@ -137,7 +144,7 @@ class _Account:
 class _Paying:
     """A claim that an owner's half consumes whole."""
 
-    def __init__(self, claim: Claim) -> None:
+    def __init__(self, claim: LedgerClaim) -> None:
         self._claim = claim
         self.paid: dict[str, float] = {}
 

@@ -20,7 +20,7 @@ from thebes.site.metrics import TEXT, figures_of
 from thebes.tasks.site_document import DATASET_NAME
 from thebes.wire.access import Access
 from thebes.wire.error_handlers import described_problems, tell_problems
-from thebes.wire.guard import App, Door, Guard
+from thebes.wire.guard import App, Door, HostGuard
 from thebes.wire.refusals import Malformed, NotFound
 from thebes.wire.server_options import application
 
@@ -53,7 +53,7 @@ Pages = Callable[[FastAPI, Link, Door, bool], None]
 def guarded(link: Link, access: Access, *, port: int, confined: bool, pages: Pages | None = None) -> App:
     """The whole interface behind its guard."""
     api = application("thebes site", responses=described_problems(_ANSWERS), dependencies=[Depends(_TOKEN)])
-    guard = Guard(api, access, port=port, whose="site")
+    guard = HostGuard(api, access, port=port, whose="site")
     tell_problems(api)
 
     @api.get("/api/site")

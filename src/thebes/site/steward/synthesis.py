@@ -14,13 +14,13 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from thebes.curator.cache.synthesis.allowance import Allowance
+from thebes.curator.cache.synthesis.allowance import SynthesisAllowance
 from thebes.curator.cache.synthesis.domain import Domain
 from thebes.curator.cache.synthesis.recipes import recipe
 from thebes.curator.questions.groups import bounds_of
 from thebes.curator.streams.stream import Stream
 from thebes.data.table import Table
-from thebes.ledger import Claim, Ledger
+from thebes.ledger import Ledger, LedgerClaim
 from thebes.privacy import exact
 from thebes.privacy.certificate import Certificate
 from thebes.privacy.faults import Mistake, Refusal
@@ -54,7 +54,7 @@ class Wish:
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class SyntheticRows:
     """Rows that are nobody's, by column, and their certificate."""
 
     columns: dict[str, NDArray[Any]]
@@ -69,12 +69,12 @@ def synthesized(
     opened: Callable[[], Table],
     stream: Stream | None = None,
     randomness: Randomness | None = None,
-) -> Made:
+) -> SyntheticRows:
     """Learn a distribution within the wish's budget and draw rows from it. `opened` reaches the rows of a data set that
     does not grow; of one that does, every block that can pay is learned from."""
     source = randomness or system()
     domain = Domain.of(dataset.schema, wish.columns, wish.bins, missing=not wish.complete)
-    allowance = Allowance(wish.epsilon, wish.delta)
+    allowance = SynthesisAllowance(wish.epsilon, wish.delta)
     made = recipe(wish.method)(domain, allowance)
     price = allowance.loss(made.event, dataset.budget.filter)
     with _charged(dataset, price, ledger, opened, stream) as (table, claim):
@@ -97,13 +97,13 @@ def synthesized(
         simulated=source.simulated,
         notes=tuple(notes),
     )
-    return Made(learned.drawn(wish.rows, source.in_bulk()), certificate)
+    return SyntheticRows(learned.drawn(wish.rows, source.in_bulk()), certificate)
 
 
 @contextmanager
 def _charged(
     dataset: DataSet, price: Loss, ledger: Ledger, opened: Callable[[], Table], stream: Stream | None
-) -> Iterator[tuple[Table, Claim]]:
+) -> Iterator[tuple[Table, LedgerClaim]]:
     """The rows, and the claim that pays for looking at them: what of it is not consumed in the end is given back."""
     key = f"synthesis {secrets.token_hex(8)}"
     with ExitStack() as ending:
@@ -134,7 +134,7 @@ def _charged(
         yield table, claim
 
 
-def _pay(claim: Claim) -> None:
+def _pay(claim: LedgerClaim) -> None:
     claim.consume(part="all of it")
 
 

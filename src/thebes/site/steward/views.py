@@ -13,11 +13,11 @@ from thebes.curator.cache.synopsis_kinds import SYNOPSES
 from thebes.curator.streams.stream import Stream, StreamBlock
 from thebes.ledger import Block, Head, Ledger, Tampered
 from thebes.privacy.faults import Mistake, Refusal
-from thebes.site.budget.budget import Purse, block_of, standing
-from thebes.site.budget.policy import Policy, Rule
+from thebes.site.budget.budget import SiteBudget, block_of, standing
+from thebes.site.budget.policy import Policy, PolicyRule
 from thebes.site.dataset import DataSet, DataSets
 from thebes.site.requests.planned_question import whole
-from thebes.site.requests.response_store import Outbox, Request
+from thebes.site.requests.response_store import ResponseStore, SiteRequest
 from thebes.site.steward.audit_log import Audit
 from thebes.site.steward.cache_savings import saved
 from thebes.tasks import registry
@@ -27,12 +27,12 @@ MOST_ENTRIES = 500
 LONGEST_DOCUMENT = 20_000  #: characters of JSON
 
 
-def requests(outbox: Outbox) -> list[dict[str, Any]]:
+def requests(outbox: ResponseStore) -> list[dict[str, Any]]:
     """The latest tasks that were asked here, newest first: for whom, what was decided, what it cost so far."""
     return [_request(outbox, request) for request in outbox.requests(most=MOST_REQUESTS)]
 
 
-def ledger(purse: Purse, datasets: DataSets, policy: Policy) -> dict[str, Any]:
+def ledger(purse: SiteBudget, datasets: DataSets, policy: Policy) -> dict[str, Any]:
     """Blocks, and what each rule of the policy still allows at each data set; those of growing data sets are shown with
     them."""
     books: Ledger = purse.ledger
@@ -148,7 +148,7 @@ def _checked(verify: Callable[[], Head]) -> dict[str, Any]:
         return {"entries": 0, "findings": list(tampered.findings)}
 
 
-def _request(outbox: Outbox, request: Request) -> dict[str, Any]:
+def _request(outbox: ResponseStore, request: SiteRequest) -> dict[str, Any]:
     parts, epsilon, delta = outbox.paid(request.task)
     return {
         "task": request.task,
@@ -168,18 +168,19 @@ def _request(outbox: Outbox, request: Request) -> dict[str, Any]:
     }
 
 
-def _said(request: Request) -> dict[str, Any]:
+def _said(request: SiteRequest) -> dict[str, Any]:
     """The document and what it means, unless it is as long as a network."""
     if len(json.dumps(request.document)) > LONGEST_DOCUMENT:
         return {"document": None, "explanation": ""}
     try:
-        explanation = registry.kind(request.kind).explain(registry.accepted_earlier(request.document))
+        document = registry.accepted_earlier(request.document)
+        explanation = registry.kind(document.type).explain(document)
     except Mistake:
         explanation = ""
     return {"document": dict(request.document), "explanation": explanation}
 
 
-def _rule(rule: Rule) -> dict[str, Any]:
+def _rule(rule: PolicyRule) -> dict[str, Any]:
     return {
         "rule": rule.number,
         "requestors": list(rule.requestors),

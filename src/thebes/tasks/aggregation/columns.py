@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,16 +11,16 @@ from numpy.typing import NDArray
 from thebes.tasks.aggregation.people import Gathering
 from thebes.tasks.aggregation.snapshots import Arrays
 from thebes.tasks.contributions import Contributions, Layout
-from thebes.tasks.protocols import State
+from thebes.tasks.protocols import Setting, State
 from thebes.tasks.trusted_columns import TrustedDocument, layout_of
 
+TrustedDocumentType = TypeVar("TrustedDocumentType", bound=TrustedDocument)
 
-class Keeping(Gathering):
+
+class Keeping(Gathering[TrustedDocumentType]):
     """Holds every contribution of one phase in memory; nothing of it is left once the phase has ended."""
 
-    document: TrustedDocument
-
-    def __init__(self, document: Any, setting: Any) -> None:
+    def __init__(self, document: TrustedDocumentType, setting: Setting) -> None:
         super().__init__(document, setting)
         self._heard: list[Mapping[str, NDArray[np.generic]]] = []
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,11 +23,13 @@ from thebes.tasks.document import SERVER_FLOOR, PeopleDocument, not_bought
 from thebes.tasks.protocols import Ask, Closed, Setting, State, TaskClosed, Wait
 from thebes.tasks.release import Release
 
+PeopleDocumentType = TypeVar("PeopleDocumentType", bound=PeopleDocument)
 
-class Gathering(ABC):
+
+class Gathering(ABC, Generic[PeopleDocumentType]):
     """An aggregator of a document that people answer. A kind says what it wants, hears it and concludes."""
 
-    def __init__(self, document: PeopleDocument, setting: Setting) -> None:
+    def __init__(self, document: PeopleDocumentType, setting: Setting) -> None:
         self.document = document
         self.setting = setting
         self.state = State.OPEN

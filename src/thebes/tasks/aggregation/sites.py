@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,15 +33,16 @@ LONGEST_ASSUMPTION = 1000
 MECHANISM, CACHE, SYNOPSIS = "mechanism", "cache", "synopsis"
 SOURCES = (MECHANISM, CACHE, SYNOPSIS)  #: where an answer of a site may come from
 _BLOCKS = ("blocks", "since", "until")
+SiteDocumentType = TypeVar("SiteDocumentType", bound=SiteDocument)
 
 
-class Convening(ABC):
+class Convening(ABC, Generic[SiteDocumentType]):
     """An aggregator of a document that sites answer. A kind says what it wants, hears it and concludes."""
 
     together = None
     endless = False
 
-    def __init__(self, document: SiteDocument, setting: Setting) -> None:
+    def __init__(self, document: SiteDocumentType, setting: Setting) -> None:
         self.document = document
         self.setting = setting
         self.state = State.OPEN

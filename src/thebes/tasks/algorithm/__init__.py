@@ -1,3 +1,1 @@
-"""algorithm: composed of blocks, each of which is private where something leaves."""
-
-ANSWERED_BY = "sites"
+"""algorithm: a form of document, composed of blocks, that turns into the steps of `query` or `train`."""

@@ -8,18 +8,16 @@ from thebes.privacy.certificate import Certificate
 from thebes.privacy.promise import Adjacency
 from thebes.tasks.aggregation.columns import Keeping
 from thebes.tasks.basic.kind import BasicDocument
-from thebes.tasks.basic.statistics import Answer, answer, count_of, histogram_of
+from thebes.tasks.basic.statistics import StatisticAnswer, answer, count_of, histogram_of
 from thebes.tasks.document import FAILURE
-from thebes.tasks.missing_values import Shares, measured
+from thebes.tasks.missing_values import EpsilonShares, measured
 from thebes.tasks.release import Release
 
 
-class BasicAggregator(Keeping):
-    document: BasicDocument
-
+class BasicAggregator(Keeping[BasicDocument]):
     def conclude(self) -> Release:
         columns, document, source = self.columns(), self.document, self.setting.randomness
-        epsilon = Shares.of(document).answer
+        epsilon = EpsilonShares.of(document).answer
         values = [columns[name] for name in document.gives]
         missing = np.logical_or.reduce([v == "" if v.dtype.kind == "U" else np.isnan(v.astype(float)) for v in values])
         if document.aggregator == "count":
@@ -36,7 +34,7 @@ class BasicAggregator(Keeping):
             extra["interval_note"] = found.note
         return Release(found.value, self._certificate(found), found.intervals, extra)
 
-    def _certificate(self, found: Answer) -> Certificate:
+    def _certificate(self, found: StatisticAnswer) -> Certificate:
         delta = found.delta
         return Certificate(
             unit=self.setting.unit,

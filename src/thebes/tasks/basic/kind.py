@@ -130,8 +130,7 @@ class BasicKind:
         return str(document["aggregator"]).replace("_", " ").capitalize()
 
     def check(self, document: Mapping[str, Any]) -> BasicDocument:
-        checked: BasicDocument = read_as(BasicDocument, document)
-        return checked
+        return read_as(BasicDocument, document)
 
     def price(self, document: BasicDocument, *, unit: Unit = Unit.DEVICE) -> Price:
         return Price(document.epsilon, document.delta, unit)

@@ -9,7 +9,7 @@ import numpy as np
 
 from thebes.data.rows import Rows
 from thebes.tasks.release import Release
-from thebes.tasks.scene import MadeUpPeople, Scene, Verdict, beside, column
+from thebes.tasks.scene import MadeUpPeople, Scene, SceneVerdict, beside, column
 
 
 def scenes(crowd: MadeUpPeople) -> list[Scene]:
@@ -64,14 +64,14 @@ def _mean(rows: Rows) -> float:
     return float(column(rows).mean())
 
 
-def _number(truth: Callable[[Rows], float]) -> Callable[[Release, Rows, Rows], Verdict]:
-    def judge(release: Release, mine: Rows, everybody: Rows) -> Verdict:
+def _number(truth: Callable[[Rows], float]) -> Callable[[Release, Rows, Rows], SceneVerdict]:
+    def judge(release: Release, mine: Rows, others: Rows) -> SceneVerdict:
         return beside(truth(mine), float(release.value), release.as_json()["interval"])
 
     return judge
 
 
-def _most_frequent(release: Release, mine: Rows, everybody: Rows) -> Verdict:
+def _most_frequent(release: Release, mine: Rows, others: Rows) -> SceneVerdict:
     """The site that the answer names first, and for how many people it, or the true one, comes first."""
     counts = Counter(site for site in column(mine) if site != "none")
     told = {site: number for site, number in release.value.items() if site != "none"}

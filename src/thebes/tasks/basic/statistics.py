@@ -65,7 +65,7 @@ _QUANTILE_BITS = 12  #: steps of 1/4096 of the range: finer ones widen the error
 
 
 @dataclass(frozen=True)
-class Answer:
+class StatisticAnswer:
     """A statistic's value with its error bars; `value` is None where no range could be found."""
 
     value: Any
@@ -81,7 +81,7 @@ class Answer:
 
 def answer(
     document: BasicDocument, table: Floats, epsilon: Decimal, randomness: Randomness, *, everybody: bool
-) -> Answer:
+) -> StatisticAnswer:
     """Compute a statistic of numbers (one row each) for `epsilon`. `everybody`: the number of rows is public."""
     ranges: list[Ends] = []
     unknown = [c for c in document.gives if c not in (document.bounds or {})]
@@ -99,10 +99,12 @@ def answer(
             false_positive=0.01,
         )
         if isinstance(found.value, NoBounds):
-            return Answer(None, found.mechanism, found.parameters, {}, 0.0, None, ("bounds",), found.value.sentence)
+            return StatisticAnswer(
+                None, found.mechanism, found.parameters, {}, 0.0, None, ("bounds",), found.value.sentence
+            )
         if found.value.high - found.value.low > FARTHEST:
             far = f"The values of {column!r} reach too far. Say which range they have."
-            return Answer(None, found.mechanism, found.parameters, {}, 0.0, None, ("bounds",), far)
+            return StatisticAnswer(None, found.mechanism, found.parameters, {}, 0.0, None, ("bounds",), far)
         ranges.append((found.value.low, found.value.high))
     measured = _over_range(document, table, ranges, epsilon - looking, randomness, everybody=everybody)
     bounds = {c: {"type": "range", "low": r[0], "high": r[1]} for c, r in zip(document.gives, ranges, strict=True)}
@@ -110,7 +112,7 @@ def answer(
     return _beyond(document, made, ranges[0], unknown) if unknown else made
 
 
-def _beyond(document: BasicDocument, made: Answer, ends: Ends, unknown: list[str]) -> Answer:
+def _beyond(document: BasicDocument, made: StatisticAnswer, ends: Ends, unknown: list[str]) -> StatisticAnswer:
     """The answer over an estimated range with those error bars only that hold for values nobody cut.
 
     One far value moves a mean, a sum or a variance anywhere, so what noise hid from the cut values says nothing of
@@ -129,7 +131,7 @@ def _beyond(document: BasicDocument, made: Answer, ends: Ends, unknown: list[str
     return replace(made, intervals={}, note=f"No interval: {of}; it would reach beyond that range. {advice}")
 
 
-def count_of(document: BasicDocument, people: int, epsilon: Decimal, randomness: Randomness) -> Answer:
+def count_of(document: BasicDocument, people: int, epsilon: Decimal, randomness: Randomness) -> StatisticAnswer:
     """Count the people who have a value."""
     counted = np.ones(people, dtype=np.bool_)
     measured = count(counted, epsilon=epsilon, delta=document.delta, adjacency=REPLACE, randomness=randomness)
@@ -186,7 +188,9 @@ def _over_range(
     )
 
 
-def histogram_of(document: BasicDocument, values: NDArray[Any], epsilon: Decimal, randomness: Randomness) -> Answer:
+def histogram_of(
+    document: BasicDocument, values: NDArray[Any], epsilon: Decimal, randomness: Randomness
+) -> StatisticAnswer:
     """Count the people by value: by declared ones, bins of a range, or the common ones among unknown ones."""
     bound, delta = (document.bounds or {}).get(document.column), document.delta
     if bound is None:
@@ -221,14 +225,14 @@ def _made(
     measured: Measurement,
     bounds: Mapping[str, Any] | None,
     estimated: tuple[str, ...] = (),
-) -> Answer:
+) -> StatisticAnswer:
     value = measured.value
     if document.aggregator == "histogram":
         names = labels_of(document)
         value = by_key(measured) if names is None else dict(zip(names, measured.value.tolist(), strict=True))
     parameters = {k: v for k, v in measured.parameters.items() if k != "keys"}
     delta = 0.0 if _is_pure(measured) else document.delta
-    return Answer(value, measured.mechanism, parameters, intervals_of(measured), delta, bounds, estimated)
+    return StatisticAnswer(value, measured.mechanism, parameters, intervals_of(measured), delta, bounds, estimated)
 
 
 def _is_pure(measured: Measurement) -> bool:

@@ -23,10 +23,8 @@ from thebes.tasks.missing_values import WORKED
 from thebes.tasks.protocols import Setting
 
 
-class BoundedAggregator(Gathering):
-    document: BoundedDocument
-
-    def __init__(self, document: Any, setting: Setting) -> None:
+class BoundedAggregator(Gathering[BoundedDocument]):
+    def __init__(self, document: BoundedDocument, setting: Setting) -> None:
         super().__init__(document, setting)
         self._plan = plan(document)
         self._heard: list[Mapping[str, NDArray[np.generic]]] = []

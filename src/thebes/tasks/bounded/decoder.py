@@ -9,20 +9,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thebes.privacy.mechanisms.local.numbers import NumberMechanism
-from thebes.tasks.bounded.encoder import REPORT, Plan, categories, coordinates, simplex
+from thebes.tasks.bounded.encoder import REPORT, EncodingPlan, categories, coordinates, simplex
 from thebes.tasks.bounded.kind import PRESENT
 from thebes.tasks.document import FAILURE, Values
 
 Arrays = Mapping[str, NDArray[Any]]
 
 
-def decoded(plan: Plan, reports: Arrays) -> dict[str, NDArray[Any]]:
+def decoded(plan: EncodingPlan, reports: Arrays) -> dict[str, NDArray[Any]]:
     """One array for each column, in the order of the document: sets as declared values, ranges as numbers that may
     lie outside the range. No single row can be believed."""
     return _split(plan, reports) if plan.whole is None else _whole(plan, reports)
 
 
-def _split(plan: Plan, reports: Arrays) -> dict[str, NDArray[Any]]:
+def _split(plan: EncodingPlan, reports: Arrays) -> dict[str, NDArray[Any]]:
     columns: dict[str, NDArray[Any]] = {}
     for name, mechanism in plan.parts.items():
         if name == FAILURE:
@@ -39,7 +39,7 @@ def _split(plan: Plan, reports: Arrays) -> dict[str, NDArray[Any]]:
     return {name: columns[name] for name in ordered}
 
 
-def _whole(plan: Plan, reports: Arrays) -> dict[str, NDArray[Any]]:
+def _whole(plan: EncodingPlan, reports: Arrays) -> dict[str, NDArray[Any]]:
     assert plan.whole is not None  # noqa: S101
     rows = plan.whole.decode(np.asarray(reports[REPORT], dtype=np.int64))
     axes = [axis.column for axis in coordinates(plan.document)]

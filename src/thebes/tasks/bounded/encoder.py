@@ -42,7 +42,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Plan:
+class EncodingPlan:
     """`parts` maps each field of a contribution to its mechanism; `whole` is the whole-row one, if any."""
 
     document: BoundedDocument
@@ -87,10 +87,10 @@ def presence_bits(document: BoundedDocument) -> list[str]:
     return [c for c in document.gives if isinstance(b := document.bounds[c], Range) and b.default is None]
 
 
-_plans: dict[str, Plan] = {}  # by digest: making a plan searches for caps and coins
+_plans: dict[str, EncodingPlan] = {}  # by digest: making a plan searches for caps and coins
 
 
-def plan(document: BoundedDocument) -> Plan:
+def plan(document: BoundedDocument) -> EncodingPlan:
     """Plan which mechanism carries which columns; a `Mistake` names what cannot work."""
     digest = document.digest
     if digest not in _plans:
@@ -100,7 +100,7 @@ def plan(document: BoundedDocument) -> Plan:
     return _plans[digest]
 
 
-def _made(document: BoundedDocument) -> Plan:
+def _made(document: BoundedDocument) -> EncodingPlan:
     bits = presence_bits(document)
     epsilon, delta = exact.epsilon(document.epsilon), exact.delta(document.delta)
     parts: dict[str, Mechanism] = {}
@@ -115,12 +115,12 @@ def _made(document: BoundedDocument) -> Plan:
     if chosen == "privunit":
         dimension = sum(1 for _ in coordinates(document))
         parts[REPORT] = PrivUnit(dimension, epsilon - for_bits, radius=radius(document), aim="second-moment")
-        return Plan(document, parts)
+        return EncodingPlan(document, parts)
     share = _down((epsilon - for_bits) / len(document.gives))
     delta_share = _down(delta / len(document.gives), exact.DELTA_STEP)
     for column in document.gives:
         parts[column] = _for_column(document.bounds[column], share, delta_share)
-    return Plan(document, parts)
+    return EncodingPlan(document, parts)
 
 
 def _down(value: Decimal, step: Decimal = exact.EPSILON_STEP) -> Decimal:

@@ -56,7 +56,7 @@ class BoundedKind:
     def check(self, document: Mapping[str, Any]) -> BoundedDocument:
         from thebes.tasks.bounded.encoder import plan
 
-        checked: BoundedDocument = read_as(BoundedDocument, document)
+        checked = read_as(BoundedDocument, document)
         try:
             plan(checked)
         except Mistake as refused:

@@ -17,7 +17,7 @@ from thebes.learning.inputs import NamedInputs, columns_of
 from thebes.privacy.faults import Mistake
 from thebes.tasks.bounded.encoder import categories, simplex, vector
 from thebes.tasks.bounded.kind import MISSING, BoundedDocument
-from thebes.tasks.bounded.moments import Moments
+from thebes.tasks.bounded.moments import NoisyMoments
 from thebes.tasks.document import Range, Values
 
 Model = Literal["logistic", "linear", "svm", "forest"]
@@ -74,7 +74,7 @@ class FittedRows(NamedInputs):
         return vector(self.document, read, self.inputs)
 
 
-def fit(moments: Moments, document: BoundedDocument, model: str, output: str) -> FittedRows:
+def fit(moments: NoisyMoments, document: BoundedDocument, model: str, output: str) -> FittedRows:
     """Fit `model` to predict `output` from all other columns."""
     if model not in MODELS:
         raise Mistake("model", f"must be one of {', '.join(repr(m) for m in MODELS)}")
@@ -93,7 +93,7 @@ def fit(moments: Moments, document: BoundedDocument, model: str, output: str) ->
     return FittedRows(_regressor(moments, bound, model, output), document, inputs, output)
 
 
-def _inputs(moments: Moments, output: str) -> list[int]:
+def _inputs(moments: NoisyMoments, output: str) -> list[int]:
     return [i for i, axis in enumerate(moments.axes) if axis.column != output]
 
 
@@ -103,12 +103,12 @@ def _positive(matrix: Floats, floor: float) -> Floats:
     return np.asarray(vectors @ np.diag(np.maximum(values, floor)) @ vectors.T)
 
 
-def _noise_norm(moments: Moments, size: int) -> float:
+def _noise_norm(moments: NoisyMoments, size: int) -> float:
     """The usual spectral norm of a symmetric noise matrix of that size: 2 sd sqrt(size) (Wigner)."""
     return 2 * moments.error * float(np.sqrt(size))
 
 
-def _classifier(moments: Moments, bound: Values, model: str, output: str) -> Any:
+def _classifier(moments: NoisyMoments, bound: Values, model: str, output: str) -> Any:
     where, own = _inputs(moments, output), moments.block(output)
     size = len(categories(bound))
     points = simplex(size)
@@ -132,7 +132,7 @@ def _classifier(moments: Moments, bound: Values, model: str, output: str) -> Any
     return _trained(model, inputs, labels, classify=True)
 
 
-def _regressor(moments: Moments, bound: Range, model: str, output: str) -> Any:
+def _regressor(moments: NoisyMoments, bound: Range, model: str, output: str) -> Any:
     where, own = _inputs(moments, output), moments.block(output)
     mean, target = moments.mean[where], float(moments.mean[own[0]])
     second = moments.second[np.ix_(where, where)] - np.outer(mean, mean)

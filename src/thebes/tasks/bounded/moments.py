@@ -15,14 +15,14 @@ from numpy.typing import NDArray
 
 from thebes.privacy.mechanisms.local.categories import CategoryMechanism
 from thebes.privacy.mechanisms.local.numbers import NumberMechanism
-from thebes.tasks.bounded.encoder import Coordinate, Plan, categories, coordinates, simplex
+from thebes.tasks.bounded.encoder import Coordinate, EncodingPlan, categories, coordinates, simplex
 from thebes.tasks.document import Values
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Moments:
+class NoisyMoments:
     """`mean` and `second` of the rows' vectors (see `encoding`), with `error`, one entry's usual standard error."""
 
     axes: tuple[Coordinate, ...]
@@ -36,14 +36,14 @@ class Moments:
         return [i for i, axis in enumerate(self.axes) if axis.column == column]
 
 
-def moments(plan: Plan, reports: Mapping[str, NDArray[Any]]) -> Moments:
+def moments(plan: EncodingPlan, reports: Mapping[str, NDArray[Any]]) -> NoisyMoments:
     """Mean and second moment of what the owners hold, freed of the noise."""
     axes = tuple(coordinates(plan.document))
     whole = plan.whole
     if whole is not None:
         rows = np.asarray(reports["report"], dtype=np.int64)
         first, second = whole.estimate(rows), whole.second_moment(rows)
-        return Moments(axes, first.value, second.value, float(np.mean(second.standard_error)), len(rows))
+        return NoisyMoments(axes, first.value, second.value, float(np.mean(second.standard_error)), len(rows))
     unbiased, own = _split(plan, reports)
     n = len(unbiased)
     second_moment = unbiased.T @ unbiased / n
@@ -51,12 +51,12 @@ def moments(plan: Plan, reports: Mapping[str, NDArray[Any]]) -> Moments:
     for start, block in own:
         size = len(block)
         second_moment[start : start + size, start : start + size] = block
-    return Moments(
+    return NoisyMoments(
         axes, unbiased.mean(axis=0), second_moment, float(np.mean(np.sqrt(np.clip(squares, 0, None) / n))), n
     )
 
 
-def _split(plan: Plan, reports: Mapping[str, NDArray[Any]]) -> tuple[Floats, list[tuple[int, Floats]]]:
+def _split(plan: EncodingPlan, reports: Mapping[str, NDArray[Any]]) -> tuple[Floats, list[tuple[int, Floats]]]:
     """Each report as an unbiased vector, and each column's own second moment, which its noise would inflate."""
     blocks: list[Floats] = []
     own: list[tuple[int, Floats]] = []

@@ -20,7 +20,7 @@ from thebes.tasks.protocols import Ask, Claim
 
 
 class BoundedOwner:
-    def able(self, document: Any, rows: Rows) -> NDArray[np.bool_]:
+    def able(self, document: BoundedDocument, rows: Rows) -> NDArray[np.bool_]:
         """Everybody: a missing value is answered at random too."""
         return np.ones(rows.people, dtype=np.bool_)
 
@@ -47,7 +47,7 @@ class BoundedOwner:
     def layout(self, document: BoundedDocument, ask: Ask) -> Layout:
         return plan(document).slots()
 
-    def legible(self, document: Any, contributions: Contributions) -> dict[str, list[Any]]:
+    def legible(self, document: BoundedDocument, contributions: Contributions) -> dict[str, list[Any]]:
         return {name: values.tolist() for name, values in decoded(plan(document), contributions.fields).items()}
 
 

@@ -17,9 +17,9 @@ from thebes.privacy.mechanisms.local.numbers import NumberMechanism
 from thebes.privacy.mechanisms.local.shape import Estimate
 from thebes.tasks.bounded import moment_fit
 from thebes.tasks.bounded.decoder import Arrays, decoded
-from thebes.tasks.bounded.encoder import REPORT, Plan, categories, plan, simplex
+from thebes.tasks.bounded.encoder import REPORT, EncodingPlan, categories, plan, simplex
 from thebes.tasks.bounded.kind import PRESENT, BoundedDocument, BoundedKind
-from thebes.tasks.bounded.moments import Moments, moments
+from thebes.tasks.bounded.moments import NoisyMoments, moments
 from thebes.tasks.document import Values
 from thebes.tasks.release import LEVEL, Release
 
@@ -38,7 +38,7 @@ class RowsRelease(Release):
         return BoundedKind().check(self.extra["document"])
 
     @property
-    def _plan(self) -> Plan:
+    def _plan(self) -> EncodingPlan:
         return plan(self.document)
 
     @cached_property
@@ -61,7 +61,7 @@ class RowsRelease(Release):
         return pd.DataFrame(decoded(self._plan, self._reports))
 
     @cached_property
-    def moments(self) -> Moments:
+    def moments(self) -> NoisyMoments:
         """Unbiased mean and second moment of the true rows, as vectors (see `encoding`)."""
         return moments(self._plan, self._reports)
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from thebes.data.rows import Rows
 from thebes.tasks.release import Release
-from thebes.tasks.scene import MadeUpPeople, Scene, Verdict, beside, column
+from thebes.tasks.scene import MadeUpPeople, Scene, SceneVerdict, beside, column
 
 
 def scenes(crowd: MadeUpPeople) -> list[Scene]:
@@ -55,8 +55,8 @@ def _hours(*types: str) -> str:
     return f"SELECT {columns} FROM screen.events e JOIN screen.types t ON t.application = e.application"  # noqa: S608
 
 
-def _mean_of(name: str) -> Callable[[Release, Rows, Rows], Verdict]:
-    def judge(release: Release, mine: Rows, everybody: Rows) -> Verdict:
+def _mean_of(name: str) -> Callable[[Release, Rows, Rows], SceneVerdict]:
+    def judge(release: Release, mine: Rows, others: Rows) -> SceneVerdict:
         low, high = (
             release.extra["document"]["bounds"][name]["low"],
             release.extra["document"]["bounds"][name]["high"],
@@ -68,8 +68,8 @@ def _mean_of(name: str) -> Callable[[Release, Rows, Rows], Verdict]:
     return judge
 
 
-def _share_of(name: str, value: str) -> Callable[[Release, Rows, Rows], Verdict]:
-    def judge(release: Release, mine: Rows, everybody: Rows) -> Verdict:
+def _share_of(name: str, value: str) -> Callable[[Release, Rows, Rows], SceneVerdict]:
+    def judge(release: Release, mine: Rows, others: Rows) -> SceneVerdict:
         shares = release.frequencies[name]  # type: ignore[attr-defined]
         ends = release.frequency_interval(name).as_json()  # type: ignore[attr-defined]
         place = list(shares).index(value)

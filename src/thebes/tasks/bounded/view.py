@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from thebes.tasks.answer_view import MOST_DRAWN, Bars, Cells, Section, Spans, Table, percent, short
+from thebes.tasks.answer_view import MOST_DRAWN, AnswerTable, Bars, Cells, Section, Spans, percent, short
 from thebes.tasks.document import PeopleDocument, Range
 from thebes.tasks.release import Release
 
@@ -42,7 +42,7 @@ def sections(release: Release, document: PeopleDocument) -> list[Section]:
             sections.append(Section(column, words, picture))
     head, rows = table(release)
     words = f"{len(rows)} rows, each changed at random before it left. No single one can be believed."
-    return [*sections, Section("Rows", words, table=Table.of(head, rows, FIRST_ROWS), folded=True)]
+    return [*sections, Section("Rows", words, table=AnswerTable.of(head, rows, FIRST_ROWS), folded=True)]
 
 
 def _percents(names: Iterable[str], shares: Any) -> dict[str, float]:

@@ -5,17 +5,16 @@ It never ends by itself, keeps no contribution, and can answer at any time.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import copy
-from datetime import datetime
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from thebes.privacy.faults import Fault, Mistake
-from thebes.tasks.aggregation.people import Gathering
+from thebes.privacy.faults import Mistake
+from thebes.tasks.aggregation.open_ended import OpenEnded
 from thebes.tasks.aggregation.snapshots import Arrays
 from thebes.tasks.contributions import Contributions, Layout
 from thebes.tasks.document import FAILURE
@@ -23,7 +22,7 @@ from thebes.tasks.draw_discard.instances import Floats, Instances
 from thebes.tasks.draw_discard.kind import DrawDiscardDocument
 from thebes.tasks.draw_discard.outliers import Outliers
 from thebes.tasks.draw_discard.plan import LANE, VERSION, WEIGHTS, plan
-from thebes.tasks.draw_discard.release import Standing, released
+from thebes.tasks.draw_discard.release import LaneStanding, released
 from thebes.tasks.protocols import (
     Ask,
     Closed,
@@ -31,23 +30,22 @@ from thebes.tasks.protocols import (
     Setting,
     StaleContribution,
     State,
-    TaskClosed,
     Wait,
 )
 from thebes.tasks.release import Release
 
+MOST_SHOWN = 2000  #: weights of one lane's instances together that a live view has one by one
+_TOLD = ("updates", "refused", "quarantined", "stale", "history")
 
-class DrawDiscardAggregator(Gathering):
-    document: DrawDiscardDocument
 
-    def __init__(self, document: Any, setting: Setting) -> None:
+class DrawDiscardAggregator(OpenEnded[DrawDiscardDocument]):
+    def __init__(self, document: DrawDiscardDocument, setting: Setting) -> None:
         super().__init__(document, setting)
         self._plan = plan(document)
         self.outliers = Outliers(document.instances, self._plan.weights, document.false_positives)
         self._failures = np.zeros(0 if self._plan.failures is None else self._plan.failures.size, dtype=np.int64)
         self._checked: list[tuple[int, Floats]] = []  # by lane: (updates, average) when the target was last looked at
         self._settled = False
-        self._shown: tuple[tuple[int, ...], Release] | None = None
 
     @cached_property
     def lanes(self) -> tuple[Instances, ...]:
@@ -61,21 +59,8 @@ class DrawDiscardAggregator(Gathering):
     # --- the shape --------------------------------------------------------------------------------------
 
     @property
-    def together(self) -> int | None:
-        return 1
-
-    @property
-    def endless(self) -> bool:
-        return True
-
-    @property
-    def accepted(self) -> int:
-        """The number of contributions it has, over every turn."""
-        return sum(self.counts)
-
-    @property
     def updates(self) -> int:
-        """The number of them that were mixed in."""
+        """The number of contributions that were mixed in."""
         return sum(lane.updates for lane in self.lanes)
 
     def layout(self, part: str, partition: int = 0) -> Layout:
@@ -116,18 +101,6 @@ class DrawDiscardAggregator(Gathering):
             self._fresh(int(lane), int(version))
         return examined
 
-    def accept(self, contributions: Contributions) -> None:
-        if self.state is not State.OPEN or contributions.part not in self.parts:
-            raise TaskClosed("this part of the task is closed; nothing was taken")
-        if contributions.partition != 0:
-            raise Mistake("partition", "is not one of this part's")
-        if self.accepted + contributions.count > self.wanted:
-            raise TaskClosed("this task has all the contributions it wants; nothing was taken")
-        if contributions.count > 1:
-            raise Fault("every contribution answers an ask of its own; hear them one by one")
-        self.hear(self.examine(contributions))
-        self.counts[self.parts.index(contributions.part)] += contributions.count
-
     def hear(self, contributions: Contributions) -> None:
         """Discard an instance for the one that came, unless that is an outlier."""
         for row in range(contributions.count):
@@ -143,36 +116,18 @@ class DrawDiscardAggregator(Gathering):
             if self._plan.failures is not None:
                 self._failures += np.bincount([int(contributions.fields[FAILURE][row])], minlength=len(self._failures))
 
-    def advance(self, now: datetime, absent: int = 0) -> None:
-        """End it when it is full, has met its target, or its time is over."""
-        if self.state is not State.OPEN:
-            return
-        deadline = self.document.deadline
-        late = deadline is not None and now >= deadline
-        if late or self.accepted >= self.wanted or self.settled:
-            self.close()
-
-    def close(self) -> None:
-        """End it. What was learned stays as it is; too little of it is nothing."""
-        if self.state is State.OPEN:
-            self.state = State.DONE if self._enough else State.EXPIRED
-
     @property
     def settled(self) -> bool:
         """Return whether the document's target was met: `advance` then ends it."""
-        return self._settled and self._enough
+        return self._settled and self.enough
 
-    def conclude(self) -> Release | None:
-        return self.release()
+    @property
+    def stage(self) -> tuple[int, ...]:
+        return (*(lane.updates for lane in self.lanes), self.accepted)
 
-    def release(self) -> Release | None:
-        """The average as it stands, once enough was mixed in."""
-        if not self._enough or self.state is State.EXPIRED:
-            return None
-        of = (*(lane.updates for lane in self.lanes), self.accepted)
-        if self._shown is None or self._shown[0] != of:
-            self._shown = of, released(self.document, self.setting, self._stand(), self.notes)
-        return self._shown[1]
+    def conclude(self) -> Release:
+        """Average the instances as they stand."""
+        return released(self.document, self.setting, self._stand(), self.notes)
 
     def copied(self) -> DrawDiscardAggregator:
         """The same as it stands now, for who computes while it goes on."""
@@ -182,7 +137,8 @@ class DrawDiscardAggregator(Gathering):
         return made
 
     @property
-    def _enough(self) -> bool:
+    def enough(self) -> bool:
+        """Return whether enough was mixed in for a release."""
         return self.updates >= (1 if self.setting.simulated else self.document.min_count)
 
     # --- who is heard -----------------------------------------------------------------------------------
@@ -249,6 +205,63 @@ class DrawDiscardAggregator(Gathering):
         self._checked = [(int(updates), np.asarray(average)) for updates, average in facts["checked"]]
         self._shown = None
 
+    @property
+    def pieces(self) -> int:
+        """The number of instances, over all lanes."""
+        return len(self.document.rates) * self.document.instances
+
+    def saved(self, place: int) -> bytes:
+        lane, at = self._at(place)
+        return lane.saved(at)
+
+    def load(self, place: int, saved: bytes) -> None:
+        lane, at = self._at(place)
+        lane.load(at, saved)
+
+    def replaced(self) -> list[int]:
+        """Return the places of instances that were discarded since this was last asked."""
+        found = []
+        for number, lane in enumerate(self.lanes):
+            found += [number * self.document.instances + at for at in lane.changed]
+            lane.changed.clear()
+        return found
+
+    def take_over(self, facts: Mapping[str, Any], pieces: Sequence[bytes], times: Sequence[int]) -> None:
+        self.recall(facts)
+        for place, piece in enumerate(pieces):
+            self.load(place, piece)
+        self.stands(times)
+        for lane in self.lanes:
+            lane.settle()
+
+    def stands(self, times: Sequence[int]) -> None:
+        """Count as many updates of each lane as its instances were discarded, and as many contributions in all."""
+        count = self.document.instances
+        for number, lane in enumerate(self.lanes):
+            lane.updates = sum(times[number * count : (number + 1) * count])
+        taken = sum(lane.updates + lane.quarantined for lane in self.lanes)
+        self.counts[:] = [taken, *[0] * (len(self.counts) - 1)]
+
+    def taken(self, facts: Mapping[str, Any]) -> int:
+        return sum(int(lane["quarantined"]) for lane in facts["lanes"])
+
+    def progress(self, facts: Mapping[str, Any], pictured: Any = None) -> dict[str, Any]:
+        """Tell how each lane went and, where they were pictured, how its instances are."""
+        drawn = pictured or [{}] * len(facts["lanes"])
+        lanes = [
+            {**{name: lane[name] for name in _TOLD}, **each} for lane, each in zip(facts["lanes"], drawn, strict=True)
+        ]
+        return {"contributions": sum(lane["updates"] + lane["quarantined"] for lane in lanes), "lanes": lanes}
+
+    def pictured(self) -> list[dict[str, Any]]:
+        """Describe each instance of every lane: its length, how far it is from their average and, of small ones, its
+        weights."""
+        return [_described(lane.models) for lane in self.lanes]
+
+    def _at(self, place: int) -> tuple[Instances, int]:
+        lane, at = divmod(place, self.document.instances)
+        return self.lanes[lane], at
+
     def joined(self, theirs: Mapping[str, Any], before: Mapping[str, Any], mine: Mapping[str, Any]) -> dict[str, Any]:
         """`theirs` and what came to `mine` since it was `before`: what several processes know together."""
         lanes = zip(theirs["lanes"], before["lanes"], mine["lanes"], strict=True)
@@ -273,12 +286,20 @@ class DrawDiscardAggregator(Gathering):
         for i, lane in enumerate(self.lanes):
             lane.go_on_from(np.asarray(arrays[f"sums-{i}"]))
 
-    def _stand(self) -> Standing:
+    def _stand(self) -> LaneStanding:
         failures = None
         if self._plan.failures is not None:
             counted = np.repeat(np.arange(len(self._failures)), self._failures)
             failures = self._plan.failures.estimate(counted) if len(counted) else None
-        return Standing(self.lanes, self.accepted, failures, self.outliers, self.allowed)
+        return LaneStanding(self.lanes, self.accepted, failures, self.outliers, self.allowed)
+
+
+def _described(models: Floats) -> dict[str, Any]:
+    return {
+        "norms": np.linalg.norm(models, axis=1).tolist(),
+        "distances": np.linalg.norm(models - models.mean(axis=0), axis=1).tolist(),
+        "models": models.tolist() if models.size <= MOST_SHOWN else [],
+    }
 
 
 AGGREGATOR = DrawDiscardAggregator

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from thebes.tasks.draw_discard.features import Batch
+from thebes.tasks.draw_discard.features import PeopleBatch
 
 Floats = NDArray[np.float64]
 
@@ -27,7 +27,7 @@ def predicted(family: str, linear: Floats) -> Floats:
     return np.asarray(odds / odds.sum(axis=-1, keepdims=True))
 
 
-def gradients(family: str, weights: Floats, batch: Batch) -> Floats:
+def gradients(family: str, weights: Floats, batch: PeopleBatch) -> Floats:
     """One gradient for each person, at that person's own line of `weights` (or at the only one)."""
     people, _, width = batch.x.shape
     models = weights.reshape(len(weights), -1, width)

@@ -25,7 +25,7 @@ INTERCEPT = "intercept"
 
 
 @dataclass(frozen=True)
-class Features:
+class DesignColumns:
     """The columns of a design, as the document describes them."""
 
     document: DrawDiscardDocument
@@ -76,7 +76,7 @@ class Features:
 
 
 @dataclass(frozen=True)
-class Batch:
+class PeopleBatch:
     """`x[i, r]` and `y[i, r]` are person i's row r; `share[i, r]` is what it counts for in the person's gradient, 0 for
     a row that is not there or has no output."""
 
@@ -84,14 +84,14 @@ class Batch:
     y: Floats
     share: Floats
 
-    def some(self, span: slice) -> Batch:
-        return Batch(self.x[span], self.y[span], self.share[span])
+    def some(self, span: slice) -> PeopleBatch:
+        return PeopleBatch(self.x[span], self.y[span], self.share[span])
 
 
 class Encoded:
     """Many people's rows, read once: only the design, which is wide, is made again for whoever is wanted."""
 
-    def __init__(self, features: Features, rows: Rows) -> None:
+    def __init__(self, features: DesignColumns, rows: Rows) -> None:
         kept = rows.at_most(MOST_ROWS)
         document = features.document
         self._features = features
@@ -107,17 +107,17 @@ class Encoded:
         """The most rows that one of these has; at least 1, as whoever has none counts with a zero gradient."""
         return max(1, int(self._rows[people].max(initial=0)))
 
-    def batch(self, people: Integers, start: int = 0, stop: int | None = None) -> Batch:
+    def batch(self, people: Integers, start: int = 0, stop: int | None = None) -> PeopleBatch:
         """The rows `start` to `stop` of each of these people."""
         deep = np.arange(start, self.rows_of(people) if stop is None else stop)
         there = deep < self._rows[people][:, None]
         if not len(self._share):  # nobody has a row
             width = self._features.count
-            return Batch(np.zeros((len(people), len(deep), width)), np.zeros(there.shape), np.zeros(there.shape))
+            return PeopleBatch(np.zeros((len(people), len(deep), width)), np.zeros(there.shape), np.zeros(there.shape))
         where = np.where(there, self._first[people][:, None] + deep, 0)
         flat = where.reshape(-1)
         x = self._features.design([column[flat] for column in self._columns])
-        return Batch(x.reshape(*where.shape, -1), self._output[where], np.where(there, self._share[where], 0.0))
+        return PeopleBatch(x.reshape(*where.shape, -1), self._output[where], np.where(there, self._share[where], 0.0))
 
 
 def encoded(document: DrawDiscardDocument, rows: Rows, column: str) -> NDArray[Any]:

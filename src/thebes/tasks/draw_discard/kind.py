@@ -240,7 +240,7 @@ class DrawDiscardKind:
         given = plain.get("epsilon")
         if given is None and plain.get("mechanism") in ("laplace", "none"):
             plain["epsilon"] = 1.0  # follows below; of no noise, it only spreads the first instances
-        checked: DrawDiscardDocument = read_as(DrawDiscardDocument, plain)
+        checked = read_as(DrawDiscardDocument, plain)
         try:
             if checked.epsilon_per_weight is not None:
                 whole = _whole(checked.epsilon_per_weight, weights_of(checked))

@@ -25,7 +25,7 @@ Floats = NDArray[np.float64]
 Drawn = NDArray[np.int64]
 
 
-class Hiding(Protocol):
+class GradientNoise(Protocol):
     """One mechanism for whole gradients of `weights` numbers; `clip` bounds each clipped weight."""
 
     @property
@@ -159,7 +159,7 @@ class NotAtAll:
         return {"clip": self.clip}
 
 
-def made(document: DrawDiscardDocument, weights: int, epsilon: Decimal, delta: Decimal) -> Hiding:
+def made(document: DrawDiscardDocument, weights: int, epsilon: Decimal, delta: Decimal) -> GradientNoise:
     """The document's mechanism for one participation that may spend so much in all; by weight, an equal share each."""
     if document.mechanism == "none":
         return NotAtAll(document.clip, weights)
@@ -174,7 +174,7 @@ def made(document: DrawDiscardDocument, weights: int, epsilon: Decimal, delta: D
     return ByDirection(PrivUnit(weights, epsilon, radius=document.clip))
 
 
-def first_deviation(document: DrawDiscardDocument, hiding: Hiding) -> float:
+def first_deviation(document: DrawDiscardDocument, hiding: GradientNoise) -> float:
     """The standard deviation of one weight's noise by which the first instances are spread; where there is none, that
     of Laplace noise by weight with the document's epsilon (1 if it gives none, as in the seed)."""
     if document.mechanism == "none":

@@ -21,7 +21,7 @@ from thebes.privacy.randomness import Randomness
 from thebes.tasks.contributions import Contributions, Layout
 from thebes.tasks.document import FAILURE
 from thebes.tasks.draw_discard import example, families
-from thebes.tasks.draw_discard.features import Batch, Encoded, Integers
+from thebes.tasks.draw_discard.features import Encoded, Integers, PeopleBatch
 from thebes.tasks.draw_discard.kind import MOST_ROWS, DrawDiscardDocument
 from thebes.tasks.draw_discard.plan import FARTHEST, LANE, VERSION, WEIGHTS, Floats, plan
 from thebes.tasks.fit import outcomes
@@ -42,7 +42,7 @@ class DrawDiscardOwner:
     def __init__(self, *, trusted: bool = False) -> None:
         self._trusted = trusted
 
-    def able(self, document: Any, rows: Rows) -> NDArray[np.bool_]:
+    def able(self, document: DrawDiscardDocument, rows: Rows) -> NDArray[np.bool_]:
         """Everybody: who has no row sends the noise around nothing."""
         return np.ones(rows.people, dtype=np.bool_)
 
@@ -131,7 +131,7 @@ class Prepared:
         """Count the numbers that a person's rows and model take, at most."""
         return self._plan.weights + self._read.rows_of(people) * self._plan.features.count
 
-    def batch(self, people: Integers) -> Batch:
+    def batch(self, people: Integers) -> PeopleBatch:
         """All rows of these people."""
         return self._read.batch(people)
 
@@ -140,7 +140,7 @@ class Prepared:
         return self._plan.hiding.ahead(count, randomness)
 
     def changed(
-        self, drawn: Floats, rates: Floats, batch: Batch, ahead: Integers | None, randomness: Randomness
+        self, drawn: Floats, rates: Floats, batch: PeopleBatch, ahead: Integers | None, randomness: Randomness
     ) -> Floats:
         """Each drawn model (a line) one noisy step further, by the person in the same line of the batch."""
         # Finite without looking: models are bounded, features lie in [0, 1], and no link of a family overflows there.

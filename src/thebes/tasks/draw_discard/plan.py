@@ -13,14 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thebes.data.rows import FAILURES
-from thebes.learning.graph import Loss, Model, read_loss, read_model
+from thebes.learning.graph import GraphLoss, Model, read_loss, read_model
 from thebes.privacy import exact
 from thebes.privacy.faults import Mistake
 from thebes.privacy.mechanisms.local.response import RandomizedResponse
 from thebes.tasks.contributions import Slot
 from thebes.tasks.document import FAILURE, Values
 from thebes.tasks.draw_discard import mechanisms
-from thebes.tasks.draw_discard.features import Features
+from thebes.tasks.draw_discard.features import DesignColumns
 from thebes.tasks.draw_discard.kind import MOST_NUMBERS, MOST_RELEASED, MOST_WEIGHTS, DrawDiscardDocument
 
 Floats = NDArray[np.float64]
@@ -31,31 +31,31 @@ _MOST_VERSION = 2**53 - 1
 
 
 @dataclass(frozen=True)
-class Network:
+class SmallNetwork:
     """A small network and its loss, as in a gradient task."""
 
     model: Model
-    loss: Loss
+    loss: GraphLoss
 
 
 @dataclass(frozen=True)
-class Plan:
+class ParticipationPlan:
     """`epsilon` and `delta` are what one participation may spend in all; `each` is the epsilon of one weight seen
     alone, where weights are noised one by one."""
 
     document: DrawDiscardDocument
     weights: int
-    hiding: mechanisms.Hiding
+    hiding: mechanisms.GradientNoise
     failures: RandomizedResponse | None
     epsilon: Decimal
     delta: Decimal
     each: Decimal | None
-    network: Network | None
+    network: SmallNetwork | None
 
     @cached_property
-    def features(self) -> Features:
+    def features(self) -> DesignColumns:
         """The columns of a generalised linear model."""
-        return Features(self.document)
+        return DesignColumns(self.document)
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -94,10 +94,10 @@ class Plan:
         return slots
 
 
-_plans: dict[str, Plan] = {}  # by digest: finding a cap, or reading a graph, takes a while
+_plans: dict[str, ParticipationPlan] = {}  # by digest: finding a cap, or reading a graph, takes a while
 
 
-def plan(document: DrawDiscardDocument) -> Plan:
+def plan(document: DrawDiscardDocument) -> ParticipationPlan:
     """The plan of a document; a `Mistake` names what cannot work."""
     digest = document.digest
     known = _plans.get(digest)
@@ -113,7 +113,7 @@ def weights_of(document: DrawDiscardDocument) -> int:
     """Count the weights of the model."""
     if document.model is not None:
         return _network(document).model.graph.parameter_count
-    weights = len(predictors(document)) * Features(document).count
+    weights = len(predictors(document)) * DesignColumns(document).count
     if weights > MOST_WEIGHTS:
         raise Mistake("inputs" if document.crosses is None else "crosses", f"give more than {MOST_WEIGHTS} weights")
     return weights
@@ -127,7 +127,7 @@ def predictors(document: DrawDiscardDocument) -> tuple[str, ...]:
     return ("",)
 
 
-def _made(document: DrawDiscardDocument) -> Plan:
+def _made(document: DrawDiscardDocument) -> ParticipationPlan:
     weights = weights_of(document)
     numbers = weights * document.instances * len(document.rates)
     if numbers > MOST_NUMBERS:
@@ -150,7 +150,7 @@ def _made(document: DrawDiscardDocument) -> Plan:
         raise Mistake("epsilon", "is too small to be shared so often")
     network = None if document.model is None else _network(document)
     hiding = mechanisms.made(document, weights, left, delta)
-    found = Plan(document, weights, hiding, failures, epsilon, delta, each, network)
+    found = ParticipationPlan(document, weights, hiding, failures, epsilon, delta, each, network)
     if network is None and len(set(found.names)) < weights:
         raise Mistake("inputs", "have names and values that give two weights the same name; rename a column")
     return found
@@ -160,7 +160,7 @@ def _share(whole: Decimal, parts: int, step: Decimal) -> Decimal:
     return (whole / parts).quantize(step, ROUND_FLOOR)
 
 
-def _network(document: DrawDiscardDocument) -> Network:
+def _network(document: DrawDiscardDocument) -> SmallNetwork:
     model = read_model(str(document.model))
     loss = read_loss(str(document.loss), model)
     widths = (document.bounds[column] for column in document.inputs)
@@ -171,7 +171,7 @@ def _network(document: DrawDiscardDocument) -> Network:
         raise Mistake("output", "is one column, and the loss takes more")
     if not 1 <= model.graph.parameter_count <= MOST_WEIGHTS:
         raise Mistake("model", f"must have weights to train, and at most {MOST_WEIGHTS}")
-    return Network(model, loss)
+    return SmallNetwork(model, loss)
 
 
 def facts(document: DrawDiscardDocument) -> Mapping[str, Any]:

@@ -20,7 +20,7 @@ from thebes.privacy.figures import figure
 from thebes.tasks.document import Values
 from thebes.tasks.draw_discard.certificate import ESTIMATE, certificate
 from thebes.tasks.draw_discard.families import predicted
-from thebes.tasks.draw_discard.features import Features, encoded, output_of
+from thebes.tasks.draw_discard.features import DesignColumns, encoded, output_of
 from thebes.tasks.draw_discard.instances import Floats, Instances
 from thebes.tasks.draw_discard.kind import KIND, DrawDiscardDocument
 from thebes.tasks.draw_discard.outliers import Outliers
@@ -34,7 +34,7 @@ _AT_ONCE = 2**22
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class LaneStanding:
     """The standing of a task at an aggregator. `allowed(lane, version)` is the outliers' limit there now."""
 
     lanes: Sequence[Instances]
@@ -45,8 +45,8 @@ class Standing:
 
 
 def released(
-    document: DrawDiscardDocument, setting: Setting, standing: Standing, notes: Sequence[str]
-) -> ModelRelease | NetworkLaneRelease:
+    document: DrawDiscardDocument, setting: Setting, standing: LaneStanding, notes: Sequence[str]
+) -> DrawDiscardRelease | NetworkLaneRelease:
     """The release of an aggregator as it stands."""
     lanes = [_lane(document, rate, lane) for rate, lane in zip(document.rates, standing.lanes, strict=True)]
     kept = standing.lanes[document.kept]
@@ -65,7 +65,7 @@ def released(
         extra["diagnostics"] = dict(zip((WORKED, *FAILURES), counts.tolist(), strict=True))
     told = certificate(document, setting, standing.contributions, _filtering(document, standing), notes)
     value = _value(document, kept.models.mean(axis=0))
-    made = ModelRelease if document.model is None else NetworkLaneRelease
+    made = DrawDiscardRelease if document.model is None else NetworkLaneRelease
     return made(value, told, {}, extra)
 
 
@@ -81,7 +81,7 @@ def _lane(document: DrawDiscardDocument, rate: float, lane: Instances) -> dict[s
     return told
 
 
-def _filtering(document: DrawDiscardDocument, standing: Standing) -> dict[str, Any]:
+def _filtering(document: DrawDiscardDocument, standing: LaneStanding) -> dict[str, Any]:
     """Tell what is done about outliers, and how far one contribution that is no outlier can move the average."""
     outliers, kept = standing.outliers, document.kept
     said: dict[str, Any] = {
@@ -186,7 +186,7 @@ class NetworkLaneRelease(_OfLanes):
         return TrainedNetwork(self.value, self.document.inputs, self.document.bounds)
 
 
-class ModelRelease(_OfLanes):
+class DrawDiscardRelease(_OfLanes):
     """`value` is {"family", "weights": {name: number}}, or packed where there are many; `model` predicts."""
 
     form = "draw-discard"
@@ -201,12 +201,14 @@ class ModelRelease(_OfLanes):
             models = unpacked(self._told(self.extra["kept"])["instances"]).reshape(self.document.instances, -1)
         return GeneralisedModel(self.document, models)
 
-    def best(self, rows: Any) -> ModelRelease:
+    def best(self, rows: Any) -> DrawDiscardRelease:
         """The same release showing the learning rate whose model fits `rows` best (least mean negative log-likelihood).
         The rows are the caller's own: nothing of an owner is used for choosing, so nothing is spent."""
         lanes = [self.lane(told["learning_rate"]) for told in self.extra["lanes"]]
-        found = min(lanes, key=lambda release: release.model.loss(rows) if isinstance(release, ModelRelease) else 0.0)
-        assert isinstance(found, ModelRelease)  # noqa: S101
+        found = min(
+            lanes, key=lambda release: release.model.loss(rows) if isinstance(release, DrawDiscardRelease) else 0.0
+        )
+        assert isinstance(found, DrawDiscardRelease)  # noqa: S101
         return found
 
     def _lines(self) -> list[str]:
@@ -222,7 +224,7 @@ class GeneralisedModel(NamedInputs):
 
     def __init__(self, document: DrawDiscardDocument, models: Floats) -> None:
         self._document, self._models, self.inputs = document, models, document.inputs
-        self._features = Features(document)
+        self._features = DesignColumns(document)
 
     @property
     def coefficients(self) -> Floats:

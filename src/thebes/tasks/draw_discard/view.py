@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from thebes.privacy.figures import plural, spaced
-from thebes.tasks.answer_view import MOST_DRAWN, Bars, Cells, Section, Spans, Table, short
+from thebes.tasks.answer_view import MOST_DRAWN, AnswerTable, Bars, Cells, Section, Spans, short
 from thebes.tasks.document import PeopleDocument
 from thebes.tasks.draw_discard.plan import plan
 from thebes.tasks.draw_discard.release import unpacked
@@ -38,7 +38,7 @@ def sections(release: Release, document: PeopleDocument) -> list[Section]:
         picture = Bars({name: weight for name, weight, _ in largest}, title="The largest weights")
         words += "No error bar is known for them."
     head = ("weight of", "weight", "spread between instances")
-    made = [Section("The model", words, picture, Table.of(head, rows), folded=True)]
+    made = [Section("The model", words, picture, AnswerTable.of(head, rows), folded=True)]
     return [*made, *_rates(told)] if len(rates) > 1 else made
 
 
@@ -52,7 +52,7 @@ def _rates(release: Any) -> Iterable[Section]:
         "Each contribution went to one of these, whichever the coordinator drew. Which of them is best, rows of your "
         "own can tell: release.best(rows)."
     )
-    yield Section("Every learning rate", words, table=Table.of(head, rows))
+    yield Section("Every learning rate", words, table=AnswerTable.of(head, rows))
 
 
 def _shown(lane: Mapping[str, Any], extra: Mapping[str, Any]) -> str:

@@ -19,19 +19,17 @@ from thebes.tasks.document import Range
 from thebes.tasks.ensemble import certificate, odds, plan, scouts, voters
 from thebes.tasks.ensemble.ballot import Ballot, outcomes
 from thebes.tasks.ensemble.bin_search import Search
-from thebes.tasks.ensemble.cells import Cells, Cut, cells_of, given
-from thebes.tasks.ensemble.histogram import Floats, Histogram
+from thebes.tasks.ensemble.cells import FeatureCut, SubsetCells, cells_of, given
+from thebes.tasks.ensemble.histogram import Floats, SupportHistogram
 from thebes.tasks.ensemble.kind import EnsembleDocument
-from thebes.tasks.ensemble.model import Member, described
+from thebes.tasks.ensemble.model import EnsembleMember, described
 from thebes.tasks.ensemble.release import EnsembleRelease
 from thebes.tasks.protocols import Ask, Closed, Setting, Wait
 from thebes.tasks.release import LEVEL
 
 
-class EnsembleAggregator(Gathering):
-    document: EnsembleDocument
-
-    def __init__(self, document: Any, setting: Setting) -> None:
+class EnsembleAggregator(Gathering[EnsembleDocument]):
+    def __init__(self, document: EnsembleDocument, setting: Setting) -> None:
         super().__init__(document, setting)
         self._cuts = {feature: given(self.document, feature) for feature in self.document.features}
         self._searches: dict[str, Search] = {}
@@ -41,9 +39,9 @@ class EnsembleAggregator(Gathering):
                 bound = self.document.bounds[feature]
                 assert isinstance(bound, Range)  # noqa: S101
                 self._searches[feature] = Search(bound, bins)
-        self._choice: list[Cut] | None = None  #: of the scouts
-        self._members: list[Member] = []  #: what the packets taught, while it is scored
-        self._heard: dict[tuple[int, int, int], Histogram] = {}  #: by phase, packet, partition
+        self._choice: list[FeatureCut] | None = None  #: of the scouts
+        self._members: list[EnsembleMember] = []  #: what the packets taught, while it is scored
+        self._heard: dict[tuple[int, int, int], SupportHistogram] = {}  #: by phase, packet, partition
         self._answers: dict[int, tuple[int, int]] = {}  #: to this step's questions: (how many, how many yes)
         self._contributors = 0
 
@@ -68,7 +66,7 @@ class EnsembleAggregator(Gathering):
     def _questions(self) -> list[tuple[str, float]]:
         return [(feature, at) for feature, search in self._searches.items() for at in search.questions()]
 
-    def _cells(self, phase: int, packet: int, partition: int) -> Cells:
+    def _cells(self, phase: int, packet: int, partition: int) -> SubsetCells:
         document = self.document
         if phase > document.learning:
             return outcomes(document)
@@ -80,11 +78,11 @@ class EnsembleAggregator(Gathering):
             cuts = [self._cuts[feature] for feature in plan.subset(document, packet, partition)]
         return cells_of(document, cuts)
 
-    def _histogram(self, phase: int, packet: int, partition: int) -> Histogram:
+    def _histogram(self, phase: int, packet: int, partition: int) -> SupportHistogram:
         place = (phase, packet, partition)
         if place not in self._heard:
             cells = self._cells(*place)
-            self._heard[place] = Histogram.empty(cells, plan.mechanism(self.document, cells.size, phase))
+            self._heard[place] = SupportHistogram.empty(cells, plan.mechanism(self.document, cells.size, phase))
         return self._heard[place]
 
     def ask(self, slot: str, packet: int = 0) -> Ask | Wait | Closed:
@@ -168,7 +166,7 @@ class EnsembleAggregator(Gathering):
 
     # --- what is learned --------------------------------------------------------------------------------
 
-    def _packets(self) -> list[list[Histogram]]:
+    def _packets(self) -> list[list[SupportHistogram]]:
         learning = self.document.learning
         return [
             [self._histogram(learning, packet, partition) for partition in range(self._partitions(learning))]
@@ -185,7 +183,7 @@ class EnsembleAggregator(Gathering):
         """The ballots that are scored once the packets are there, and which of them each member casts."""
         return voters.ballots(self._members, self._base)
 
-    def _learned(self) -> list[Member]:
+    def _learned(self) -> list[EnsembleMember]:
         """The members, as they are released."""
         document = self.document
         heard = [histogram for histograms in self._packets() for histogram in histograms if histogram.count]
@@ -193,16 +191,16 @@ class EnsembleAggregator(Gathering):
             made = [odds.member(histogram, self._scouted(), self._base) for histogram in heard]
         else:
             made = [voters.voter(document, histogram, self._base) for histogram in heard]
-        return [Member.read(document, member.as_json()) for member in made]
+        return [EnsembleMember.read(document, member.as_json()) for member in made]
 
-    def _rescored(self) -> list[Member]:
+    def _rescored(self) -> list[EnsembleMember]:
         scored = self._scored()
         return [
             voters.rescored(self.document, member, scored[ballot], self._base)
             for member, ballot in zip(self._members, self._ballots[1], strict=True)
         ]
 
-    def _released(self, members: list[Member]) -> EnsembleRelease:
+    def _released(self, members: list[EnsembleMember]) -> EnsembleRelease:
         document, packets = self.document, self._packets()
         value = described(document, self._base, members)
         centre, bars = voters.base_bars(
@@ -221,13 +219,13 @@ class EnsembleAggregator(Gathering):
         heard = certificate.Heard(packets, self._scouted(), scored, self._contributors, chosen=chosen)
         return EnsembleRelease(value, certificate.certificate(document, self.setting, heard, self.notes), {}, extra)
 
-    def _scouted(self) -> list[Histogram]:
+    def _scouted(self) -> list[SupportHistogram]:
         if not self.document.scouting:
             return []
         phase = self.document.learning - 1
         return [self._histogram(phase, 0, place) for place in range(len(self.document.features))]
 
-    def _scored(self) -> list[Histogram]:
+    def _scored(self) -> list[SupportHistogram]:
         """Collect what was said about each ballot."""
         return [self._histogram(self.document.learning + 1, 0, place) for place in range(len(self._ballots[0]))]
 
@@ -253,10 +251,10 @@ class EnsembleAggregator(Gathering):
         for feature, told in facts["searches"].items():
             self._searches[feature].restore(told)
         self._answers = {int(place): (int(told), int(yes)) for place, told, yes in facts["answers"]}
-        self._cuts = {cut.column: cut for cut in (Cut.asked(self.document, told) for told in facts["cuts"])}
+        self._cuts = {cut.column: cut for cut in (FeatureCut.asked(self.document, told) for told in facts["cuts"])}
         choice = facts["choice"]
-        self._choice = None if choice is None else [Cut.asked(self.document, told) for told in choice]
-        self._members = [Member.read(self.document, told) for told in facts.get("members", [])]
+        self._choice = None if choice is None else [FeatureCut.asked(self.document, told) for told in choice]
+        self._members = [EnsembleMember.read(self.document, told) for told in facts.get("members", [])]
         self._heard = {}
         for name, array in arrays.items():
             what, *place = name.split(".")

@@ -23,25 +23,25 @@ from numpy.typing import NDArray
 from thebes.data.rows import Rows
 from thebes.privacy.faults import Mistake
 from thebes.tasks.document import Values
-from thebes.tasks.ensemble.cells import Cells, Cut, given
+from thebes.tasks.ensemble.cells import FeatureCut, SubsetCells, given
 from thebes.tasks.ensemble.kind import EnsembleDocument
 
 Integers = NDArray[np.int64]
 
 
-def outcomes(document: EnsembleDocument) -> Cells:
+def outcomes(document: EnsembleDocument) -> SubsetCells:
     """Return what may be said about a classifier: the label it votes for, with the label that is true."""
     label = given(document, document.label)
     assert isinstance(label.bound, Values)  # noqa: S101
     every = label.bound.model_copy(update={"default": label.bound.values[0]})  # a vote is never missing
-    return Cells((Cut(label.column, every, groups=label.groups),), label)
+    return SubsetCells((FeatureCut(label.column, every, groups=label.groups),), label)
 
 
 @dataclass(frozen=True)
 class Ballot:
     """The votes of a classifier: for each combination of its features' bins, the place of a label among the labels."""
 
-    cells: Cells
+    cells: SubsetCells
     votes: tuple[int, ...]
 
     def of(self, rows: Rows) -> Integers:
@@ -53,7 +53,7 @@ class Ballot:
         return {"features": [cut.as_json() for cut in self.cells.cuts], "votes": list(self.votes)}
 
     @classmethod
-    def asked(cls, cells: Cells, told: Mapping[str, Any]) -> Ballot:
+    def asked(cls, cells: SubsetCells, told: Mapping[str, Any]) -> Ballot:
         """A ballot over cells that were agreed to, as an ask names it: one label for each combination of bins."""
         votes = told.get("votes")
         if not isinstance(votes, list) or len(votes) != cells.size // cells.label.size:

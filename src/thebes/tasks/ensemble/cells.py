@@ -24,7 +24,7 @@ Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Cut:
+class FeatureCut:
     """The cut of one column: a range at rising `thresholds` (a value at one counts as above), a set into `groups` of
     positions among its values. What is missing takes the default's bin, or without one a last bin of its own."""
 
@@ -59,7 +59,7 @@ class Cut:
     def _of(self, numbers: NDArray[np.float64]) -> Integers:
         return np.searchsorted(np.array(self.thresholds), numbers, side="right").astype(np.int64)
 
-    def within(self, coarser: Cut) -> Integers | None:
+    def within(self, coarser: FeatureCut) -> Integers | None:
         """The bin of `coarser` that each bin of this cut lies in; None where one lies in several."""
         last = [coarser.known] if self.bound.default is None else []
         if self.column != coarser.column:
@@ -90,7 +90,7 @@ class Cut:
         return {"column": self.column, "groups": [list(group) for group in self.groups]}
 
     @classmethod
-    def asked(cls, document: EnsembleDocument, told: object) -> Cut:
+    def asked(cls, document: EnsembleDocument, told: object) -> FeatureCut:
         """A cut as an ask names it; whatever else it may say, only a cut of a consented feature is one."""
         column = told.get("column") if isinstance(told, Mapping) else None
         if not isinstance(told, Mapping) or column not in document.features:
@@ -119,25 +119,25 @@ def _strange(what: str) -> Mistake:
     return Mistake("ask", f"{what}; the server did not keep to the task")
 
 
-def given(document: EnsembleDocument, column: str) -> Cut:
+def given(document: EnsembleDocument, column: str) -> FeatureCut:
     """The cut the document itself gives; a range whose thresholds are looked for has none yet."""
     bound = document.bounds[column]
     if isinstance(bound, Range):
-        return Cut(column, bound, document.bins[column] if isinstance(document.bins, dict) else ())
+        return FeatureCut(column, bound, document.bins[column] if isinstance(document.bins, dict) else ())
     grouped = (document.groups or {}).get(column)
     if grouped is None or column == document.label:
-        return Cut(column, bound, groups=tuple((i,) for i in range(len(bound.values))))
+        return FeatureCut(column, bound, groups=tuple((i,) for i in range(len(bound.values))))
     # `1`, `1.0` and `True` are one value to Python; a document's digest tells them apart
     place = {repr(value): i for i, value in enumerate(bound.values)}
-    return Cut(column, bound, groups=tuple(tuple(place[repr(value)] for value in group) for group in grouped))
+    return FeatureCut(column, bound, groups=tuple(tuple(place[repr(value)] for value in group) for group in grouped))
 
 
 @dataclass(frozen=True)
-class Cells:
+class SubsetCells:
     """A subset of features with the label: one cell for each combination of bins, the label's running fastest."""
 
-    cuts: tuple[Cut, ...]
-    label: Cut
+    cuts: tuple[FeatureCut, ...]
+    label: FeatureCut
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -163,9 +163,9 @@ class Cells:
         return self.places(rows) * self.label.size + self.label.bins(rows)
 
 
-def cells_of(document: EnsembleDocument, cuts: Sequence[Cut]) -> Cells:
+def cells_of(document: EnsembleDocument, cuts: Sequence[FeatureCut]) -> SubsetCells:
     """The cells of a subset, if there are not too many of them."""
-    made = Cells(tuple(cuts), given(document, document.label))
+    made = SubsetCells(tuple(cuts), given(document, document.label))
     if made.size > MOST_CELLS:
         raise Mistake("subset_size", f"makes histograms of more than {MOST_CELLS} cells: ask for fewer or coarser ones")
     return made

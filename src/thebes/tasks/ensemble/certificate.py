@@ -10,7 +10,7 @@ from thebes.privacy import exact
 from thebes.privacy.certificate import Certificate
 from thebes.privacy.promise import Adjacency
 from thebes.tasks.ensemble import plan
-from thebes.tasks.ensemble.histogram import Histogram
+from thebes.tasks.ensemble.histogram import SupportHistogram
 from thebes.tasks.ensemble.kind import EnsembleDocument
 from thebes.tasks.protocols import Setting
 
@@ -22,14 +22,14 @@ class Heard:
     """The histograms that an aggregator heard: by packet and peer partition, those of the scouts, those about each
     ballot; and from how many people."""
 
-    packets: Sequence[Sequence[Histogram]]
-    scouted: Sequence[Histogram]
-    scored: Sequence[Histogram]
+    packets: Sequence[Sequence[SupportHistogram]]
+    scouted: Sequence[SupportHistogram]
+    scored: Sequence[SupportHistogram]
     contributors: int
     chosen: bool  #: whether scouts chose what was asked about
 
     @property
-    def sent(self) -> list[Histogram]:
+    def sent(self) -> list[SupportHistogram]:
         """The histograms of every packet."""
         return [histogram for histograms in self.packets for histogram in histograms]
 
@@ -96,7 +96,7 @@ def _notes(document: EnsembleDocument) -> list[str]:
     return notes
 
 
-def _different(histograms: Sequence[Histogram]) -> list[Histogram]:
+def _different(histograms: Sequence[SupportHistogram]) -> list[SupportHistogram]:
     """One histogram of every size of domain."""
     return list({(h.reporter.name, h.cells.size): h for h in histograms}.values())
 
@@ -114,7 +114,7 @@ def _per_feature(document: EnsembleDocument) -> dict[str, Any]:
     return told | {"epsilon": max(label, whole if document.searching or document.scoring else packet)}
 
 
-def _scoring(document: EnsembleDocument, scored: Sequence[Histogram]) -> dict[str, Any]:
+def _scoring(document: EnsembleDocument, scored: Sequence[SupportHistogram]) -> dict[str, Any]:
     """Tell who weighed the votes, and with what."""
     return {
         "classifiers": len(scored),

@@ -16,7 +16,7 @@ from thebes.tasks.aggregation.packets import part_of, parts_of
 from thebes.tasks.contributions import Contributions
 from thebes.tasks.document import Range
 from thebes.tasks.ensemble import plan
-from thebes.tasks.ensemble.cells import Cells, Cut, cells_of, given
+from thebes.tasks.ensemble.cells import FeatureCut, SubsetCells, cells_of, given
 from thebes.tasks.ensemble.kind import EnsembleDocument
 from thebes.tasks.protocols import Ask
 
@@ -46,7 +46,7 @@ def in_words(document: EnsembleDocument, contributions: Contributions) -> dict[s
     return {" with ".join([*cells.columns, cells.label.column]): [_spoken_for(cells, each) for each in named]}
 
 
-def _spoken_for(cells: Cells, named: list[int]) -> str:
+def _spoken_for(cells: SubsetCells, named: list[int]) -> str:
     if not named:
         return f"none of {cells.size} combinations"
     bins = [cut.names() for cut in (*cells.cuts, cells.label)]
@@ -58,12 +58,12 @@ def _spoken_for(cells: Cells, named: list[int]) -> str:
     return "; or ".join(told) + (f"; or {more} more of {cells.size} combinations" if more else "")
 
 
-def _cells(document: EnsembleDocument, packet: int, partition: int) -> Cells:
+def _cells(document: EnsembleDocument, packet: int, partition: int) -> SubsetCells:
     columns = (document.features[partition],) if document.scouting else plan.subset(document, packet, partition)
     return cells_of(document, [_cut(document, column) for column in columns])
 
 
-def _cut(document: EnsembleDocument, column: str) -> Cut:
+def _cut(document: EnsembleDocument, column: str) -> FeatureCut:
     cut = given(document, column)
     if not isinstance(cut.bound, Range) or isinstance(document.bins, dict):
         return cut

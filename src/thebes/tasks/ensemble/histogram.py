@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thebes.privacy.mechanisms.histogram import on_simplex
-from thebes.tasks.ensemble.cells import Cells
+from thebes.tasks.ensemble.cells import SubsetCells
 from thebes.tasks.ensemble.plan import Reporter
 
 FOLDS = 5
@@ -22,16 +22,16 @@ Integers = NDArray[np.int64]
 
 
 @dataclass
-class Histogram:
+class SupportHistogram:
     """`support[f, c]` reports of fold f support cell c, of `told[f]` reports."""
 
-    cells: Cells
+    cells: SubsetCells
     reporter: Reporter
     support: Integers
     told: Integers
 
     @classmethod
-    def empty(cls, cells: Cells, reporter: Reporter) -> Histogram:
+    def empty(cls, cells: SubsetCells, reporter: Reporter) -> SupportHistogram:
         return cls(cells, reporter, np.zeros((FOLDS, cells.size), dtype=np.int64), np.zeros(FOLDS, dtype=np.int64))
 
     def hear(self, reports: NDArray[Any]) -> None:

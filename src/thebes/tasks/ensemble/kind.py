@@ -236,7 +236,7 @@ class EnsembleKind:
     def check(self, document: Mapping[str, Any]) -> EnsembleDocument:
         from thebes.tasks.ensemble.plan import affordable
 
-        checked: EnsembleDocument = read_as(EnsembleDocument, document)
+        checked = read_as(EnsembleDocument, document)
         try:
             affordable(checked)
         except Mistake as refused:

@@ -15,17 +15,17 @@ from numpy.typing import NDArray
 from thebes.data.rows import Rows
 from thebes.learning.inputs import NamedInputs, columns_of
 from thebes.privacy.faults import Mistake
-from thebes.tasks.ensemble.cells import Cells, Cut, cells_of
+from thebes.tasks.ensemble.cells import FeatureCut, SubsetCells, cells_of
 from thebes.tasks.ensemble.kind import EnsembleDocument, EnsembleKind
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Member:
+class EnsembleMember:
     """One classifier. `table[cell, class]`: probabilities where members vote, log-odds where they add up."""
 
-    cells: Cells
+    cells: SubsetCells
     weight: float
     table: Floats
 
@@ -37,9 +37,9 @@ class Member:
         }
 
     @classmethod
-    def read(cls, document: EnsembleDocument, told: Mapping[str, Any]) -> Member:
+    def read(cls, document: EnsembleDocument, told: Mapping[str, Any]) -> EnsembleMember:
         """A member as it was released."""
-        cells = cells_of(document, [Cut.asked(document, each) for each in told["features"]])
+        cells = cells_of(document, [FeatureCut.asked(document, each) for each in told["features"]])
         table = np.array(told["table"], dtype=np.float64)
         if table.shape != (cells.size // cells.label.size, cells.label.known) or not np.isfinite(table).all():
             raise Mistake("release", "has a member whose table does not fit its features")
@@ -61,7 +61,7 @@ class EnsembleModel(NamedInputs):
         self.classes_ = np.array(value["classes"])
         self.inputs = tuple(document.features)
         self.base_rate = np.array(value["base"], dtype=np.float64)
-        self.members = tuple(Member.read(document, told) for told in value["members"])
+        self.members = tuple(EnsembleMember.read(document, told) for told in value["members"])
 
     def predict_proba(self, X: Any) -> Floats:
         """The members' common opinion, one column for each of `classes_`."""
@@ -90,7 +90,7 @@ class EnsembleModel(NamedInputs):
         return Rows.one_each(columns_of(X, self.inputs, "X"))
 
 
-def described(document: EnsembleDocument, base: Floats, members: Sequence[Member]) -> dict[str, Any]:
+def described(document: EnsembleDocument, base: Floats, members: Sequence[EnsembleMember]) -> dict[str, Any]:
     """A model as the JSON it is released as."""
     bound: Any = document.bounds[document.label]
     return {

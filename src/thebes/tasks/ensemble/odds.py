@@ -14,15 +14,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from thebes.privacy.mechanisms.histogram import on_simplex
-from thebes.tasks.ensemble.histogram import Floats, Histogram
-from thebes.tasks.ensemble.model import Member
+from thebes.tasks.ensemble.histogram import Floats, SupportHistogram
+from thebes.tasks.ensemble.model import EnsembleMember
 
 PSEUDO = 1.5  #: standard deviations of a cell's noise that are added to every cell before its odds are taken
 LEAST = 0.3  #: of what single features say is believed however much of it noise could have made: it is noisy, too
 
 
 @dataclass(frozen=True)
-class Table:
+class OddsTable:
     """The table that `count` reports make: `shares` by (combination of bins, label), unbiased, of which the last column
     may be for missing labels; and in each row the standard deviation that `noise` left in a cell."""
 
@@ -50,7 +50,7 @@ class Table:
         return max(0.0, 1.0 - freedom * (many - 1) / seen) if seen > 0 else 0.0
 
 
-def member(histogram: Histogram, scouted: Sequence[Histogram], base: Floats) -> Member:
+def member(histogram: SupportHistogram, scouted: Sequence[SupportHistogram], base: Floats) -> EnsembleMember:
     """The log-odds of each combination of bins and label."""
     cells = histogram.cells
     sizes = [cut.size for cut in cells.cuts]
@@ -67,17 +67,17 @@ def member(histogram: Histogram, scouted: Sequence[Histogram], base: Floats) -> 
         whole = of_all(histogram)
         together = whole.odds(expected, base) - np.log(expected / base)
         table = table + whole.belief(expected, len(table) - 1) * together
-    return Member(cells, 1.0, table)
+    return EnsembleMember(cells, 1.0, table)
 
 
-def of_all(histogram: Histogram) -> Table:
+def of_all(histogram: SupportHistogram) -> OddsTable:
     """The table of every combination of bins."""
     rows = histogram.cells.size // histogram.cells.label.size
     noise = histogram.noise() / max(histogram.count, 1)
-    return Table(histogram.shares().reshape(rows, -1), np.full(rows, noise), histogram.count, _labels(histogram))
+    return OddsTable(histogram.shares().reshape(rows, -1), np.full(rows, noise), histogram.count, _labels(histogram))
 
 
-def of_feature(histogram: Histogram, place: int, scouted: Sequence[Histogram] = ()) -> Table:
+def of_feature(histogram: SupportHistogram, place: int, scouted: Sequence[SupportHistogram] = ()) -> OddsTable:
     """The table of one of the features, added up over the others. What scouts said about it in these or finer bins
     counts too: of honest peers, they were others."""
     shape = histogram.cells.shape
@@ -94,8 +94,8 @@ def of_feature(histogram: Histogram, place: int, scouted: Sequence[Histogram] = 
         np.add.at(shares, bins, other.shares().reshape(len(bins), -1) * (other.count / whole))
         np.add.at(variance, bins, (other.noise() / whole) ** 2)
         count = whole
-    return Table(shares, np.sqrt(variance), count, _labels(histogram))
+    return OddsTable(shares, np.sqrt(variance), count, _labels(histogram))
 
 
-def _labels(histogram: Histogram) -> int:
+def _labels(histogram: SupportHistogram) -> int:
     return histogram.cells.label.known

@@ -17,7 +17,7 @@ from thebes.tasks.contributions import Contributions, Layout
 from thebes.tasks.document import Range
 from thebes.tasks.ensemble import example, plan
 from thebes.tasks.ensemble.ballot import Ballot, outcomes
-from thebes.tasks.ensemble.cells import Cells, Cut, cells_of, given
+from thebes.tasks.ensemble.cells import FeatureCut, SubsetCells, cells_of, given
 from thebes.tasks.ensemble.kind import EnsembleDocument
 from thebes.tasks.protocols import Ask, Claim
 
@@ -28,7 +28,7 @@ class EnsembleOwner:
     def __init__(self, *, simulated: bool = False) -> None:
         self._simulated = simulated
 
-    def able(self, document: Any, rows: Rows) -> NDArray[np.bool_]:
+    def able(self, document: EnsembleDocument, rows: Rows) -> NDArray[np.bool_]:
         """Everybody: what is missing has a category, or takes its default."""
         return np.ones(rows.people, dtype=np.bool_)
 
@@ -89,11 +89,11 @@ def _ballot(document: EnsembleDocument, ask: Ask) -> Ballot:
     return Ballot.asked(_cells(document, ask), ask.payload)
 
 
-def _cells(document: EnsembleDocument, ask: Ask) -> Cells:
+def _cells(document: EnsembleDocument, ask: Ask) -> SubsetCells:
     told = ask.payload.get("features")
     if not isinstance(told, list) or not told:
         raise Mistake("ask", "names no features; the server did not keep to the task")
-    cells = cells_of(document, [Cut.asked(document, each) for each in told])
+    cells = cells_of(document, [FeatureCut.asked(document, each) for each in told])
     packets = document.packets(ask.phase)
     parts = [part_of(ask.phase, packet, packets) for packet in range(packets)]
     if ask.part not in parts:
@@ -118,7 +118,7 @@ def _may(document: EnsembleDocument, ask: Ask, packet: int) -> Sequence[str]:
     return plan.block(document, packet) if ask.phase >= document.learning else document.features
 
 
-def _agreed(document: EnsembleDocument, packet: int, cells: Cells) -> bool:
+def _agreed(document: EnsembleDocument, packet: int, cells: SubsetCells) -> bool:
     """Return whether the document lets a packet be about these features together. Scouts, and who answers where they
     chose, are asked about one; else it is one of the fixed subsets, or as many as a packet holds."""
     if document.scouting:
@@ -129,7 +129,7 @@ def _agreed(document: EnsembleDocument, packet: int, cells: Cells) -> bool:
     return len(cells.columns) <= document.subset_size
 
 
-def _coarse(document: EnsembleDocument, phase: int, cut: Cut) -> bool:
+def _coarse(document: EnsembleDocument, phase: int, cut: FeatureCut) -> bool:
     """Return whether a feature is in no finer steps than the document says. Where thresholds are looked for only their
     number is known; what scouts measured may come back with bins put together, never with others."""
     if isinstance(cut.bound, Range) and not isinstance(document.bins, dict):

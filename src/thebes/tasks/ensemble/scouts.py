@@ -12,8 +12,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from thebes.tasks.ensemble.cells import Cut
-from thebes.tasks.ensemble.histogram import Floats, Histogram
+from thebes.tasks.ensemble.cells import FeatureCut
+from thebes.tasks.ensemble.histogram import Floats, SupportHistogram
 
 ALIKE = 0.5  #: so many standard errors between two bins' labels do not tell them apart
 
@@ -36,7 +36,7 @@ def told_about_label(counts: Floats, noise: float) -> tuple[float, float]:
     return float(association), float(alone * freedom)
 
 
-def chosen(histograms: Sequence[Histogram], peers: int) -> list[Cut]:
+def chosen(histograms: Sequence[SupportHistogram], peers: int) -> list[FeatureCut]:
     """The cuts of the single features to ask `peers` about, most telling first; at least one."""
     cuts, tells, costs = [], [], []
     for histogram in histograms:
@@ -54,7 +54,7 @@ def chosen(histograms: Sequence[Histogram], peers: int) -> list[Cut]:
     return [cuts[i] for i in order[:best]]
 
 
-def merged(histogram: Histogram) -> tuple[Cut, Floats]:
+def merged(histogram: SupportHistogram) -> tuple[FeatureCut, Floats]:
     """A feature's cut with bins put together that the scouts could not tell apart, and the counts that belong to it.
 
     Ranges keep the order of their bins; of sets any two groups may become one.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from thebes.privacy.figures import plural
-from thebes.tasks.answer_view import MOST_DRAWN, Bars, Cells, Section, Table, short
+from thebes.tasks.answer_view import MOST_DRAWN, AnswerTable, Bars, Cells, Section, short
 from thebes.tasks.document import PeopleDocument
 from thebes.tasks.release import Release
 
@@ -22,10 +22,10 @@ def sections(release: Release, document: PeopleDocument) -> list[Section]:
         high={row[0]: 100 * row[3] for row in rows[:MOST_DRAWN]},
         unit=" %",
     )
-    sections = [Section("Classifier", words, picture, Table.of(head, rows), folded=True)]
+    sections = [Section("Classifier", words, picture, AnswerTable.of(head, rows), folded=True)]
     cuts = [(column, ", ".join(map(short, places))) for column, places in release.extra["thresholds"].items()]
     if cuts:
-        sections.append(Section("Where ranges were cut", table=Table.of(("column", "thresholds"), cuts)))
+        sections.append(Section("Where ranges were cut", table=AnswerTable.of(("column", "thresholds"), cuts)))
     return sections
 
 

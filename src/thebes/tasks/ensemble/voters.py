@@ -16,15 +16,15 @@ import numpy as np
 from thebes.privacy.measurement import Interval
 from thebes.privacy.mechanisms.histogram import on_simplex
 from thebes.tasks.ensemble.ballot import Ballot
-from thebes.tasks.ensemble.cells import Cells
-from thebes.tasks.ensemble.histogram import FOLDS, Floats, Histogram
+from thebes.tasks.ensemble.cells import SubsetCells
+from thebes.tasks.ensemble.histogram import FOLDS, Floats, SupportHistogram
 from thebes.tasks.ensemble.kind import EnsembleDocument
-from thebes.tasks.ensemble.model import Member
+from thebes.tasks.ensemble.model import EnsembleMember
 
 RARE = 1e-3  #: no base rate is taken to be lower, so that cutting at it stays possible
 
 
-def base_rate(histograms: Sequence[Histogram]) -> Floats:
+def base_rate(histograms: Sequence[SupportHistogram]) -> Floats:
     """The labels' shares over everybody who sent a report."""
     heard = [histogram for histogram in histograms if histogram.count]
     if not heard:
@@ -39,7 +39,7 @@ def base_rate(histograms: Sequence[Histogram]) -> Floats:
     return np.asarray(together / together.sum())
 
 
-def base_bars(packets: Sequence[Sequence[Histogram]], level: float) -> tuple[Floats, Interval]:
+def base_bars(packets: Sequence[Sequence[SupportHistogram]], level: float) -> tuple[Floats, Interval]:
     """The labels' shares with error bars, from the spread between folds and partitions: of noise and of who was asked.
 
     Packets of the same people are not independent, so the packets' variances are averaged, not divided.
@@ -64,7 +64,7 @@ def base_bars(packets: Sequence[Sequence[Histogram]], level: float) -> tuple[Flo
 # --- the vote of the paper ------------------------------------------------------------------------------------
 
 
-def voter(document: EnsembleDocument, histogram: Histogram, base: Floats) -> Member:
+def voter(document: EnsembleDocument, histogram: SupportHistogram, base: Floats) -> EnsembleMember:
     """A partition's classifier, weighted by its cross-validated score on the noisy data."""
     table = _probabilities(document, histogram.cells, histogram.table(), base)
     scores = []
@@ -73,10 +73,10 @@ def voter(document: EnsembleDocument, histogram: Histogram, base: Floats) -> Mem
         if histogram.told[fold] and histogram.told[others].any():
             learned = _probabilities(document, histogram.cells, histogram.table(others), base)
             scores.append(score(document, learned, histogram.table([fold]), base))
-    return Member(histogram.cells, float(np.mean(scores)) if scores else 0.0, table)
+    return EnsembleMember(histogram.cells, float(np.mean(scores)) if scores else 0.0, table)
 
 
-def _probabilities(document: EnsembleDocument, cells: Cells, counts: Floats, base: Floats) -> Floats:
+def _probabilities(document: EnsembleDocument, cells: SubsetCells, counts: Floats, base: Floats) -> Floats:
     """A classifier's probabilities in each combination of bins, trained on the histogram itself: every cell is a row
     whose weight is its count ("sampled": as many rows as reports, drawn from the histogram, as in the paper)."""
     if document.training == "sampled" and counts.sum() > 0:
@@ -107,7 +107,7 @@ def _classifier(name: str, cells: int) -> Any:
     return LogisticRegression(solver="newton-cholesky")  # a handful of steps on a handful of columns
 
 
-def _one_hot(cells: Cells) -> Floats:
+def _one_hot(cells: SubsetCells) -> Floats:
     """Every combination of bins as indicator columns, each feature's first bin being the reference."""
     sizes = [cut.size for cut in cells.cuts]
     index = np.indices(sizes).reshape(len(sizes), -1)
@@ -138,7 +138,7 @@ def _auc(score: Floats, counts: Floats, label: int) -> float:
     return float(with_ @ wins @ without / (with_.sum() * without.sum()))
 
 
-def ballots(members: Sequence[Member], base: Floats) -> tuple[list[Ballot], list[int]]:
+def ballots(members: Sequence[EnsembleMember], base: Floats) -> tuple[list[Ballot], list[int]]:
     """Every different ballot, and which of them each member casts: members that vote alike are scored as one."""
     found: dict[Ballot, int] = {}
     cast = []
@@ -148,7 +148,9 @@ def ballots(members: Sequence[Member], base: Floats) -> tuple[list[Ballot], list
     return list(found), cast
 
 
-def rescored(document: EnsembleDocument, member: Member, heard: Histogram, base: Floats) -> Member:
+def rescored(
+    document: EnsembleDocument, member: EnsembleMember, heard: SupportHistogram, base: Floats
+) -> EnsembleMember:
     """A member with the score of its ballot by those who scored it; the one it had where nobody did."""
     if not heard.count:
         return member

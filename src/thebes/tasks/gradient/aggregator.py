@@ -29,10 +29,8 @@ from thebes.tasks.protocols import Setting
 _AT_ONCE = 2**22
 
 
-class GradientAggregator(Gathering):
-    document: GradientDocument
-
-    def __init__(self, document: Any, setting: Setting) -> None:
+class GradientAggregator(Gathering[GradientDocument]):
+    def __init__(self, document: GradientDocument, setting: Setting) -> None:
         super().__init__(document, setting)
         self._network = network(document)
         graph, values = self._network.model.graph, self._network.model.values

@@ -101,7 +101,7 @@ class GradientKind:
     def check(self, document: Mapping[str, Any]) -> GradientDocument:
         from thebes.tasks.gradient.network import network
 
-        checked: GradientDocument = read_as(GradientDocument, document)
+        checked = read_as(GradientDocument, document)
         try:
             network(checked)
         except Mistake as refused:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thebes.data.rows import FAILURES, Rows
-from thebes.learning.graph import Loss, Model, read_loss, read_model
+from thebes.learning.graph import GraphLoss, Model, read_loss, read_model
 from thebes.learning.graph.backbones import Catalogue
 from thebes.learning.graph.document import BACKBONE
 from thebes.privacy import exact
@@ -39,11 +39,11 @@ Mechanism = LocalGaussianVector | PrivUnit
 
 
 @dataclass(frozen=True)
-class Network:
+class GradientNetwork:
     """`epsilon` and `delta` are one round's share; `failures`, where asked for, hides a featurizer's failure class."""
 
     model: Model
-    loss: Loss
+    loss: GraphLoss
     mechanism: Mechanism
     failures: RandomizedResponse | None
     epsilon: Decimal
@@ -64,10 +64,10 @@ class Network:
         return slots
 
 
-_networks: dict[str, Network] = {}  # by digest: reading a graph and finding a cap take a while
+_networks: dict[str, GradientNetwork] = {}  # by digest: reading a graph and finding a cap take a while
 
 
-def network(document: GradientDocument) -> Network:
+def network(document: GradientDocument) -> GradientNetwork:
     """Read model and loss, and choose the mechanism; a `Mistake` names what cannot work."""
     digest = document.digest
     if digest not in _networks:
@@ -77,7 +77,7 @@ def network(document: GradientDocument) -> Network:
     return _networks[digest]
 
 
-def _made(document: GradientDocument) -> Network:
+def _made(document: GradientDocument) -> GradientNetwork:
     model = read_model(document.model)
     loss = read_loss(document.loss, model)
     takes = model.input.columns if document.backbone is None else _backbone(document, model)
@@ -95,7 +95,7 @@ def _made(document: GradientDocument) -> Network:
         told = (epsilon * Decimal(str(document.diagnostics))).quantize(exact.EPSILON_STEP, ROUND_FLOOR)
         failures, left = RandomizedResponse(1 + len(FAILURES), told), epsilon - told
     mechanism = _mechanism(document, model.graph.parameter_count, left, delta)
-    return Network(model, loss, mechanism, failures, epsilon, delta)
+    return GradientNetwork(model, loss, mechanism, failures, epsilon, delta)
 
 
 def backbone_text(document: GradientDocument) -> str | None:
@@ -165,6 +165,8 @@ def tables(document: Tabular, rows: Rows) -> tuple[Floats, Floats, NDArray[np.bo
         bound = (document.bounds or {}).get(column)
         if isinstance(bound, Values):
             index, missing = rows.categories(column, bound.values)
+            if bound.default is not None:
+                index, missing = np.where(missing, bound.values.index(bound.default), index), np.zeros_like(missing)
             targets.append(index.astype(np.float64)[:, None])
             usable &= ~missing
         else:

@@ -37,7 +37,7 @@ class GradientOwner:
     def __init__(self, *, trusted: bool = False) -> None:
         self._trusted = trusted
 
-    def able(self, document: Any, rows: Rows) -> NDArray[np.bool_]:
+    def able(self, document: GradientDocument, rows: Rows) -> NDArray[np.bool_]:
         """Everybody: who has no row sends the noise around nothing."""
         return np.ones(rows.people, dtype=np.bool_)
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
 from thebes.data.rows import Rows
-from thebes.learning.graph import Loss, Model, read_loss, read_model
+from thebes.learning.graph import GraphLoss, Model, read_loss, read_model
 from thebes.learning.graph.backbones import Catalogue
 from thebes.learning.graph.document import BACKBONE
 from thebes.learning.graph.weights import unpack_flat
@@ -76,7 +76,7 @@ class TrainedNetwork(NamedInputs):
         return taken(self.inputs, self._bounds, Rows.one_each(columns_of(rows, self.inputs)))
 
     @property
-    def loss(self) -> Loss:
+    def loss(self) -> GraphLoss:
         """The loss that it was trained to make small."""
         return self._loss
 

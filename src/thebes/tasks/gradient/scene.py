@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from thebes.data.rows import Rows
 from thebes.tasks.release import Release
-from thebes.tasks.scene import MadeUpPeople, Scene, Verdict, column, table, told_right
+from thebes.tasks.scene import MadeUpPeople, Scene, SceneVerdict, column, table, told_right
 
 
 def scenes(crowd: MadeUpPeople) -> list[Scene]:
@@ -33,18 +31,15 @@ def scenes(crowd: MadeUpPeople) -> list[Scene]:
     return [made]
 
 
-def _network_beside_descent(release: Release, mine: Rows, everybody: Rows) -> Verdict:
+def _network_beside_descent(release: Release, mine: Rows, others: Rows) -> SceneVerdict:
     """One step from nothing goes along the mean of the shortened gradients; the truth does so without their noise."""
     rows, label = table(mine, ("x0", "x1")), column(mine, "y")
     shortened = rows / np.maximum(1.0, np.linalg.norm(rows, axis=1) / 2**0.5)[:, None]
     step = ((label - 0.5)[:, None] * shortened).mean(axis=0)
-    everyone, told = table(everybody, ("x0", "x1")), column(everybody, "y")
-
-    def accuracy(guess: Any) -> float:
-        return float(np.mean(np.asarray(guess).astype(int) == told))
-
-    value = accuracy(release.model.predict(everyone))  # type: ignore[attr-defined]
-    return told_right(accuracy(everyone @ step > 0), value, told)
+    shown, told = table(others, ("x0", "x1")), column(others, "y")
+    true = float(np.mean((shown @ step > 0) == told))
+    said = np.asarray(release.model.predict(shown)).astype(int)  # type: ignore[attr-defined]
+    return told_right(true, said, told)
 
 
 #: what `thebes.torch.encode(Linear(2, 2, bias=False) of zeros, CrossEntropyLoss())` gives: the demo loads no PyTorch

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from thebes.tasks.answer_view import Cells, Section, Table
+from thebes.tasks.answer_view import AnswerTable, Cells, Section
 from thebes.tasks.document import PeopleDocument
 from thebes.tasks.release import Release
 
@@ -13,7 +13,7 @@ def sections(release: Release, document: PeopleDocument) -> list[Section]:
     head, rows = table(release)
     count = sum(row[2] for row in rows)
     words = f"{count} weights over {', '.join(release.extra['inputs'])}, as data. Download the release to use them."
-    return [Section("Network", words, table=Table.of(head, rows))]
+    return [Section("Network", words, table=AnswerTable.of(head, rows))]
 
 
 def table(release: Release) -> Cells:

@@ -18,7 +18,7 @@ from thebes.tasks.aggregation.columns import Keeping
 from thebes.tasks.document import FAILURE, FARTHEST
 from thebes.tasks.integrated.kind import NEEDS_DELTA, REGRESSIONS, IntegratedDocument
 from thebes.tasks.integrated.release import ModelRelease
-from thebes.tasks.missing_values import Shares, measured, middle_of, never_empty, part
+from thebes.tasks.missing_values import EpsilonShares, measured, middle_of, never_empty, part
 
 BOUNDS_SHARE = Decimal("0.15")  #: of epsilon, over all columns without declared bounds
 LABELS_SHARE = Decimal("0.1")  #: of epsilon, to find the labels where they were not declared
@@ -35,9 +35,7 @@ class _Unseen(Exception):
     """Something could not be seen through the noise; the sentence says what to declare. The budget is spent."""
 
 
-class IntegratedAggregator(Keeping):
-    document: IntegratedDocument
-
+class IntegratedAggregator(Keeping[IntegratedDocument]):
     def conclude(self) -> ModelRelease:
         document, columns, source = self.document, self.columns(), self.setting.randomness
         table = np.column_stack([columns[name].astype(np.float64) for name in document.columns])
@@ -45,7 +43,7 @@ class IntegratedAggregator(Keeping):
         extra: dict[str, Any] = {"inputs": list(document.inputs), "output": document.output}
         extra |= measured(document, missing, columns.get(FAILURE), source)
         try:
-            model, estimated = self._trained(table[~missing], Shares.of(document).answer)
+            model, estimated = self._trained(table[~missing], EpsilonShares.of(document).answer)
         except _Unseen as unseen:
             extra["explanation"] = str(unseen)
             return ModelRelease(None, self._unseen(), {}, extra)

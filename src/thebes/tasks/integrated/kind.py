@@ -82,8 +82,7 @@ class IntegratedKind:
         return f"{document['model']} for {document['output']}"
 
     def check(self, document: Mapping[str, Any]) -> IntegratedDocument:
-        checked: IntegratedDocument = read_as(IntegratedDocument, document)
-        return checked
+        return read_as(IntegratedDocument, document)
 
     def price(self, document: IntegratedDocument, *, unit: Unit = Unit.DEVICE) -> Price:
         return Price(document.epsilon, document.delta, unit)

@@ -8,8 +8,9 @@ import numpy as np
 
 from thebes.data.rows import Rows
 from thebes.privacy.figures import figure
+from thebes.tasks.beside_guess import beyond_luck
 from thebes.tasks.release import Release
-from thebes.tasks.scene import MadeUpPeople, Scene, Verdict, better, column, poor, table, told_right
+from thebes.tasks.scene import MadeUpPeople, Scene, SceneVerdict, column, far, poor, table, told_right
 
 
 def scenes(crowd: MadeUpPeople) -> list[Scene]:
@@ -83,33 +84,30 @@ def scenes(crowd: MadeUpPeople) -> list[Scene]:
     ]
 
 
-def _regression(release: Release, mine: Rows, everybody: Rows) -> Verdict:
-    """Mean errors of two models over everybody; a prediction outside 18 to 95 counts as the nearer end. No one guess
-    for everybody errs less than the median."""
+def _regression(release: Release, mine: Rows, others: Rows) -> SceneVerdict:
+    """Mean errors of two models over others; a prediction outside 18 to 95 counts as the nearer end. No one guess for
+    everybody errs less than the median."""
     from sklearn.linear_model import LinearRegression
 
     *inputs, output = mine.columns
-    told, rows = column(everybody, output), table(everybody, inputs)
+    told, rows = column(others, output), table(others, inputs)
     exact = LinearRegression().fit(table(mine, inputs), column(mine, output))
 
-    def error(said: Any) -> float:
-        return float(np.abs(np.clip(said, 18, 95) - told).mean())
+    def errors(said: Any) -> Any:
+        return np.abs(np.clip(said, 18, 95) - told)
 
-    true, value = error(exact.predict(rows)), error(release.model.predict(rows))  # type: ignore[attr-defined]
-    guessed = error(np.full(len(told), np.median(told)))
+    off, alone = errors(release.model.predict(rows)), errors(np.full(len(told), np.median(told)))  # type: ignore[attr-defined]
+    true, value, guessed = (float(each.mean()) for each in (errors(exact.predict(rows)), off, alone))
     words = f"errs by {figure(value, 3)}, and one guess for everybody by {figure(guessed, 3)}"
-    gained = better(-true, -value, -guessed)
-    return Verdict(true, value, gained, answer=None if gained else poor(words, value < guessed), guessing=guessed)
+    gained = beyond_luck(alone - off) and far(-true, -value, -guessed)
+    return SceneVerdict(true, value, gained, answer=None if gained else poor(words, value < guessed), guessing=guessed)
 
 
-def _classifier(release: Release, mine: Rows, everybody: Rows) -> Verdict:
+def _classifier(release: Release, mine: Rows, others: Rows) -> SceneVerdict:
     from sklearn.naive_bayes import GaussianNB
 
     *inputs, output = mine.columns
-    told, rows = column(everybody, output), table(everybody, inputs)
+    told, rows = column(others, output), table(others, inputs)
     exact = GaussianNB().fit(table(mine, inputs), column(mine, output))
-
-    def accuracy(model: Any) -> float:
-        return float(np.mean(np.asarray(model.predict(rows)) == told))
-
-    return told_right(accuracy(exact), accuracy(release.model), told)  # type: ignore[attr-defined]
+    true = float(np.mean(exact.predict(rows) == told))
+    return told_right(true, release.model.predict(rows), told)  # type: ignore[attr-defined]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from thebes.tasks.answer_view import MOST_DRAWN, Bars, Cells, Section, Spans, Table
+from thebes.tasks.answer_view import MOST_DRAWN, AnswerTable, Bars, Cells, Section, Spans
 from thebes.tasks.document import PeopleDocument
 from thebes.tasks.release import Release
 
@@ -49,7 +49,7 @@ def _classes(release: Release, model: Any) -> list[Section]:
             )
         )
     head, rows_ = table(release)
-    return [*sections, Section("All numbers", table=Table.of(head, rows_), folded=True)]
+    return [*sections, Section("All numbers", table=AnswerTable.of(head, rows_), folded=True)]
 
 
 def _coefficients(release: Release, model: Any) -> list[Section]:
@@ -68,7 +68,7 @@ def _coefficients(release: Release, model: Any) -> list[Section]:
         )
         picture = Bars(drawn, title=f"Coefficients{of}")
         sections.append(Section(f"Coefficients{of}", f"{words}No error bar is known for them.", picture))
-    return [*sections, Section("All numbers", table=Table.of(head, rows), folded=False)]
+    return [*sections, Section("All numbers", table=AnswerTable.of(head, rows), folded=False)]
 
 
 def _forest(release: Release, model: Any) -> list[Section]:
@@ -81,7 +81,7 @@ def _forest(release: Release, model: Any) -> list[Section]:
     )
     head, rows = table(release)
     picture = Bars(share, title="How often each input is split on, in per cent", unit=" %")
-    return [Section("Forest", words, picture), Section("Classes, over all leaves", table=Table.of(head, rows))]
+    return [Section("Forest", words, picture), Section("Classes, over all leaves", table=AnswerTable.of(head, rows))]
 
 
 def table(release: Release) -> Cells:

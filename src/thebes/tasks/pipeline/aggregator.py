@@ -14,16 +14,14 @@ from thebes.privacy.faults import Mistake
 from thebes.tasks.aggregation.sites import Convening
 from thebes.tasks.aggregation.snapshots import Arrays
 from thebes.tasks.contributions import Contributions, Layout
-from thebes.tasks.pipeline.answer import LAYOUT, Answer, read
+from thebes.tasks.pipeline.answer import LAYOUT, PipelineAnswer, read
 from thebes.tasks.pipeline.kind import PipelineDocument
 from thebes.tasks.pipeline.release import PipelineRelease
 from thebes.tasks.release_reader import certificate_of
 
 
-class PipelineAggregator(Convening):
-    document: PipelineDocument
-
-    _answer: Answer | None = None
+class PipelineAggregator(Convening[PipelineDocument]):
+    _answer: PipelineAnswer | None = None
 
     def layout(self, part: str, partition: int = 0) -> Layout:
         return LAYOUT
@@ -62,9 +60,9 @@ class PipelineAggregator(Convening):
         return {"answer": None if self._answer is None else self._answer.as_json()}, {}
 
     def remember(self, facts: Mapping[str, Any], arrays: Mapping[str, NDArray[np.generic]]) -> None:
-        self._answer = None if facts["answer"] is None else Answer(**facts["answer"])
+        self._answer = None if facts["answer"] is None else PipelineAnswer(**facts["answer"])
 
-    def _read(self, contributions: Contributions) -> Answer:
+    def _read(self, contributions: Contributions) -> PipelineAnswer:
         try:
             answer = read(str(contributions.fields["answer"][0]))
         except (ValueError, TypeError, KeyError, RecursionError):

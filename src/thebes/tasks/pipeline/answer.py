@@ -23,7 +23,7 @@ _BUNDLE = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class PipelineAnswer:
     """`bundle` is there exactly where the verdict is ACCEPT; `certificate` says what was paid whatever the verdict."""
 
     verdict: str
@@ -39,10 +39,10 @@ class Answer:
         return json.dumps(self.as_json(), allow_nan=False, ensure_ascii=False)
 
 
-def read(text: str) -> Answer:
+def read(text: str) -> PipelineAnswer:
     """The inverse of `as_text`; a ValueError, TypeError or KeyError for anything else."""
     body = read_json(text)
-    answer = Answer(**body)
+    answer = PipelineAnswer(**body)
     Verdict(answer.verdict)
     if not isinstance(answer.reason, str) or len(answer.reason) > 500:
         raise ValueError

@@ -128,7 +128,7 @@ class PipelineKind:
         return f"{document['model']} for {document.get('output') or explanation.few(document['inputs'])}"
 
     def check(self, document: Mapping[str, Any]) -> PipelineDocument:
-        checked: PipelineDocument = read_as(PipelineDocument, document)
+        checked = read_as(PipelineDocument, document)
         try:
             checked.pipeline()
         except Mistake as refused:

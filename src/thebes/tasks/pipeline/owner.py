@@ -8,7 +8,7 @@ from thebes.data.schema import Schema
 from thebes.privacy.guarantees import Price
 from thebes.privacy.promise import Unit
 from thebes.tasks.contributions import Contributions, Layout
-from thebes.tasks.pipeline.answer import LAYOUT, Answer, of_bundle, read
+from thebes.tasks.pipeline.answer import LAYOUT, PipelineAnswer, of_bundle, read
 from thebes.tasks.pipeline.kind import PipelineDocument
 from thebes.tasks.protocols import Ask, Attempting
 
@@ -17,7 +17,7 @@ class PipelineOwner:
     def attempt(self, document: PipelineDocument, ask: Ask, attempting: Attempting) -> Contributions:
         """Attempts until there is a verdict, or until none can be paid. Each is charged before its rows are read."""
         found = attempting.run(document.pipeline(attempting.name))
-        answer = Answer(
+        answer = PipelineAnswer(
             verdict=found.verdict,
             reason=found.reason[:500],
             attempts=[one.as_json() for one in found.attempts],

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from thebes.tasks.answer_view import Cells, Section, Table, short
+from thebes.tasks.answer_view import AnswerTable, Cells, Section, short
+from thebes.tasks.document import Document
 from thebes.tasks.release import Release
 
 _SAID = {
@@ -15,22 +16,29 @@ _SAID = {
 }
 
 
-def sections(release: Release, document: Any) -> list[Section]:
+def sections(release: Release, document: Document) -> list[Section]:
     verdict, reason = str(release.extra["verdict"]), str(release.extra.get("reason") or "")
     words = f"{verdict}. {_SAID[verdict]}" + (f" ({reason})" if reason else "")
     head, rows = table(release)
     return [
         Section("Verdict", words + _reached(release)),
-        Section("Attempts", "Each was charged to all of its blocks before a row was read.", table=Table.of(head, rows)),
+        Section(
+            "Attempts", "Each was charged to all of its blocks before a row was read.", table=AnswerTable.of(head, rows)
+        ),
     ]
 
 
 def table(release: Release) -> Cells:
     rows = [
-        (each["number"], len(each["blocks"]), each["rows"] or 0, each["epsilon"], _found(each), each["verdict"] or "")
+        (each["number"], len(each["blocks"]), _rows(each), each["epsilon"], _found(each), each["verdict"] or "")
         for each in release.extra["attempts"]
     ]
     return ("attempt", "blocks", "rows, about", "epsilon of each", "found", "verdict"), rows
+
+
+def _rows(attempt: dict[str, Any]) -> float | str:
+    """Return about how many rows there were; nothing of an attempt that never was charged for them."""
+    return "" if attempt["rows"] is None else float(attempt["rows"])
 
 
 def _reached(release: Release) -> str:

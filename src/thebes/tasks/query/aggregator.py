@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from thebes.curator.questions.groups import bounds_of
 from thebes.curator.questions.noise import loosest, noise_for
-from thebes.curator.questions.plans import Finding, Plan
+from thebes.curator.questions.plans import NoisyResult, Plan
 from thebes.data.schema import Schema
 from thebes.privacy.certificate import Certificate
 from thebes.privacy.figures import figure
@@ -37,9 +37,7 @@ from thebes.tasks.query.totals import Error, error_of, layout_of, read
 from thebes.tasks.release import LEVELS
 
 
-class QueryAggregator(Convening):
-    document: QueryDocument
-
+class QueryAggregator(Convening[QueryDocument]):
     _totals: NDArray[np.generic] | None = None  #: of the sites that have answered
 
     def __init__(self, document: QueryDocument, setting: Setting) -> None:
@@ -170,12 +168,16 @@ class QueryAggregator(Convening):
             guarantee=guarantee,
             mechanism=self._mechanism(errors) if errors else f"exact {document.statistic}",
             parameters=parameters,
-            bounds=bounds_of(next(iter(schemas.values())), document.reads) or None,
+            bounds=self._bounds(next(iter(schemas.values()))) or None,
             trust=self.trust,
             simulated=self.setting.simulated,
             notes=(*self._said(errors, answers), *exactly(accuracy), *plan.notes),
             beside_earlier=any(told["source"] == SYNOPSIS for told in answers.values()) or bool(self._looser(errors)),
         )
+
+    def _bounds(self, schema: Schema) -> dict[str, Mapping[str, Any]]:
+        """Return the bounds of the columns and features that were counted with, and of what these are made of."""
+        return bounds_of(self.document.made.schema(schema), (*self.document.used, *self.document.reads))
 
     def _reached(self, plan: Plan, errors: Mapping[str, Error]) -> float | None:
         """Within how much of the exact answer this one lies, at the odds that were asked for."""
@@ -254,7 +256,7 @@ def exactly(accuracy: Mapping[str, Any] | None) -> tuple[str, ...]:
     )
 
 
-def finished(plan: Plan, totals: Floats, errors: Sequence[Error]) -> Finding:
+def finished(plan: Plan, totals: Floats, errors: Sequence[Error]) -> NoisyResult:
     """Return what the sum of totals says, each with its error (none: exact)."""
     if not all(error.known for error in errors):
         return plan.finish(totals, None, LEVELS)

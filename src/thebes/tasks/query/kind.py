@@ -11,7 +11,6 @@ from thebes.curator.cache.requirement import Wanted
 from thebes.curator.questions.noise import noise_for
 from thebes.curator.questions.plans import Plan
 from thebes.curator.questions.question import Question
-from thebes.data.filter import LONGEST, named_columns
 from thebes.data.schema import COLUMN_NAME, Schema
 from thebes.privacy.events import ApproximateEvent, Event
 from thebes.privacy.faults import Mistake
@@ -20,7 +19,8 @@ from thebes.privacy.guarantees import Price
 from thebes.privacy.promise import Unit
 from thebes.tasks.document import LEAST_EPSILON, read_as, rule
 from thebes.tasks.protocols import Words
-from thebes.tasks.site_document import SiteDocument, explained
+from thebes.tasks.rows_document import RowsDocument, of_features
+from thebes.tasks.site_document import explained
 
 _MOST_KEYS = 4
 LEAST_ODDS = 1e-8  #: of one answer's missing its width: below, the width of noise is known too roughly
@@ -43,7 +43,7 @@ class Accuracy(BaseModel):
         return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
-class QueryDocument(SiteDocument):
+class QueryDocument(RowsDocument):
     """Ask one statistic of a data set, over one, some or all of the sites that have it.
 
     With `"privacy": "none"` there is no noise and no price: only data sets that every site's steward marked public
@@ -61,7 +61,6 @@ class QueryDocument(SiteDocument):
     statistic: Literal["count", "sum", "mean", "variance", "histogram", "quantile", "correlation"]
     column: str | None = Field(default=None, pattern=COLUMN_NAME)
     columns: tuple[str, str] | None = None  #: of a correlation
-    where: str | None = Field(default=None, max_length=LONGEST)  #: a condition in SQL that says which rows count
     by: tuple[str, ...] | None = Field(default=None, min_length=1, max_length=_MOST_KEYS)
     bins: int | tuple[float, ...] | None = None  #: how many, or the places to cut at
     quantile: float | None = Field(default=None, gt=0, lt=1)
@@ -86,15 +85,6 @@ class QueryDocument(SiteDocument):
         if len(value) != 2:
             raise ValueError('must be {"alpha": within how much, "beta": how often not}, or [alpha, beta]')
         return dict(zip(("alpha", "beta"), value, strict=True))
-
-    @field_validator("where")
-    @classmethod
-    def _readable(cls, value: str | None) -> str | None:
-        try:
-            named_columns(value) if value is not None else ()
-        except Mistake as refused:
-            raise ValueError(refused.message) from None
-        return value
 
     @model_validator(mode="after")
     def _answerable(self) -> Self:
@@ -146,6 +136,7 @@ class QueryDocument(SiteDocument):
             by=self.by or (),
             bins=self.bins,
             quantile=self.quantile,
+            features=self.made,
         )
 
     @property
@@ -166,13 +157,9 @@ class QueryDocument(SiteDocument):
         return self.noise == "coordinator" or self.privacy == "none"
 
     @property
-    def reads(self) -> tuple[str, ...]:
-        asked = named_columns(self.where) if self.where is not None else ()
-        return tuple(dict.fromkeys((*self.counted, *asked)))
-
-    @property
-    def counted(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys((*self.question.columns, *self.question.by)))
+    def used(self) -> tuple[str, ...]:
+        named = (self.columns or ()) if self.statistic == "correlation" else (self.column,)
+        return tuple(dict.fromkeys(name for name in (*named, *(self.by or ())) if name is not None))
 
     def plan(self, schema: Schema) -> Plan:
         """Plan how a data set of this schema answers."""
@@ -208,8 +195,7 @@ class _Query:
         return f"{str(document['statistic']).capitalize()}{of}{by}"
 
     def check(self, document: Mapping[str, Any]) -> QueryDocument:
-        checked: QueryDocument = read_as(QueryDocument, document)
-        return checked
+        return read_as(QueryDocument, document)
 
     def price(self, document: QueryDocument, *, unit: Unit = Unit.EVENT) -> Price:
         if not document.priced and document.max_epsilon is None:
@@ -217,6 +203,7 @@ class _Query:
         return Price(document.epsilon if document.priced else document.max_epsilon or 0.0, document.delta, unit)
 
     def fits(self, document: QueryDocument, schema: Schema) -> None:
+        document.makes(schema)
         plan = document.plan(schema)
         if document.accuracy is not None and document.accuracy.beta < LEAST_ODDS * plan.size:
             raise Mistake(
@@ -242,7 +229,9 @@ class _Query:
         return document.epsilon
 
     def explain(self, document: QueryDocument) -> str:
-        told = explained(document, does=_does(document), price=_price(document))
+        told = explained(
+            document, does=" ".join(filter(None, (of_features(document), _does(document)))), price=_price(document)
+        )
         if document.privacy != "none":
             return told
         lines = told.splitlines()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from thebes.tasks.samples import SiteSample, of_hospitals
+from thebes.tasks.samples import FEATURES, SiteSample, of_hospitals
 
 QUESTIONS: dict[str, dict[str, Any]] = {
     "count": {"where": "age >= 40 AND sex = 'female'"},
@@ -15,15 +15,26 @@ QUESTIONS: dict[str, dict[str, Any]] = {
     "quantile": {"column": "age", "quantile": 0.25, "bins": 32},
     "correlation": {"columns": ["age", "weight"]},
 }
+OF_FEATURES: dict[str, dict[str, Any]] = {
+    "sum": {"column": "burden"},
+    "mean": {"column": "burden", "by": ["sex"]},
+    "variance": {"column": "burden"},
+    "histogram": {"column": "burden", "bins": 5},
+    "quantile": {"column": "burden", "quantile": 0.5, "bins": 32},
+    "correlation": {"columns": ["man", "burden"]},
+}
 
 
 def samples() -> list[SiteSample]:
-    """One of every statistic, with the noise at each site and once; with a delta, by accuracy, and of public rows."""
+    """One of every statistic, with the noise at each site and once; of columns that are made of others; with a delta,
+    by accuracy, and of public rows."""
     within: dict[str, Any] = {"accuracy": {"alpha": 200.0, "beta": 0.05}, "max_epsilon": 2.0}
     public: dict[str, Any] = {"privacy": "none", "epsilon": None}
     return [
         *(_sample(statistic, **fields) for statistic, fields in QUESTIONS.items()),
         *(_sample(statistic, **fields, noise="coordinator") for statistic, fields in QUESTIONS.items()),
+        *(_derived(statistic, **fields) for statistic, fields in OF_FEATURES.items()),
+        *(_derived(statistic, **fields, noise="coordinator") for statistic, fields in OF_FEATURES.items()),
         _sample("count", by="sex", delta=0.1),
         _sample("quantile", column="weight", quantile=0.5, delta=1e-5, bins=64),
         _sample("sum", column="visits", by="sex", **within),
@@ -35,3 +46,8 @@ def samples() -> list[SiteSample]:
 def _sample(statistic: str, schema: dict[str, Any] | None = None, **more: Any) -> SiteSample:
     name = "-".join(str(part) for part in ("query", statistic, *more.values()) if part is not None)
     return of_hospitals(name, {"type": "query", "statistic": statistic, **more}, **(schema or {}))
+
+
+def _derived(statistic: str, **more: Any) -> SiteSample:
+    name = "-".join(["query-features", statistic, *([str(more["noise"])] if "noise" in more else [])])
+    return of_hospitals(name, {"type": "query", "statistic": statistic, "features": FEATURES, **more})

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from thebes.tasks.release import Release
-from thebes.tasks.scene import MadeUpHospitals, Patients, SiteScene, Verdict, beside
+from thebes.tasks.scene import MadeUpHospitals, Patients, SceneVerdict, SiteScene, beside
 
 _BINS = 8
 
@@ -39,7 +39,7 @@ def scenes(hospitals: MadeUpHospitals) -> list[SiteScene]:
 def _scene(
     hospitals: MadeUpHospitals,
     name: str,
-    judge: Callable[[Release, Patients], Verdict],
+    judge: Callable[[Release, Patients], SceneVerdict],
     *,
     missing: tuple[str, ...] = (),
     **fields: Any,
@@ -48,33 +48,33 @@ def _scene(
     return SiteScene(name, document, judge, missing=missing)
 
 
-def _count(release: Release, patients: Patients) -> Verdict:
+def _count(release: Release, patients: Patients) -> SceneVerdict:
     return _number(release, float(np.sum(patients["diabetes"] == 1)))
 
 
-def _mean(column: str) -> Callable[[Release, Patients], Verdict]:
+def _mean(column: str) -> Callable[[Release, Patients], SceneVerdict]:
     return lambda release, patients: _number(release, float(np.mean(patients[column])))
 
 
-def _mean_in(ward: str) -> Callable[[Release, Patients], Verdict]:
-    def judge(release: Release, patients: Patients) -> Verdict:
+def _mean_in(ward: str) -> Callable[[Release, Patients], SceneVerdict]:
+    def judge(release: Release, patients: Patients) -> SceneVerdict:
         return _keyed(release, ward, float(np.mean(patients["age"][patients["ward"] == ward])))
 
     return judge
 
 
-def _tallest(release: Release, patients: Patients) -> Verdict:
+def _tallest(release: Release, patients: Patients) -> SceneVerdict:
     """Judge how many are in the bin that the answer says has most."""
     counts, _ = np.histogram(patients["glucose"], bins=_BINS, range=(50, 250))
     first = max(release.value, key=lambda name: release.value[name])
     return _keyed(release, first, float(counts[list(release.value).index(first)]))
 
 
-def _number(release: Release, true: float) -> Verdict:
+def _number(release: Release, true: float) -> SceneVerdict:
     return beside(true, float(release.value), release.as_json()["interval"])
 
 
-def _keyed(release: Release, key: str, true: float) -> Verdict:
+def _keyed(release: Release, key: str, true: float) -> SceneVerdict:
     ends = release.as_json()["interval"]
     bar = {"level": ends["level"], "low": ends["low"][key], "high": ends["high"][key]}
     return beside(true, float(release.value[key]), bar)

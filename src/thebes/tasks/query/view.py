@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from thebes.privacy.figures import spaced
 from thebes.tasks import number_view
-from thebes.tasks.answer_view import MOST_DRAWN, Bars, Section, Spans, Table
+from thebes.tasks.answer_view import MOST_DRAWN, AnswerTable, Bars, Section, Spans
+from thebes.tasks.query.kind import QueryDocument
 from thebes.tasks.release import Release
 
 _COUNTED = ("count", "histogram")
 table = number_view.table
 
 
-def sections(release: Release, document: Any) -> list[Section]:
+def sections(release: Release, document: QueryDocument) -> list[Section]:
     return [*_answer(release, document), *_exactness(release)]
 
 
-def _answer(release: Release, document: Any) -> list[Section]:
+def _answer(release: Release, document: QueryDocument) -> list[Section]:
     if not isinstance(release.value, Mapping) or document.statistic in _COUNTED:
         return number_view.sections(release, document)
     head, rows = table(release)
@@ -26,10 +26,10 @@ def _answer(release: Release, document: Any) -> list[Section]:
     picture: Bars | Spans
     if not release.intervals:
         picture = Bars({row[0]: row[1] for row in rows[:MOST_DRAWN]}, title=f"{document.statistic} of each group")
-        return [Section("By group", "", picture, Table.of(head, rows), folded=True)]
+        return [Section("By group", "", picture, AnswerTable.of(head, rows), folded=True)]
     picture = Spans(rows[:MOST_DRAWN], title=f"The {document.statistic} of each group, with its error bar")
     words = "The line reaches from end to end of each group's error bar."
-    return [Section("By group", words, picture, Table.of(head, rows), folded=True)]
+    return [Section("By group", words, picture, AnswerTable.of(head, rows), folded=True)]
 
 
 def _exactness(release: Release) -> Iterator[Section]:

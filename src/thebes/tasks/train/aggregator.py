@@ -24,9 +24,10 @@ from thebes.tasks.aggregation.sites import Convening
 from thebes.tasks.aggregation.snapshots import Arrays
 from thebes.tasks.contributions import Contributions, Layout
 from thebes.tasks.protocols import Setting
-from thebes.tasks.train.certificate import Course, certificate
-from thebes.tasks.train.descent import Descent
-from thebes.tasks.train.plan import CURVATURE, FARTHEST, LOSS, SIZE, SUM, UPDATE, WEIGHTS, Floats, Plan
+from thebes.tasks.train.certificate import TrainingCourse, certificate
+from thebes.tasks.train.descent import CommonDescent
+from thebes.tasks.train.kind import TrainDocument
+from thebes.tasks.train.plan import CURVATURE, FARTHEST, LOSS, SIZE, SUM, UPDATE, WEIGHTS, Floats, TrainingPlan
 from thebes.tasks.train.release import TrainedRelease, columns_of, value_of
 
 
@@ -41,21 +42,21 @@ class _Means:
     doubt: float = 0.0
 
 
-class TrainAggregator(Convening):
+class TrainAggregator(Convening[TrainDocument]):
     """For every kind whose document says its `descent`."""
 
-    def __init__(self, document: Any, setting: Setting) -> None:
-        self.descent: Descent = document.descent
+    def __init__(self, document: TrainDocument, setting: Setting) -> None:
+        self.descent: CommonDescent = document.descent
         super().__init__(document, setting)
         shared = next((site for site in self.sites if site not in self.missing), None)
-        self._plan = None if shared is None else Plan(self.descent, setting.sites[shared])
+        self._plan = None if shared is None else TrainingPlan(self.descent, setting.sites[shared])
         self._weights = np.zeros(0) if self._plan is None else self._plan.start
         self._tail = np.zeros_like(self._weights)
         self._averaged = 0  #: so many rounds' weights are in it
         self._rule = self.descent.rule.begun()
         self._stop = Stop(self.descent.rounds, self.descent.tolerance)
         self._sizes: dict[str, float] = {}  #: each site's people as they were told in earlier rounds, noise included
-        self._course = Course()
+        self._course = TrainingCourse()
         self._begin()
 
     def _begin(self) -> None:
@@ -68,7 +69,7 @@ class TrainAggregator(Convening):
         self._told: dict[str, int | float] = {}  #: and in this one; exact where the noise is still to come
 
     @property
-    def plan(self) -> Plan:
+    def plan(self) -> TrainingPlan:
         if self._plan is None:
             raise Mistake("sites", "are none that could answer")
         return self._plan
@@ -77,7 +78,7 @@ class TrainAggregator(Convening):
 
     def unfit(self, schema: Schema) -> str | None:
         try:
-            Plan(self.descent, schema)
+            TrainingPlan(self.descent, schema)
         except Mistake as refused:
             return f"its data set does not fit the task: {refused.argument} {refused.message}"
         return None
@@ -233,7 +234,7 @@ class TrainAggregator(Convening):
         self._tail = np.asarray(arrays["tail"], dtype=np.float64)
         self._rule.remember({name[5:]: array for name, array in arrays.items() if name.startswith("rule.")})
         self._sizes, self._told = dict(facts["sizes"]), dict(facts["told"])
-        self._averaged, self._course = int(facts["averaged"]), Course.from_json(facts["course"])
+        self._averaged, self._course = int(facts["averaged"]), TrainingCourse.from_json(facts["course"])
         self._sum, self._curvature = np.array(arrays["sum"]), np.array(arrays["curvature"])
         self._loss = facts["loss"]
 

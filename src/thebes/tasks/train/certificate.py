@@ -9,11 +9,11 @@ from typing import Any
 
 from thebes.privacy.certificate import Certificate
 from thebes.privacy.promise import Adjacency, Unit
-from thebes.tasks.train.plan import Plan, facts
+from thebes.tasks.train.plan import TrainingPlan, facts
 
 
 @dataclass
-class Course:
+class TrainingCourse:
     """The rounds that were concluded: how far each moved the weights, how well the model fitted where that was bought,
     and who was there. `why` is the last reason of each site that missed one."""
 
@@ -47,13 +47,13 @@ class Course:
         return {"rounds": self.rounds, "answered": self.answered, "missed": self.missed, "why": self.why}
 
     @classmethod
-    def from_json(cls, body: Mapping[str, Any]) -> Course:
+    def from_json(cls, body: Mapping[str, Any]) -> TrainingCourse:
         return cls(list(body["rounds"]), Counter(body["answered"]), Counter(body["missed"]), dict(body["why"]))
 
 
 def certificate(
-    plan: Plan,
-    course: Course,
+    plan: TrainingPlan,
+    course: TrainingCourse,
     *,
     begun: int,
     unit: Unit,

@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+from thebes.data.derived_columns import DerivedColumns
 from thebes.learning.updates import Adam, Newton, Sgd, Update
 
 FAMILIES = ("LogisticRegression", "LinearRegression")
@@ -13,7 +14,7 @@ LEAST_CLIP = 1e-100  #: below, the steps in which gradients are counted are numb
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class StepRule:
     """The rule by which the common weights move. `momentum` goes with sgd, `ridge` with newton."""
 
     name: Literal["sgd", "adam", "newton"] = "sgd"
@@ -31,7 +32,7 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True)
-class Descent:
+class CommonDescent:
     """See the fields of `TrainDocument`. `digest` is that of the document."""
 
     digest: str
@@ -43,6 +44,7 @@ class Descent:
     inputs: tuple[str, ...]
     output: str
     where: str | None
+    made: DerivedColumns  #: the inputs and the output that are made of other columns
     rounds: int
     local_steps: int
     clip: float
@@ -53,7 +55,7 @@ class Descent:
     size_share: float
     loss_share: float | None
     loss_bound: float
-    rule: Rule
+    rule: StepRule
 
     @property
     def family(self) -> str | None:
@@ -75,4 +77,4 @@ class Descending(Protocol):
     """A document of a kind that is trained so."""
 
     @property
-    def descent(self) -> Descent: ...
+    def descent(self) -> CommonDescent: ...

@@ -9,7 +9,6 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from thebes.data.filter import LONGEST, named_columns
 from thebes.data.schema import Schema
 from thebes.privacy.events import Event
 from thebes.privacy.faults import Mistake
@@ -18,16 +17,17 @@ from thebes.privacy.guarantees import Price
 from thebes.privacy.promise import Unit
 from thebes.tasks.document import MOST_TIMES, InvalidDocument, read_as, rule
 from thebes.tasks.protocols import Words
-from thebes.tasks.site_document import SiteDocument, explained
-from thebes.tasks.train.descent import FAMILIES, LEAST_CLIP, Descent, Rule
+from thebes.tasks.rows_document import RowsDocument, of_features
+from thebes.tasks.site_document import explained
+from thebes.tasks.train.descent import FAMILIES, LEAST_CLIP, CommonDescent, StepRule
 
 MOST_ROUNDS = 10_000
 _NUMBERS = (
-    "clip", "learning_rate", "momentum", "batch", "tolerance", "size_share", "loss_share", "loss_bound"
+    "clip", "learning_rate", "ridge", "momentum", "batch", "tolerance", "size_share", "loss_share", "loss_bound"
 )  # fmt: skip
 
 
-class TrainDocument(SiteDocument):
+class TrainDocument(RowsDocument):
     """Train `model` over the rows of all sites together. `epsilon` and `delta` cover every step of every round."""
 
     type: Literal["train"] = "train"
@@ -35,11 +35,12 @@ class TrainDocument(SiteDocument):
     loss: str | None = None  #: of a network
     inputs: tuple[str, ...] = Field(min_length=1, max_length=4096)
     output: str
-    where: str | None = Field(default=None, max_length=LONGEST)  #: a condition in SQL that says which rows count
     rounds: int = Field(default=20, ge=1, le=MOST_ROUNDS)
     #: each site goes so many steps by itself before the models are averaged
     local_steps: int = Field(default=1, ge=1, le=1000)
     learning_rate: float = Field(default=1.0, gt=0, le=1e6)
+    update: Literal["adam", "newton"] | None = None  #: how a mean gradient moves the model; without it straight on
+    ridge: float | None = Field(default=None, gt=0, le=1e6)  #: with newton only: nothing counts as less steep
     momentum: float = Field(default=0.0, ge=0, lt=1)
     clip: float = Field(default=1.0, ge=LEAST_CLIP, le=1e9)  #: L2 length to which one person's gradient is shortened
     reduce: Literal["mean", "sum"] = "mean"  #: of the gradients of one person's rows, before that
@@ -63,15 +64,6 @@ class TrainDocument(SiteDocument):
     def _number(cls, value: object) -> object:
         return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
-    @field_validator("where")
-    @classmethod
-    def _readable(cls, value: str | None) -> str | None:
-        try:
-            named_columns(value) if value is not None else ()
-        except Mistake as refused:
-            raise ValueError(refused.message) from None
-        return value
-
     @model_validator(mode="after")
     def _fields_fit(self) -> Self:
         if self.delta == 0:
@@ -86,6 +78,12 @@ class TrainDocument(SiteDocument):
             raise rule(
                 "local_steps", 'must be 1 with "noise": "coordinator": a site\'s own steps would go by exact totals'
             )
+        if self.update is not None and self.local_steps != 1:
+            raise rule("local_steps", f"must be 1 with {self.update}: it makes one step of everybody's mean gradient")
+        if self.update is not None and self.momentum:
+            raise rule("momentum", f"means nothing with {self.update}; leave it out")
+        if self.ridge is not None and self.update != "newton":
+            raise rule("ridge", "goes with newton only")
         if self.rounds * self.local_steps > MOST_TIMES:
             raise rule("local_steps", f"times rounds must not exceed {MOST_TIMES}")
         return self
@@ -100,19 +98,15 @@ class TrainDocument(SiteDocument):
         return self.rounds
 
     @property
-    def reads(self) -> tuple[str, ...]:
-        asked = named_columns(self.where) if self.where is not None else ()
-        return tuple(dict.fromkeys((*self.counted, *asked)))
-
-    @property
-    def counted(self) -> tuple[str, ...]:
+    def used(self) -> tuple[str, ...]:
         return (*self.inputs, self.output)
 
     @cached_property
-    def descent(self) -> Descent:
+    def descent(self) -> CommonDescent:
         """The descent that sites and coordinator do, whichever kind asks for it."""
-        same = {field.name: getattr(self, field.name) for field in fields(Descent) if field.name != "rule"}
-        return Descent(**same, rule=Rule("sgd", self.learning_rate, self.momentum))
+        same = {field.name: getattr(self, field.name) for field in fields(CommonDescent) if field.name != "rule"}
+        ridge = {} if self.ridge is None else {"ridge": self.ridge}
+        return CommonDescent(**same, rule=StepRule(self.update or "sgd", self.learning_rate, self.momentum, **ridge))
 
     def needed(self, asked: int) -> int:
         """Without `min_sites` every site that is asked must answer every round."""
@@ -134,7 +128,7 @@ class TrainKind:
     def check(self, document: Mapping[str, Any]) -> TrainDocument:
         from thebes.tasks.train.plan import check
 
-        checked: TrainDocument = read_as(TrainDocument, document)
+        checked = read_as(TrainDocument, document)
         try:
             check(checked.descent)
         except Mistake as refused:
@@ -164,15 +158,21 @@ class TrainKind:
             "by a coin that nobody is told of.",
             f"Within the same price is told, changed at random: {told}.",
             "The network is data: no program of the requestor runs at a site." if document.family is None else "",
+            ""
+            if document.update is None
+            else f"The mean of these directions makes the next model by {document.update}.",
+            "Beside it is told how steep that is, changed at random too." if document.update == "newton" else "",
             "" if document.tolerance is None else "It ends early once a round hardly changes the model.",
             "" if document.where is None else f"Only these rows count: {document.where}",
         ]
-        return explained(document, does=" ".join(sentence for sentence in sentences if sentence))
+        said = [sentence for sentence in (of_features(document), *sentences) if sentence]
+        return explained(document, does=" ".join(said))
 
     def fits(self, document: TrainDocument, schema: Schema) -> None:
-        from thebes.tasks.train.plan import Plan
+        from thebes.tasks.train.plan import TrainingPlan
 
-        Plan(document.descent, schema)
+        document.makes(schema)
+        TrainingPlan(document.descent, schema)
 
     def event(self, document: TrainDocument, schema: Schema) -> Event:
         from thebes.tasks.train.plan import budget

@@ -15,7 +15,7 @@ from thebes.data.table import Table
 from thebes.learning.slopes import Slopes, curvatures
 from thebes.privacy.randomness import Coin, Randomness
 from thebes.privacy.stability import LARGEST_TOTAL
-from thebes.tasks.train.plan import Plan
+from thebes.tasks.train.plan import TrainingPlan
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -25,7 +25,7 @@ _AT_ONCE = 2**21  #: numbers of gradients held at a time
 
 
 @dataclass(frozen=True, slots=True)
-class People:
+class PeopleRows:
     """Some people's rows: person p's are those from `starts[p]` to the next."""
 
     inputs: Floats
@@ -41,10 +41,10 @@ class People:
         return self.inputs.size + self.targets.size
 
 
-class Rows(Protocol):
+class SiteRows(Protocol):
     """All people of one site, again and again."""
 
-    def __iter__(self) -> Iterator[People]: ...
+    def __iter__(self) -> Iterator[PeopleRows]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +58,10 @@ class Totals:
     curvature: Integers
 
 
-def read(plan: Plan, table: Table) -> Iterator[People]:
+def read(plan: TrainingPlan, table: Table) -> Iterator[PeopleRows]:
     """Everybody, as the table clips: some at a time, a person never in two pieces."""
     descent, encoding = plan.descent, plan.encoding
-    for batch in table.batches((*descent.inputs, descent.output), plan.where):
+    for batch in descent.made.table(table).batches((*descent.inputs, descent.output), plan.where):
         rows = len(batch.people)
         if not rows:
             continue
@@ -69,16 +69,16 @@ def read(plan: Plan, table: Table) -> Iterator[People]:
         alone = table.schema.unit == "event"
         new = np.ones(rows, dtype=np.bool_) if alone else np.append(True, batch.people[1:] != batch.people[:-1])
         numbers = np.asarray(batch.numbers, dtype=np.float64)
-        yield People(encoding.design(numbers[:, :-1]), encoding.target(numbers[:, -1]), np.flatnonzero(new))
+        yield PeopleRows(encoding.design(numbers[:, :-1]), encoding.target(numbers[:, -1]), np.flatnonzero(new))
 
 
-class Shelf:
+class RowCache:
     """The rows that were read of a table for a task, held for as long as the table is there."""
 
     def __init__(self) -> None:
-        self._held: OrderedDict[tuple[int, str], tuple[weakref.ref[Table], list[People]]] = OrderedDict()
+        self._held: OrderedDict[tuple[int, str], tuple[weakref.ref[Table], list[PeopleRows]]] = OrderedDict()
 
-    def rows(self, plan: Plan, table: Table) -> Rows:
+    def rows(self, plan: TrainingPlan, table: Table) -> SiteRows:
         """The rows of a task at a table, held or read again for every step."""
         key = (id(table), plan.descent.digest)
         found = self._held.get(key)
@@ -96,22 +96,22 @@ class Shelf:
             self._held.popitem(last=False)
         return pieces
 
-    def forget(self, plan: Plan, table: Table) -> None:
+    def forget(self, plan: TrainingPlan, table: Table) -> None:
         """The task is done with this table."""
         self._held.pop((id(table), plan.descent.digest), None)
 
 
 @dataclass(frozen=True, slots=True)
 class _Anew:
-    plan: Plan
+    plan: TrainingPlan
     table: Table
 
-    def __iter__(self) -> Iterator[People]:
+    def __iter__(self) -> Iterator[PeopleRows]:
         return read(self.plan, self.table)
 
 
 def totals(
-    plan: Plan, rows: Rows, slopes: Slopes, weights: Floats, coin: Coin | None, randomness: Randomness
+    plan: TrainingPlan, rows: SiteRows, slopes: Slopes, weights: Floats, coin: Coin | None, randomness: Randomness
 ) -> Totals:
     """One step over everybody, or over those whose own coin comes up: drawn here, told to nobody."""
     sums, people, lost = np.zeros(plan.weights, dtype=np.int64), 0, 0
@@ -133,7 +133,7 @@ def totals(
     return Totals(sums, people, min(lost, LARGEST_TOTAL), curvature)
 
 
-def _bends(plan: Plan, some: People, weights: Floats) -> Floats:
+def _bends(plan: TrainingPlan, some: PeopleRows, weights: Floats) -> Floats:
     """The second derivatives of each person's loss: the mean of those of its rows, or their sum."""
     each = curvatures(some.inputs, weights, logistic=plan.descent.family == "LogisticRegression")
     each = np.where(np.isfinite(each), each, 0.0)
@@ -145,7 +145,9 @@ def _bends(plan: Plan, some: People, weights: Floats) -> Floats:
     return np.asarray(added / np.diff(np.append(some.starts, len(each)))[:, None])
 
 
-def _by_person(plan: Plan, some: People, slopes: Slopes, weights: Floats, most: int) -> tuple[Floats, Floats]:
+def _by_person(
+    plan: TrainingPlan, some: PeopleRows, slopes: Slopes, weights: Floats, most: int
+) -> tuple[Floats, Floats]:
     """A gradient and a loss for each person; what is no number counts as no gradient and as the worst loss."""
     rows = len(some.inputs)
     if some.count == 1 and rows > most:  # one person's rows a few at a time
@@ -168,14 +170,16 @@ def _by_person(plan: Plan, some: People, slopes: Slopes, weights: Floats, most: 
     return np.where(np.isfinite(gradients), gradients, 0.0), losses / each_has
 
 
-def _finite(plan: Plan, slopes: Slopes, weights: Floats, inputs: Floats, targets: Floats) -> tuple[Floats, Floats]:
+def _finite(
+    plan: TrainingPlan, slopes: Slopes, weights: Floats, inputs: Floats, targets: Floats
+) -> tuple[Floats, Floats]:
     gradients, losses = slopes.of(weights, inputs, targets)
     worst = plan.descent.loss_bound
     losses = np.where(np.isfinite(losses), np.clip(losses, 0.0, worst), worst)
     return np.where(np.isfinite(gradients), gradients, 0.0), losses
 
 
-def _parts(some: People, chosen: NDArray[np.bool_], most_rows: int) -> Iterator[People]:
+def _parts(some: PeopleRows, chosen: NDArray[np.bool_], most_rows: int) -> Iterator[PeopleRows]:
     """The people who take part, about so many rows at a time, none of them cut in two."""
     ends = np.append(some.starts[1:], len(some.inputs))
     if chosen.all() and len(some.inputs) <= most_rows:
@@ -191,5 +195,5 @@ def _parts(some: People, chosen: NDArray[np.bool_], most_rows: int) -> Iterator[
         own = counts[place : place + size]
         first = np.cumsum(own) - own
         where = np.repeat(some.starts[now] - first, own) + np.arange(int(own.sum()))
-        yield People(some.inputs[where], some.targets[where], first)
+        yield PeopleRows(some.inputs[where], some.targets[where], first)
         place += size

@@ -24,9 +24,9 @@ from thebes.privacy.faults import Fault, Mistake
 from thebes.privacy.randomness import Randomness
 from thebes.tasks.contributions import Contributions, Layout
 from thebes.tasks.protocols import Ask, Claim
-from thebes.tasks.train.descent import Descending, Descent
-from thebes.tasks.train.local import Rows, Shelf, Totals, totals
-from thebes.tasks.train.plan import CURVATURE, FARTHEST, LOSS, SIZE, SUM, UPDATE, WEIGHTS, Floats, Plan, plan_of
+from thebes.tasks.train.descent import CommonDescent, Descending
+from thebes.tasks.train.local import RowCache, SiteRows, Totals, totals
+from thebes.tasks.train.plan import CURVATURE, FARTHEST, LOSS, SIZE, SUM, UPDATE, WEIGHTS, Floats, TrainingPlan, plan_of
 
 #: for the gradients of a site's rows in one request to the child. Which rows there are hardly changes how long they
 #: take; a child that needs longer than this is broken
@@ -39,7 +39,7 @@ class TrainOwner:
 
     def __init__(self, *, trusted: bool = False) -> None:
         self._children = Nursery(trusted=trusted)
-        self._shelf = Shelf()
+        self._shelf = RowCache()
 
     def contribute(
         self, document: Descending, ask: Ask, table: Table, claim: Claim, *, randomness: Randomness
@@ -67,7 +67,7 @@ class TrainOwner:
 
 
 def _walked(
-    plan: Plan, rows: Rows, slopes: Slopes, start: Floats, size: float | None, randomness: Randomness
+    plan: TrainingPlan, rows: SiteRows, slopes: Slopes, start: Floats, size: float | None, randomness: Randomness
 ) -> dict[str, NDArray[np.generic]]:
     """The site's own steps from `start`, each down a noised mean."""
     descent, rate = plan.descent, plan.budget.rate
@@ -101,14 +101,14 @@ def _walked(
     return fields
 
 
-def _so_far(plan: Plan, size: float, counted: int) -> float:
+def _so_far(plan: TrainingPlan, size: float, counted: int) -> float:
     """The number of people to divide by when it was counted that often in this round."""
     if not counted:
         return plan.believed(size)
     return max(plan.believed(size), plan.doubt * float(np.sqrt(plan.descent.local_steps / counted)))
 
 
-def _exactly(plan: Plan, found: Totals, *, buying: bool) -> dict[str, NDArray[np.generic]]:
+def _exactly(plan: TrainingPlan, found: Totals, *, buying: bool) -> dict[str, NDArray[np.generic]]:
     """One step's totals as they are: the coordinator adds the noise."""
     fields: dict[str, NDArray[np.generic]] = {SUM: found.sums[None, :]}
     if plan.descent.curved:
@@ -120,7 +120,7 @@ def _exactly(plan: Plan, found: Totals, *, buying: bool) -> dict[str, NDArray[np
     return fields
 
 
-def _asked(plan: Plan, ask: Ask) -> tuple[Floats, float | None]:
+def _asked(plan: TrainingPlan, ask: Ask) -> tuple[Floats, float | None]:
     """The model to start from, and how many people this site once told it has; None where it is to tell now."""
     try:
         weights = np.array(ask.payload.get(WEIGHTS), dtype=np.float64)
@@ -137,7 +137,7 @@ def _asked(plan: Plan, ask: Ask) -> tuple[Floats, float | None]:
 # --- gradients ------------------------------------------------------------------------------------------------
 
 
-class NetworkSlopes:
+class ConfinedSlopes:
     """A network's gradients from its confined child."""
 
     def __init__(self, worker: GradientWorker) -> None:
@@ -165,7 +165,7 @@ class Nursery:
         self._lock = threading.Lock()
 
     @contextmanager
-    def slopes(self, plan: Plan) -> Iterator[Slopes]:
+    def slopes(self, plan: TrainingPlan) -> Iterator[Slopes]:
         """Whatever computes this document's gradients, for one round."""
         descent, encoding = plan.descent, plan.encoding
         if descent.family == "LinearRegression":
@@ -177,7 +177,7 @@ class Nursery:
             if worker is None:
                 worker, proven = self._started(descent), False
             try:
-                slopes = NetworkSlopes(worker)
+                slopes = ConfinedSlopes(worker)
                 if not proven:
                     slopes.of(plan.start, np.zeros((1, encoding.width)), np.zeros(1))
                 yield slopes
@@ -186,7 +186,7 @@ class Nursery:
                 raise
             self._kept(descent.digest, worker)
 
-    def _started(self, descent: Descent) -> GradientWorker:
+    def _started(self, descent: CommonDescent) -> GradientWorker:
         return GradientWorker(
             descent.model, str(descent.loss), wall_seconds=GRADIENT_SECONDS, trusted=self._trusted
         ).__enter__()

@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from thebes.data.filter import Filter, read_filter
+from thebes.data.filter import RowFilter, read_filter
 from thebes.data.schema import Schema
-from thebes.learning.graph import Loss, Model, read_loss, read_model
+from thebes.learning.graph import GraphLoss, Model, read_loss, read_model
 from thebes.learning.slopes import LinearSlopes, LogisticSlopes, steepest, triangle
 from thebes.privacy import exact
 from thebes.privacy.accounting.calibration import rho_for, sampled_ratio
@@ -30,7 +30,7 @@ from thebes.privacy.faults import Mistake
 from thebes.privacy.losses import FINEST, concentrated_to_approximate, renyi_to_approximate, repeat
 from thebes.privacy.losses import Concentrated as Rho
 from thebes.privacy.mechanisms.additive import Additive
-from thebes.privacy.mechanisms.concentrated import Concentrated
+from thebes.privacy.mechanisms.concentrated import ConcentratedNoise
 from thebes.privacy.promise import Adjacency
 from thebes.privacy.randomness import Coin, Randomness
 from thebes.privacy.samplers import LARGEST_SCALE
@@ -38,7 +38,7 @@ from thebes.privacy.stability import Change, Transformation
 from thebes.privacy.transformations.counts import Count
 from thebes.privacy.transformations.sums import BoundedSum, VectorSum
 from thebes.tasks.contributions import Layout, Slot
-from thebes.tasks.train.descent import Descent
+from thebes.tasks.train.descent import CommonDescent
 from thebes.tasks.train.encoder import Encoding
 
 UPDATE, SUM, SIZE, LOSS, CURVATURE = "update", "sum", "size", "loss", "curvature"
@@ -58,7 +58,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class Shares:
+class StepShares:
     """The shares of one step's budget; together 1."""
 
     sums: Decimal
@@ -68,17 +68,17 @@ class Shares:
 
 
 @dataclass(frozen=True, slots=True)
-class Budget:
+class StepBudget:
     """The budget that every step may spend. `rho` is 1 / (2 ratio^2) of its one noised vector."""
 
-    descent: Descent
+    descent: CommonDescent
     rho: Decimal
     coin: Coin | None
 
     @property
     def ratio(self) -> float:
         """The ratio of the noise of one step, rounded up."""
-        return Concentrated(self.rho).ratio
+        return ConcentratedNoise(self.rho).ratio
 
     @property
     def rate(self) -> float:
@@ -106,7 +106,7 @@ class Budget:
             exact.DELTA_STEP, ROUND_FLOOR, _DOWN
         )
 
-    def shares(self, *, buying: bool) -> Shares:
+    def shares(self, *, buying: bool) -> StepShares:
         """Of a step in which the number of people is bought too, or is not."""
         loss = Decimal(str(self.descent.loss_share or 0))
         size = Decimal(0)
@@ -114,12 +114,12 @@ class Budget:
             size = min(Decimal("0.5"), Decimal(str(self.descent.size_share)) * self.descent.rounds)
         left = 1 - loss - size
         curvature = left / 2 if self.descent.curved else Decimal(0)
-        return Shares(left - curvature, size, loss, curvature)
+        return StepShares(left - curvature, size, loss, curvature)
 
     def noise(self, of: Transformation, share: Decimal) -> Additive:
         """Noise for this share of a step's budget on a sum to which each person adds at most once."""
         rho = _DOWN.multiply(self.rho, share)
-        return Concentrated(rho).noise(of.sensitivity(_ONE_PERSON))
+        return ConcentratedNoise(rho).noise(of.sensitivity(_ONE_PERSON))
 
     def spent(self, rounds: int) -> float:
         """The epsilon, at the document's delta, of so many rounds: what a ledger was charged for them, not a promise of
@@ -143,7 +143,7 @@ _ONE_PERSON = Change(Adjacency.ADD_REMOVE_ONE)
 
 
 @lru_cache(maxsize=16)
-def budget(descent: Descent) -> Budget:
+def budget(descent: CommonDescent) -> StepBudget:
     """Share the document's (epsilon, delta) out; a `Mistake` where it is too small for that."""
     epsilon, delta = exact.epsilon(descent.epsilon), exact.delta(descent.delta)
     if descent.batch is None or descent.batch == 1:
@@ -152,12 +152,12 @@ def budget(descent: Descent) -> Budget:
         rho = _DOWN.divide(counted if counted > 0 else whole, descent.steps).quantize(FINEST, ROUND_FLOOR, _DOWN)
         if rho <= 0:
             raise Mistake("epsilon", "is too small for so many steps")
-        return Budget(descent, rho, None)
+        return StepBudget(descent, rho, None)
     coin = Coin.nearest(descent.batch)
     if not coin.heads:
         raise Mistake("batch", "is too small for any coin")
     ratio = sampled_ratio(rate=_above(coin), rounds=descent.steps, epsilon=epsilon, delta=delta)
-    return Budget(descent, _DOWN.divide(Decimal("0.5"), Decimal(ratio) * Decimal(ratio)), coin)
+    return StepBudget(descent, _DOWN.divide(Decimal("0.5"), Decimal(ratio) * Decimal(ratio)), coin)
 
 
 def _above(coin: Coin) -> float:
@@ -165,7 +165,7 @@ def _above(coin: Coin) -> float:
 
 
 @lru_cache(maxsize=16)
-def network(model: str, loss: str) -> tuple[Model, Loss]:
+def network(model: str, loss: str) -> tuple[Model, GraphLoss]:
     """A document's network, read and checked."""
     read = read_model(model)
     if read.graph.parameter_count < 1:
@@ -173,7 +173,7 @@ def network(model: str, loss: str) -> tuple[Model, Loss]:
     return read, read_loss(loss, read)
 
 
-def check(descent: Descent) -> None:
+def check(descent: CommonDescent) -> None:
     """Refuse, naming the field, what cannot work whatever the sites' schemas are."""
     if descent.family is None:
         _, loss = network(descent.model, str(descent.loss))
@@ -182,27 +182,29 @@ def check(descent: Descent) -> None:
     _bits(budget(descent))
 
 
-def _bits(made: Budget) -> int:
+def _bits(made: StepBudget) -> int:
     """The finest grid on which a gradient's noise can be drawn."""
     shares = made.shares(buying=True)
     least = min(share for share in (shares.sums, shares.size, shares.loss, shares.curvature) if share)
     bits = min(
-        _FINEST_BITS, math.floor(math.log2(LARGEST_SCALE / Concentrated(_DOWN.multiply(made.rho, least)).ratio)) - 1
+        _FINEST_BITS,
+        math.floor(math.log2(LARGEST_SCALE / ConcentratedNoise(_DOWN.multiply(made.rho, least)).ratio)) - 1,
     )
     if bits < _LOSS_BITS:
         raise Mistake("epsilon", "is too small for so many steps")
     return bits
 
 
-class Plan:
+class TrainingPlan:
     """A document at sites of one schema (of the columns that it reads). `Mistake`s name field and column."""
 
-    def __init__(self, descent: Descent, schema: Schema) -> None:
+    def __init__(self, descent: CommonDescent, schema: Schema) -> None:
         self.descent, self.budget = descent, budget(descent)
+        self.where: RowFilter | None = None if descent.where is None else read_filter(descent.where, schema)
+        schema = descent.made.schema(schema)
         inputs = {name: schema.column(name, "inputs") for name in descent.inputs}
         output = schema.column(descent.output, "output")
         self.encoding = Encoding(inputs, descent.output, output)
-        self.where: Filter | None = None if descent.where is None else read_filter(descent.where, schema)
         self.weights = self._fitted()
 
     def _fitted(self) -> int:
@@ -338,11 +340,11 @@ class Plan:
         return (each * (1 + _SURE) + _SURE * deviation / self.believed(0.0)) / self.budget.rate
 
 
-_plans: OrderedDict[tuple[str, int], tuple[Schema, Plan]] = OrderedDict()
+_plans: OrderedDict[tuple[str, int], tuple[Schema, TrainingPlan]] = OrderedDict()
 _turn = threading.Lock()
 
 
-def plan_of(descent: Descent, schema: Schema) -> Plan:
+def plan_of(descent: CommonDescent, schema: Schema) -> TrainingPlan:
     """The plan of a document at this very schema; that of the last few is kept, as every round asks for it."""
     key = (descent.digest, id(schema))
     with _turn:
@@ -350,7 +352,7 @@ def plan_of(descent: Descent, schema: Schema) -> Plan:
         if kept is not None and kept[0] is schema:
             _plans.move_to_end(key)
             return kept[1]
-    made = Plan(descent, schema)
+    made = TrainingPlan(descent, schema)
     with _turn:
         _plans[key] = schema, made
         while len(_plans) > _KEPT:
@@ -368,7 +370,7 @@ class Noises:
     curvature: Additive | None
 
 
-def facts(plan: Plan) -> dict[str, Any]:
+def facts(plan: TrainingPlan) -> dict[str, Any]:
     """State what a certificate says about the noise."""
     descent, made = plan.descent, plan.budget
     first, later = plan.noises(buying=True), plan.noises(buying=False)

@@ -17,7 +17,7 @@ from thebes.privacy.faults import Mistake
 from thebes.privacy.figures import figure
 from thebes.tasks.release import Release
 from thebes.tasks.train.encoder import Encoding, Floats
-from thebes.tasks.train.plan import FARTHEST, Plan, network
+from thebes.tasks.train.plan import FARTHEST, TrainingPlan, network
 
 MOST_NAMED = 1000  #: weights that are written one by one
 INTERCEPT = "intercept"
@@ -58,7 +58,7 @@ def _kind(value: Mapping[str, Any]) -> str:
     return "a network" if "loss" in value else f"a {value['model']} model"
 
 
-def value_of(plan: Plan, weights: Floats) -> dict[str, Any]:
+def value_of(plan: TrainingPlan, weights: Floats) -> dict[str, Any]:
     """A release's value: a model as data."""
     descent = plan.descent
     bounded = np.clip(weights, -FARTHEST, FARTHEST)
@@ -74,7 +74,7 @@ def value_of(plan: Plan, weights: Floats) -> dict[str, Any]:
     return {"model": descent.family, "weights": dict(zip(_names(plan.encoding), bounded.tolist(), strict=True))}
 
 
-def columns_of(plan: Plan) -> dict[str, Any]:
+def columns_of(plan: TrainingPlan) -> dict[str, Any]:
     """The declared columns, so that whoever has the release alone can predict."""
     encoding = plan.encoding
     return {

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from thebes.tasks.answer_view import MOST_DRAWN, Bars, Cells, Section, Table
+from thebes.tasks.answer_view import MOST_DRAWN, AnswerTable, Bars, Cells, Section
+from thebes.tasks.document import Document
 from thebes.tasks.release import Release
 
 
-def sections(release: Release, document: Any) -> list[Section]:
+def sections(release: Release, document: Document) -> list[Section]:
     head, rows = table(release)
     if not rows:
         return [Section("Model", "A network. Download it to use it.")]
@@ -19,7 +18,7 @@ def sections(release: Release, document: Any) -> list[Section]:
         "its declared range to the end. No error bar is known for them."
     )
     picture = Bars({row[0]: row[1] for row in largest}, title="The weights of the model")
-    return [Section("Weights", words, picture, Table.of(head, rows), folded=True)]
+    return [Section("Weights", words, picture, AnswerTable.of(head, rows), folded=True)]
 
 
 def table(release: Release) -> Cells:

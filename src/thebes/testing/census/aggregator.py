@@ -18,9 +18,7 @@ from thebes.tasks.release import Release
 from thebes.testing.census.kind import CensusDocument
 
 
-class CensusAggregator(Convening):
-    document: CensusDocument
-
+class CensusAggregator(Convening[CensusDocument]):
     def __init__(self, document: CensusDocument, setting: Setting) -> None:
         super().__init__(document, setting)
         self.total = np.zeros(document.size)

@@ -36,8 +36,7 @@ class CensusKind:
     type = "census"
 
     def check(self, document: Mapping[str, Any]) -> CensusDocument:
-        checked: CensusDocument = read_as(CensusDocument, document)
-        return checked
+        return read_as(CensusDocument, document)
 
     def price(self, document: CensusDocument, *, unit: Unit = Unit.DEVICE) -> Price:
         return Price(document.epsilon, document.delta, unit)

@@ -27,7 +27,7 @@ from thebes.tokens.bbs.pseudonym import context_point
 from thebes.tokens.bbs.signature import SIGNATURE_BYTES, Issuer, Signature, sign_blindly
 from thebes.tokens.bbs.suite import CIPHERSUITE, P1, Suite, prefixed, write
 from thebes.tokens.refusals import Flaw, Flawed
-from thebes.tokens.scheme import Scheme, Shown
+from thebes.tokens.scheme import PresentedToken, Scheme
 
 SUITE = Suite(CIPHERSUITE + b"H2G_HM2S_PSEUDONYM_")  # as in the published vectors
 _SECRETS = 1  # of a credential; the signed scalars are the blind and this one
@@ -101,7 +101,7 @@ class BbsPseudonyms(Scheme):
         )
         return made.write() + write_point(pseudonym)
 
-    def verify(self, public_key: bytes, header: bytes, shown: Sequence[Shown]) -> list[bytes | Flaw]:
+    def verify(self, public_key: bytes, header: bytes, shown: Sequence[PresentedToken]) -> list[bytes | Flaw]:
         issuer = _issuer(public_key, header)
         results: list[bytes | Flaw] = []
         proofs: dict[int, Proof] = {}
@@ -116,7 +116,7 @@ class BbsPseudonyms(Scheme):
                 results[place] = Flaw.SIGNATURE
         return results
 
-    def _checked(self, issuer: Issuer, shown: Shown) -> Proof:
+    def _checked(self, issuer: Issuer, shown: PresentedToken) -> Proof:
         if len(shown.core) != self.token_bytes:
             raise Flawed(Flaw.LENGTH)
         made = Proof.read(shown.core[:-POINT_BYTES], _HIDDEN)

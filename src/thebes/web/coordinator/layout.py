@@ -19,22 +19,22 @@ from thebes.coordinator.auth.accounts import Role, Somebody
 from thebes.coordinator.service import Reception
 from thebes.privacy.faults import Mistake, Refusal
 from thebes.privacy.reading import NotJSON, read_json
-from thebes.web.frame import Frame, Place, partial
+from thebes.web.frame import NavigationEntry, PageFrame, partial
 from thebes.web.refusals import routes
 from thebes.wire.problems import to_problem
 from thebes.wire.refusals import Malformed, NotAllowed, NotFound, NotSignedIn
 
 PLACES = (
-    Place("/", "Open tasks"),
-    Place("/ended", "Ended"),
-    Place("/ask", "Ask"),
-    Place("/sites", "Sites"),
-    Place("/schemas", "Schemas"),
-    Place("/groups", "Groups"),
-    Place("/log", "Log"),
+    NavigationEntry("/", "Open tasks"),
+    NavigationEntry("/ended", "Ended"),
+    NavigationEntry("/ask", "Ask"),
+    NavigationEntry("/sites", "Sites"),
+    NavigationEntry("/schemas", "Schemas"),
+    NavigationEntry("/groups", "Groups"),
+    NavigationEntry("/log", "Log"),
 )
-MODELS = Place("/models", "Models")  #: for whoever is signed in
-USERS = Place("/users", "Users")  #: for operators
+MODELS = NavigationEntry("/models", "Models")  #: for whoever is signed in
+USERS = NavigationEntry("/users", "Users")  #: for operators
 _ID = re.compile(r"[!-~]{1,200}")
 
 
@@ -62,7 +62,7 @@ class Visitor:
 class Hall:
     """One coordinator's pages."""
 
-    def __init__(self, frame: Frame, reception: Reception) -> None:
+    def __init__(self, frame: PageFrame, reception: Reception) -> None:
         self._frame = frame
         self.reception = reception
 

@@ -7,12 +7,12 @@ from fastapi import FastAPI
 from thebes.coordinator.service import Reception
 from thebes.web.coordinator import groups, log, models_page, new_task, schemas, sign_in, sites, task, task_lists, users
 from thebes.web.coordinator.layout import PLACES, Hall
-from thebes.web.frame import Frame, serve_files, serve_no_page
+from thebes.web.frame import PageFrame, serve_files, serve_no_page
 
 
 def put_on(api: FastAPI, reception: Reception) -> None:
     """Put the pages onto a coordinator's interface."""
-    hall = Hall(Frame("coordinator", PLACES), reception)
+    hall = Hall(PageFrame("coordinator", PLACES), reception)
     serve_files(api)
     serve_no_page(api, hall.refused)
     for page in (task_lists, task, new_task, sign_in, users, schemas, sites, models_page, groups, log):

@@ -18,27 +18,25 @@ from typing import Any
 from thebes.confinement.calls import die_with_parent
 from thebes.confinement.inside import hear, live, say
 from thebes.confinement.measures import cut_off, limit, mapped
-from thebes.confinement.parent import Child, Lost
+from thebes.confinement.parent import Child, ChildLost
 from thebes.privacy.faults import Mistake, Refusal
+from thebes.tasks import registry
 from thebes.tasks.document import PeopleDocument, Range, Values
+from thebes.tasks.rehearsal import Rehearsal
 from thebes.wire.refusals import Busy
 
 LENGTH = struct.Struct("<I")
 MOST_BYTES = 2**26
-MOST_PEOPLE = 100_000  #: more people than that only make the answer better
-MOST_PEERS = 20_000  #: of what every repeat trains anew, one person after another
+JUDGED = 2_000  #: other made-up people, over whom a model is judged
 REPEATS = 100
 SHARE = 0.95
 SECONDS = 20.0  #: after which the child is killed
 _WORK_SECONDS = 11.0  #: after which it begins no further repeat
 _MEMORY = 3 * 2**30
 _MOST_QUANTITIES = 12
-_PEERS = ("ensemble", "draw-discard")
-_KINDS = ("basic", "integrated", "bounded", "ensemble", "draw-discard")
 _LEANING = 0.5  #: the chance that a value goes with its person's label, where it is learned what goes with it
 RIGHT = "the share of people whose label is told right"
 ERROR = "the mean squared error of what is told"
-_HARMLESS = 1e5  #: an epsilon at which noise is far below anybody's interest: the same code gives the truth
 
 
 class NotRehearsed(Refusal):
@@ -55,7 +53,8 @@ def rehearse(document: PeopleDocument) -> dict[str, Any]:
     `within` holds `SHARE` of the repeats; None where too few of them gave an answer. For a model there is also
     {"what": RIGHT, "least", "exact", "guessed", "poor"}: `SHARE` of the repeats tell at least that share of the labels
     right, without noise it is `exact`, and guessing tells `guessed`; or, of a number, {"what": ERROR, "most", ...}.
-    `poor` says that so many repeats are not all better than guessing. Blocks for up to `SECONDS`; `Busy` while another
+    These are of other made-up people than it learned from. `poor` says that fewer repeats than that are better than
+    guessing by more than luck explains. Blocks for up to `SECONDS`; `Busy` while another
     rehearsal is under way.
     """
     rehearsable(document)
@@ -69,25 +68,10 @@ def rehearse(document: PeopleDocument) -> dict[str, Any]:
 
 def rehearsable(document: PeopleDocument) -> None:
     """Refuse what made-up people say nothing about."""
-    if (
-        document.type not in _KINDS
-        or getattr(document, "model", "") == "RandomForestClassifier"
-        or _unlabelled(document)
-    ):
-        raise NotRehearsed(
-            "what this learns is how people's values hang together, and those of made-up people do not: "
-            "rehearse it with thebes.simulate over rows of your own"
-        )
     if document.only_simulated is not None:
         raise NotRehearsed("it adds no noise, so there is nothing to rehearse")
-    missing = [column for column in document.gives if column not in (document.bounds or {})]
-    if missing and getattr(document, "aggregator", "") != "count":
-        raise NotRehearsed(f"to rehearse it, declare bounds of {missing[0]!r}: made-up people are drawn within them")
-
-
-def _unlabelled(document: PeopleDocument) -> bool:
-    """Return whether a task is trained by one after another, and predicts no label: then nothing is known to learn."""
-    return document.type == "draw-discard" and getattr(document, "family", None) not in ("logistic", "multinomial")
+    if refused := registry.rehearsal(document.type).refused(document):
+        raise NotRehearsed(refused)
 
 
 def learned_by(document: Any) -> str | None:
@@ -98,10 +82,10 @@ def learned_by(document: Any) -> str | None:
 
 def _asked(question: Mapping[str, Any]) -> dict[str, Any]:
     text = json.dumps(question).encode()
-    child = Child("thebes.web.coordinator.rehearsal", OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="1")
+    child = Child("thebes.web.coordinator.rehearsal", *registry.places(), OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="1")
     try:
         heard = child.talk(LENGTH.pack(len(text)) + text, time.monotonic() + SECONDS, _length)
-    except Lost as lost:
+    except ChildLost as lost:
         raise NotRehearsed(f"the rehearsal came to no end: {lost}") from None
     finally:
         child.close()
@@ -116,7 +100,7 @@ def _length(heard: bytearray) -> int:
         return LENGTH.size
     size: int = LENGTH.unpack(heard[: LENGTH.size])[0]
     if size > MOST_BYTES:
-        raise Lost("it answered more than it was asked")
+        raise ChildLost("it answered more than it was asked")
     return LENGTH.size + size
 
 
@@ -127,9 +111,9 @@ def serve(source: int, sink: int) -> None:
     """Hear one document, say how its rehearsals went."""
     import thebes.learning  # what the work needs is loaded before the walls
     from thebes.simulation.world import simulate
-    from thebes.tasks import registry
 
     registry.load_all()
+    kinds = {type_: registry.rehearsal(type_) for type_ in registry.people_types()}
     warm = {"type": "basic", "epsilon": 1.0, "featurizer": "SELECT a FROM made.up", "aggregator": "count"}
     warm |= {"missing": "count"}
     simulate(warm, {"a": [0.0] * 20}, seed=0)
@@ -138,43 +122,35 @@ def serve(source: int, sink: int) -> None:
     limit(memory=mapped() + _MEMORY, cpu=int(2 * SECONDS), writing=0, core=0)
     question = json.loads(hear(source, LENGTH.unpack(hear(source, LENGTH.size))[0]))
     try:
-        answer = _rehearsed(question["document"], question["repeats"], question["seconds"])
+        document: Any = registry.check(question["document"])
+        answer = _rehearsed(document, kinds[document.type], question["repeats"], question["seconds"])
     except Mistake as mistake:
         answer = {"refused": f"{mistake.argument}: {mistake.message}"}
     text = json.dumps(answer).encode()
     say(sink, LENGTH.pack(len(text)) + text)
 
 
-def _rehearsed(body: Mapping[str, Any], repeats: int, seconds: float) -> dict[str, Any]:
+def _rehearsed(document: Any, kind: Rehearsal, repeats: int, seconds: float) -> dict[str, Any]:
     import numpy as np
 
     from thebes.simulation.world import simulate
-    from thebes.tasks import registry
 
-    document: Any = registry.check(body)
-    needed = sum(document.least_in(phase) for phase in range(document.phases))
-    if document.endless:
-        needed = document.max_count or document.min_count
-    people = min(needed, MOST_PEERS) if document.type in _PEERS else min(document.min_count, MOST_PEOPLE)
+    people = kind.people(document)
     rows = _made_up(document, people)
+    others = _made_up(document, JUDGED, seed=2) if learned_by(document) is not None else None
     names = ", ".join('"' + column.replace('"', '""') + '"' for column in rows)
     asked = {**document.as_json(), "featurizer": f"SELECT {names} FROM made.up"}  # noqa: S608
     asked.pop("max_count", None)
 
-    def run(seed: int, **changed: Any) -> dict[str, Any] | None:
+    def run(seed: int = 0, **changed: Any) -> dict[str, Any] | None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             given = {name: value for name, value in {**asked, **changed}.items() if value is not None}
-            release = simulate(given, rows, seed=seed)
-        return None if release.form != "rows" and release.value is None else _measured(release, rows)
+            release = simulate(given, rows, seed=seed, aside=others)
+        found = kind.quantities(release)
+        return None if found is None else {**_beside(release), **found}
 
-    if document.type == "ensemble":
-        truth = run(0, perturbation="none")
-        truth = truth and {**truth, **_true_labels(document, rows)}
-    elif document.type == "draw-discard":
-        truth = run(0, mechanism="none", epsilon=_HARMLESS, epsilon_per_weight=None, diagnostics=None)
-    else:
-        truth = _true_shares(document, rows) if document.type == "bounded" else run(0, epsilon=_HARMLESS)
+    truth = kind.truth(document, rows, run)
     if truth is None:
         return {"refused": "even without noise no answer came out; declare bounds, or ask more people"}
     end, answers, done = time.monotonic() + seconds, [], 0
@@ -187,23 +163,24 @@ def _rehearsed(body: Mapping[str, Any], repeats: int, seconds: float) -> dict[st
         if what in (RIGHT, ERROR):
             if what == RIGHT:  # of as many of each, but for an odd one
                 exact = [exact[0], 1 / len(document.bounds[learned_by(document)].values)]
-            quantities.append(_beside_guess(what, exact, [answer[what][0] for answer in heard], done))
+            quantities.append(_beside_guess(what, exact, [answer[what] for answer in heard], done))
             continue
         off = [np.abs(np.asarray(answer[what]) - np.asarray(exact)).ravel() for answer in heard if what in answer]
         quantities.append({"what": what, "within": _reached(off, done)})
     return {"people": people, "repeats": done, "unanswered": done - len(heard), "quantities": quantities}
 
 
-def _beside_guess(what: str, exact: list[float], reached: list[float], repeats: int) -> dict[str, Any]:
-    """Find what `SHARE` of the models keep to, beside the same without noise and a guess: `exact` has these two."""
+def _beside_guess(what: str, exact: list[float], answers: list[list[float]], repeats: int) -> dict[str, Any]:
+    """Find what `SHARE` of the models keep to, beside the same without noise and a guess: `exact` has these two, and
+    each answer these and whether it is better."""
     import numpy as np
 
-    worst = _reached([np.array([1.0 - each if what == RIGHT else each]) for each in reached], repeats)
-    told: dict[str, Any] = {"what": what, "exact": exact[0], "guessed": exact[1], "poor": False}
+    worst = _reached([np.array([1.0 - each[0] if what == RIGHT else each[0]]) for each in answers], repeats)
+    better = sum(each[2] for each in answers)
+    told: dict[str, Any] = {"what": what, "exact": exact[0], "guessed": exact[1], "poor": better < SHARE * repeats}
     if what == RIGHT:
-        told["least"] = None if worst is None else 1.0 - worst
-        return {**told, "poor": worst is not None and told["least"] <= exact[1]}
-    return {**told, "most": worst, "poor": worst is not None and worst >= exact[1]}
+        return {**told, "least": None if worst is None else 1.0 - worst}
+    return {**told, "most": worst}
 
 
 def _reached(off: list[Any], repeats: int) -> float | None:
@@ -217,14 +194,14 @@ def _reached(off: list[Any], repeats: int) -> float | None:
     return found if np.isfinite(found) else None
 
 
-def _made_up(document: PeopleDocument, people: int) -> dict[str, Any]:
+def _made_up(document: PeopleDocument, people: int, seed: int = 1) -> dict[str, Any]:
     """People whose values are drawn evenly within the bounds, each column by itself. Where a label is learned there
     are as many of each; every other column has one part of its bounds for each label, and a person's value comes from
     the part of their label as often as `_LEANING` says, else from anywhere. Where a number is learned, a value lies as
     far up its bounds as that number as often."""
     import numpy as np
 
-    draw = np.random.Generator(np.random.PCG64(1))  # made-up people, not noise
+    draw = np.random.Generator(np.random.PCG64(seed))  # made-up people, not noise
     label = learned_by(document)
     declared = None if label is None else (document.bounds or {})[label]
     classes = len(declared.values) if isinstance(declared, Values) else 1
@@ -246,61 +223,12 @@ def _made_up(document: PeopleDocument, people: int) -> dict[str, Any]:
     return rows
 
 
-def _true_labels(document: Any, rows: Mapping[str, Any]) -> dict[str, Any]:
-    """The share of each label among these people."""
-    import numpy as np
-
-    label, told = document.label, document.bounds[document.label].values
-    return {f"each value's share of {label}": [float(np.mean(rows[label] == value)) for value in told]}
-
-
-def _true_shares(document: PeopleDocument, rows: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what perturbed rows would say without noise."""
-    import numpy as np
-
-    truth: dict[str, Any] = {}
-    for column, bound in (document.bounds or {}).items():
-        if isinstance(bound, Values):
-            truth[f"each value's share of {column}"] = [float(np.mean(rows[column] == value)) for value in bound.values]
-        else:
-            truth[f"the mean of {column}"] = float(np.mean(rows[column]))
-    return truth
-
-
-def _measured(release: Any, rows: Mapping[str, Any]) -> dict[str, Any]:
-    """The quantities of a release that a requestor would look at."""
-    beside, guess = {}, release.extra.get("beside_guess")
-    if guess is not None:
-        beside[RIGHT if guess["measure"] == "right" else ERROR] = [guess["reached"], guess["guessing"]]
-    if release.form == "draw-discard":
-        return beside
-    if release.form == "ensemble":
-        label, shares = release.value["document"]["label"], release.extra["base_rate"]["value"]
-        return {**beside, f"each value's share of {label}": list(shares.values())}
-    if release.form == "rows":
-        told = release.document.bounds
-        shares = {
-            f"each value's share of {column}": [release.frequencies[column][value] for value in bound.values]
-            for column, bound in told.items()
-            if isinstance(bound, Values)
-        }
-        means = {f"the mean of {c}": release.mean(c)[0] for c, bound in told.items() if not isinstance(bound, Values)}
-        return {**shares, **means}
-    if release.form == "model":
-        return {**beside, **_of_model(release)}
-    if isinstance(release.value, Mapping):
-        return {"each count": list(release.value.values())}
-    return {"the answer": float(release.value)}
-
-
-def _of_model(release: Any) -> dict[str, Any]:
-    import numpy as np
-
-    model, inputs = release.model, release.extra["inputs"]
-    if hasattr(model, "theta_"):
-        return {f"the mean of {name} in each class": model.theta_[:, j].tolist() for j, name in enumerate(inputs)}
-    weights = np.atleast_2d(model.coef_)
-    return {f"the coefficient of {name}": weights[:, j].tolist() for j, name in enumerate(inputs)}
+def _beside(release: Any) -> dict[str, list[float]]:
+    """Return how right a model is, beside a guess, and whether it is better; nothing of what is no model."""
+    guess = release.extra.get("beside_guess")
+    if guess is None:
+        return {}
+    return {RIGHT if guess["measure"] == "right" else ERROR: [guess["reached"], guess["guessing"], guess["better"]]}
 
 
 _Serve = Callable[[int, int], None]

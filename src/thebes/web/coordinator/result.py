@@ -16,7 +16,7 @@ from typing import Any
 
 from thebes.privacy.figures import spaced
 from thebes.tasks import registry
-from thebes.tasks.answer_view import Section, Table, percent, plain, short
+from thebes.tasks.answer_view import AnswerTable, Section, one_number, percent, plain, short
 from thebes.tasks.document import PeopleDocument
 from thebes.tasks.release import Release
 from thebes.tasks.release_reader import release_from_json
@@ -30,7 +30,7 @@ SOURCES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ShownResult:
     """A whole result. `answer` is the one number there is, if there is one."""
 
     sections: tuple[Section, ...]
@@ -41,28 +41,24 @@ class Shown:
     nothing: str = ""  #: why there is no answer
 
 
-def shown(document: PeopleDocument, body: str) -> Shown:
+def shown(document: PeopleDocument, body: str) -> ShownResult:
     """The stored JSON text of a release, read for its page."""
     release = release_from_json(json.loads(body))
     certificate = release.certificate.as_json()
     beside = tuple(_beside(release))
     if not release.answered:
         why = str(release.extra.get("explanation", "nothing could be released"))
-        return Shown(beside, certificate, tuple(_facts(certificate, release)), nothing=why)
-    answer, around = None, ""
-    if isinstance(release.value, (int, float)):
-        answer = float(release.value)
-        bar = release.interval(0.95) if release.intervals else None
-        if bar is not None:
-            around = f"{percent(bar.level)} interval {short(float(bar.low))} to {short(float(bar.high))}"
+        return ShownResult(beside, certificate, tuple(_facts(certificate, release)), nothing=why)
+    answer, bar = one_number(release) or (None, None)
+    around = "" if bar is None else f"{percent(bar.level)} interval {short(float(bar.low))} to {short(float(bar.high))}"
     sections = (*registry.view(document.type).sections(release, document), *beside)
-    return Shown(sections, certificate, tuple(_facts(certificate, release)), answer, around)
+    return ShownResult(sections, certificate, tuple(_facts(certificate, release)), answer, around)
 
 
 def table_of(document: PeopleDocument, body: str) -> str:
     """The same as CSV: every number, key or row."""
     release = release_from_json(json.loads(body))
-    if release.value is None:
+    if not release.answered:
         raise NotFound("there is no answer to put into a table")
     return csv_of(*registry.view(document.type).table(release))
 
@@ -87,7 +83,7 @@ def _beside(release: Release) -> Iterable[Section]:
         yield _covered(release)
     if "diagnostics" in release.extra:
         rows = list(release.extra["diagnostics"].items())
-        yield Section("Machines on which the query fails", table=Table.of(("kind of error", "count"), rows))
+        yield Section("Machines on which the query fails", table=AnswerTable.of(("kind of error", "count"), rows))
 
 
 def _covered(release: Release) -> Section:
@@ -106,7 +102,9 @@ def _covered(release: Release) -> Section:
         if covered["missing"]
         else "Every site that was asked is in it."
     )
-    return Section("Who is in it", words, table=Table.of(("site", "", "what it paid, or why it is missing"), lines))
+    return Section(
+        "Who is in it", words, table=AnswerTable.of(("site", "", "what it paid, or why it is missing"), lines)
+    )
 
 
 def _paid(*, cost: Mapping[str, float] | None, source: str | None) -> str:

@@ -65,7 +65,7 @@ class Seat:
 
 
 @dataclass(frozen=True, slots=True)
-class Course:
+class SiteTaskCourse:
     """The course of a task that sites answer. The drawings are there once a phase is over."""
 
     seats: tuple[Seat, ...]
@@ -79,13 +79,13 @@ class Course:
     seconds: str = ""
 
 
-def course(progress: Mapping[str, Any], *, over: bool) -> Course:
+def course(progress: Mapping[str, Any], *, over: bool) -> SiteTaskCourse:
     """Draw what the coordinator tells of a task that sites answer."""
     told = progress["sites"]
     timed = told.get("seconds", {}).get("phases", [])
     rounds, phases = told.get("rounds") or [], int(told.get("phases", 1))
     curve, measure = _curve(rounds, phases)
-    return Course(
+    return SiteTaskCourse(
         seats=tuple(_seats(told, over=over)),
         needed=int(told.get("needed", 1)),
         phase=len(timed) if phases == 1 or not rounds else len(rounds),

@@ -17,6 +17,7 @@ from thebes.coordinator.auth.accounts import Somebody
 from thebes.coordinator.tasks.states import Status
 from thebes.privacy.faults import Refusal
 from thebes.tasks import registry
+from thebes.tasks.course_view import TaskCourse
 from thebes.web.coordinator import endless_task, result, sites, words
 from thebes.web.coordinator.layout import Hall, Visitor
 from thebes.wire.refusals import NotFound
@@ -38,6 +39,7 @@ def routes(hall: Hall) -> APIRouter:
         mine = not over and visitor.cancels(task["requestor"])
         endless = registry.endless(task["document"]["type"])
         told: dict[str, Any] = {"task": task, "result": shown, "over": over, "words": words, "may_cancel": mine}
+        told["drawn"] = endless_task.drawn
         told["training"] = await going(task_id, task, visitor) if endless else None
         told["course"] = None
         if words.of_sites(task["document"]):
@@ -47,10 +49,10 @@ def routes(hall: Hall) -> APIRouter:
         told["may_end"] = mine and endless and body is not None and task["status"] == Status.OPEN
         return told
 
-    async def going(task_id: str, task: Mapping[str, Any], visitor: Visitor) -> endless_task.Training:
+    async def going(task_id: str, task: Mapping[str, Any], visitor: Visitor) -> TaskCourse:
         progress = await hall.reception.progress(task_id, visitor.somebody)
         document: Any = registry.accepted_earlier(task["document"])
-        return await asyncio.to_thread(endless_task.going, document, progress)
+        return await asyncio.to_thread(registry.course(document.type).going, document, progress)
 
     @made.get("/task/{task_id}")
     async def show(request: Request, task_id: str) -> Response:
@@ -58,7 +60,7 @@ def routes(hall: Hall) -> APIRouter:
         told = await standing(request, task_id)
         whole = told["task"]["document"]
         document: Any = registry.accepted_earlier(whole) if told["training"] else None
-        told["learned"] = await asyncio.to_thread(endless_task.learned, document) if document else []
+        told["learned"] = await asyncio.to_thread(registry.course(document.type).learned, document) if document else []
         return await hall.page(request, "task.html", title=words.title(told["task"]), document=abridged(whole), **told)
 
     @made.get("/task/{task_id}/standing")
@@ -94,7 +96,7 @@ def routes(hall: Hall) -> APIRouter:
             written = result.csv_of(*sites.history(progress))
         else:
             document: Any = registry.accepted_earlier(task["document"])
-            written = result.csv_of(*endless_task.history(document, progress))
+            written = result.csv_of(*registry.course(document.type).history(document, progress))
         return attached(written, "text/csv; charset=utf-8", f"thebes-{task_id[:8]}-training.csv")
 
     @made.get("/task/{task_id}/release.json")
@@ -125,10 +127,10 @@ class Results:
     """Results made ready for their pages. Making one may take seconds, looking at it happens every second."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[bytes, result.Shown] = OrderedDict()
+        self._kept: OrderedDict[bytes, result.ShownResult] = OrderedDict()
         self._making = asyncio.Lock()
 
-    async def of(self, task: Mapping[str, Any], body: str) -> result.Shown:
+    async def of(self, task: Mapping[str, Any], body: str) -> result.ShownResult:
         name = hashlib.sha256(f"{task['task_id']}\0{body}".encode()).digest()
         async with self._making:
             known = self._kept.get(name)

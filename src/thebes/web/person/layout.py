@@ -13,7 +13,7 @@ from fastapi.responses import Response
 
 from thebes.person.home import Person
 from thebes.privacy.faults import ThebesError
-from thebes.web.frame import Frame, partial
+from thebes.web.frame import PageFrame, partial
 from thebes.web.person import words
 from thebes.web.refusals import routes
 from thebes.wire.guard import Door
@@ -23,7 +23,7 @@ from thebes.wire.problems import to_problem
 class Indoors:
     """One person's pages: `frame` draws them, `person` answers, `door` knows who came in."""
 
-    def __init__(self, frame: Frame, person: Person, door: Door) -> None:
+    def __init__(self, frame: PageFrame, person: Person, door: Door) -> None:
         self.frame, self.person, self.door = frame, person, door
 
     def routes(self) -> APIRouter:

@@ -5,25 +5,25 @@ from __future__ import annotations
 from fastapi import FastAPI
 
 from thebes.person.home import Person
-from thebes.web.frame import Frame, Place, serve_files, serve_no_page
+from thebes.web.frame import NavigationEntry, PageFrame, serve_files, serve_no_page
 from thebes.web.person import data, groups, overview, participations, privacy, rules, tasks
 from thebes.web.person.layout import Indoors
 from thebes.wire.guard import Door
 
 PLACES = (
-    Place("/", "Overview"),
-    Place("/data", "My data"),
-    Place("/tasks", "Open tasks"),
-    Place("/accepted", "Accepted"),
-    Place("/rules", "Standing rules"),
-    Place("/groups", "Groups"),
-    Place("/privacy", "My privacy"),
+    NavigationEntry("/", "Overview"),
+    NavigationEntry("/data", "My data"),
+    NavigationEntry("/tasks", "Open tasks"),
+    NavigationEntry("/accepted", "Accepted"),
+    NavigationEntry("/rules", "Standing rules"),
+    NavigationEntry("/groups", "Groups"),
+    NavigationEntry("/privacy", "My privacy"),
 )
 
 
 def put_on(api: FastAPI, person: Person, door: Door) -> None:
     """Put the pages onto a person's interface."""
-    indoors = Indoors(Frame("your machine", PLACES), person, door)
+    indoors = Indoors(PageFrame("your machine", PLACES), person, door)
     serve_files(api)
     serve_no_page(api, indoors.refused)
     for page in (overview, data, tasks, participations, rules, groups, privacy):

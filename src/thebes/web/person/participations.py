@@ -9,7 +9,7 @@ from fastapi import APIRouter, Body, Path, Request
 from fastapi.responses import Response
 
 from thebes.person.home import Person
-from thebes.person.participation.participation import State
+from thebes.person.participation.participation import ParticipationState
 from thebes.web.person import words
 from thebes.web.person.answer import shown
 from thebes.web.person.layout import Indoors
@@ -76,7 +76,7 @@ def _open_again(p: Mapping[str, Any], mine: Sequence[Mapping[str, Any]]) -> bool
     same = [other for other in mine if other["task_id"] == p["task_id"]]
     latest = p["number"] == max(other["number"] for other in same)
     arrived = sum(bool(other["receipts"]) for other in same)
-    return bool(latest and p["state"] == State.SENT and arrived < p["times"])
+    return bool(latest and p["state"] == ParticipationState.SENT and arrived < p["times"])
 
 
 def _ready(person: Person, p: Mapping[str, Any], *, again: bool = False) -> dict[str, Any]:
@@ -88,5 +88,7 @@ def _ready(person: Person, p: Mapping[str, Any], *, again: bool = False) -> dict
         "standing": standing,
         "answered": p["result"] is not None,
         "answer": None if p["result"] is None else shown(p["result"], person.document(p["task_id"])),
-        "back": not forgotten and p["state"] in words.BACK and (p["returnable"] or p["state"] != State.SENT),
+        "back": not forgotten
+        and p["state"] in words.BACK
+        and (p["returnable"] or p["state"] != ParticipationState.SENT),
     }

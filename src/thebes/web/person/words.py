@@ -8,7 +8,7 @@ from typing import Any
 
 from thebes.data.store.glance import OTHERS
 from thebes.ledger import BudgetExceeded, Frozen
-from thebes.person.participation.participation import State
+from thebes.person.participation.participation import ParticipationState
 from thebes.person.participation.worker import FORGOTTEN as NOT_KNOWN
 from thebes.person.tasks.decisions import KEPT
 from thebes.person.tasks.task_feed import plain_text
@@ -21,7 +21,7 @@ from thebes.wire.refusals import Unreachable
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class StateWords:
     """A state as a person reads it: a word, what it means now, and how it is coloured."""
 
     word: str
@@ -30,33 +30,45 @@ class Standing:
 
 
 STATES = {
-    State.SEEN: Standing("undecided", "You have not decided. Nothing is set aside and nothing has left."),
-    State.RESERVED: Standing("agreed", "You agreed. The price is set aside; nothing has left yet.", "warn"),
-    State.ASKED: Standing("agreed", "You agreed. Your machine prepares what was asked; nothing has left yet.", "warn"),
-    State.COMPUTED: Standing(
+    ParticipationState.SEEN: StateWords(
+        "undecided", "You have not decided. Nothing is set aside and nothing has left."
+    ),
+    ParticipationState.RESERVED: StateWords(
+        "agreed", "You agreed. The price is set aside; nothing has left yet.", "warn"
+    ),
+    ParticipationState.ASKED: StateWords(
+        "agreed", "You agreed. Your machine prepares what was asked; nothing has left yet.", "warn"
+    ),
+    ParticipationState.COMPUTED: StateWords(
         "waiting to be sent", "Your contribution is ready and waits; nothing has left yet.", "warn"
     ),
-    State.SENDING: Standing("being sent", "Your contribution is on its way; what it costs is spent.", "warn"),
-    State.SENT: Standing("sent", "Your contribution arrived. The answer comes when enough people took part.", "good"),
-    State.DONE: Standing("answered", "The task has its answer.", "good"),
-    State.DECLINED: Standing("declined", "You said no. Nothing left. You may still change your mind."),
-    State.REFUSED: Standing("refused", "The coordinator refused what was sent; what it cost stays spent.", "bad"),
-    State.CLOSED: Standing("closed", "The task ended first."),
-    State.WITHDRAWN: Standing("withdrawn", "You took it back."),
-    State.FAILED: Standing(
+    ParticipationState.SENDING: StateWords(
+        "being sent", "Your contribution is on its way; what it costs is spent.", "warn"
+    ),
+    ParticipationState.SENT: StateWords(
+        "sent", "Your contribution arrived. The answer comes when enough people took part.", "good"
+    ),
+    ParticipationState.DONE: StateWords("answered", "The task has its answer.", "good"),
+    ParticipationState.DECLINED: StateWords("declined", "You said no. Nothing left. You may still change your mind."),
+    ParticipationState.REFUSED: StateWords(
+        "refused", "The coordinator refused what was sent; what it cost stays spent.", "bad"
+    ),
+    ParticipationState.CLOSED: StateWords("closed", "The task ended first."),
+    ParticipationState.WITHDRAWN: StateWords("withdrawn", "You took it back."),
+    ParticipationState.FAILED: StateWords(
         "failed", "Your machine could not go on with it; what had not begun to leave went back.", "bad"
     ),
 }
 #: sent, and the coordinator no longer knows the task
-FORGOTTEN = Standing("forgotten", "Your contribution arrived.")
+FORGOTTEN = StateWords("forgotten", "Your contribution arrived.")
 #: so few members, or so small a share of them, staying away leave a token little to hide
 FEW_AWAY, SHARE_AWAY = 3, 0.1
 #: where taking it back is worth a try
-BACK = (State.RESERVED, State.ASKED, State.COMPUTED, State.SENT)
+BACK = (ParticipationState.RESERVED, ParticipationState.ASKED, ParticipationState.COMPUTED, ParticipationState.SENT)
 #: and what stands where it is not
 MIXED_IN = KEPT
 #: something is still on its way
-UNFINISHED = tuple(state for state in State if state.unfinished)
+UNFINISHED = tuple(state for state in ParticipationState if state.unfinished)
 #: a task's own state, in the coordinator's word
 TASKS = {
     "open": "open",
@@ -72,12 +84,12 @@ TRUST = {"local": "noised on your machine", "trusted": "you trust a server"}
 of = registry.words
 
 
-def state(name: str) -> Standing:
+def state(name: str) -> StateWords:
     """The words for a participation's state."""
-    return STATES[State(name)]
+    return STATES[ParticipationState(name)]
 
 
-def standing(p: Mapping[str, Any]) -> Standing:
+def standing(p: Mapping[str, Any]) -> StateWords:
     """The words for a participation as it stands now."""
     return FORGOTTEN if p["note"] == NOT_KNOWN else state(p["state"])
 
@@ -89,7 +101,7 @@ def may_decide(task: Mapping[str, Any]) -> bool:
 
 def finished(state: str) -> bool:
     """Return whether nothing will change by itself any more."""
-    return State(state).final or state in ("seen", "declined")
+    return ParticipationState(state).final or state in ("seen", "declined")
 
 
 def purse(trust: str) -> str:

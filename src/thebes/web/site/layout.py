@@ -13,7 +13,7 @@ from fastapi.responses import Response
 
 from thebes.privacy.faults import ThebesError
 from thebes.site.link.dialer import Link
-from thebes.web.frame import Frame, partial
+from thebes.web.frame import PageFrame, partial
 from thebes.web.refusals import routes
 from thebes.web.site import words
 from thebes.wire.guard import Door
@@ -23,7 +23,7 @@ from thebes.wire.problems import to_problem
 class Lodge:
     """One site's pages."""
 
-    def __init__(self, frame: Frame, link: Link, door: Door, *, confined: bool) -> None:
+    def __init__(self, frame: PageFrame, link: Link, door: Door, *, confined: bool) -> None:
         self.frame, self.link, self.door, self.confined = frame, link, door, confined
 
     def routes(self) -> APIRouter:

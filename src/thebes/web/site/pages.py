@@ -6,27 +6,27 @@ from __future__ import annotations
 from fastapi import FastAPI
 
 from thebes.site.link.dialer import Link
-from thebes.web.frame import Frame, Place, serve_files, serve_no_page
+from thebes.web.frame import NavigationEntry, PageFrame, serve_files, serve_no_page
 from thebes.web.site import datasets, log, overview, requests, savings, streams
 from thebes.web.site.layout import Lodge
 from thebes.wire.guard import Door
 
 PLACES = (
-    Place("/", "Overview"),
-    Place("/requests", "Requests"),
-    Place("/datasets", "Data sets"),
-    Place("/savings", "Savings"),
-    Place("/streams", "Streams"),
-    Place("/pipelines", "Pipelines"),
-    Place("/models", "Models"),
-    Place("/policy", "Policy"),
-    Place("/log", "Audit log"),
+    NavigationEntry("/", "Overview"),
+    NavigationEntry("/requests", "Requests"),
+    NavigationEntry("/datasets", "Data sets"),
+    NavigationEntry("/savings", "Savings"),
+    NavigationEntry("/streams", "Streams"),
+    NavigationEntry("/pipelines", "Pipelines"),
+    NavigationEntry("/models", "Models"),
+    NavigationEntry("/policy", "Policy"),
+    NavigationEntry("/log", "Audit log"),
 )
 
 
 def put_on(api: FastAPI, link: Link, door: Door, confined: bool) -> None:
     """Put the pages onto a site's interface."""
-    lodge = Lodge(Frame(f"site {link.name}", PLACES), link, door, confined=confined)
+    lodge = Lodge(PageFrame(f"site {link.name}", PLACES), link, door, confined=confined)
     serve_files(api)
     serve_no_page(api, lodge.refused)
     for page in (overview, requests, datasets, savings, streams, log):

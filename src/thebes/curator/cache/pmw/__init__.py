@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from thebes.curator.cache.pmw.bypass import Pmw
-from thebes.curator.cache.pmw.parameters import Parameters
+from thebes.curator.cache.pmw.parameters import PmwParameters
 from thebes.curator.cache.synopsis import Sizes
 from thebes.data.schema import Schema
 
-__all__ = ["Parameters", "Pmw", "synopsis"]
+__all__ = ["Pmw", "PmwParameters", "synopsis"]
 
 
 def synopsis(
@@ -26,4 +26,4 @@ def synopsis(
 ) -> Pmw:
     """The synopsis of a data set that declares this. Nothing that it buys needs a delta but an answer that has one, or
     what is declared with one."""
-    return Pmw(schema, Parameters.of(parameters), filter, sizes)
+    return Pmw(schema, PmwParameters.of(parameters), filter, sizes)

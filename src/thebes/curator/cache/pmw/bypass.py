@@ -15,16 +15,16 @@ from typing import Any
 
 import numpy as np
 
-from thebes.curator.cache.answer import Answered, Source
+from thebes.curator.cache.answer import Answered, AnswerSource
 from thebes.curator.cache.cells import Cells
 from thebes.curator.cache.cost_account import Account, loss_in
-from thebes.curator.cache.pmw.guess import Guess
-from thebes.curator.cache.pmw.parameters import Parameters
+from thebes.curator.cache.pmw.guess import CellGuess
+from thebes.curator.cache.pmw.parameters import PmwParameters
 from thebes.curator.cache.pmw.ranges import nodes_of
 from thebes.curator.cache.purchase import Purchase, size_of
 from thebes.curator.cache.requirement import Wanted
 from thebes.curator.cache.smart.check import Sought, SparseCheck
-from thebes.curator.cache.synopsis import Pay, Piece, Rows, Sizes, View
+from thebes.curator.cache.synopsis import Pay, Sizes, SynopsisPart, View, ViewRows
 from thebes.curator.cache.synthesis.base_histograms import WHOLE, Groundwork
 from thebes.curator.cache.vectors import Vectors
 from thebes.curator.questions.groups import Groups
@@ -50,7 +50,7 @@ class _Reading:
     """A plan over one view's nodes: the guesses about each, and how many rows that has."""
 
     vectors: Vectors
-    guesses: tuple[Guess, ...]
+    guesses: tuple[CellGuess, ...]
     sizes: tuple[float, ...]
 
     @property
@@ -95,7 +95,7 @@ class Pmw:
     """
 
     schema: Schema
-    parameters: Parameters = field(default_factory=Parameters)
+    parameters: PmwParameters = field(default_factory=PmwParameters)
     filter: str = BASIC.name
     sizes: Sizes | None = None
 
@@ -111,7 +111,7 @@ class Pmw:
         self._numbers: dict[str, int] = {}  #: of blocks, as they were first asked about
         self._bought: dict[str, float] = {}  #: sizes, by block ("" for all rows of a set that does not grow)
         self._openings, self._right = 0, 0.0
-        self._guesses: dict[tuple[int, View], Guess] = {}
+        self._guesses: dict[tuple[int, View], CellGuess] = {}
         self._checks: dict[View, SparseCheck] = {}
         self.account = Account()
         self._changed: set[tuple[str, int, View]] = set()
@@ -131,7 +131,7 @@ class Pmw:
             return purchase if self._risks(view, purchase) else []
         return [self._size] if self.sizes is None and self._unsized(view) else []
 
-    def prepare(self, rows: Rows, pay: Pay, randomness: Randomness) -> None:
+    def prepare(self, rows: ViewRows, pay: Pay, randomness: Randomness) -> None:
         lacking = self._unsized(rows.view)
         if self.groundwork is not None and self._waits(rows.view):
             blocks = self.groundwork.lacking(rows.view)
@@ -155,7 +155,7 @@ class Pmw:
             return None
         return [course.answers] if course.opens is None else [course.opens, course.answers]
 
-    def answer(self, plan: Plan, wanted: Wanted, rows: Rows, pay: Pay, randomness: Randomness) -> Answered:
+    def answer(self, plan: Plan, wanted: Wanted, rows: ViewRows, pay: Pay, randomness: Randomness) -> Answered:
         course = self._course(plan, wanted, rows.view)
         if course is None:
             raise Fault("a guess was asked for that is not ready")
@@ -175,14 +175,14 @@ class Pmw:
             assert wanted.width is not None  # noqa: S101
             assert wanted.beta is not None  # noqa: S101
             self._count(rows.view, paid, course.alone)
-            return Answered(course.guess, None, (wanted.width, wanted.beta), Source.SYNOPSIS)
+            return Answered(course.guess, None, (wanted.width, wanted.beta), AnswerSource.SYNOPSIS)
         pay(course.answers)
         self._count(rows.view, [*paid, course.answers], course.alone)
         noisy = course.noise.add(exactly, randomness)
         for place in self._places(plan, rows.view):
             self._own(place).doubt(self._read(plan, place[0]), self.parameters.penalty)
         self._learn(plan, noisy, course.noise, rows.view)
-        return Answered(noisy, (course.answers.epsilon, course.answers.delta), None, Source.MECHANISM)
+        return Answered(noisy, (course.answers.epsilon, course.answers.delta), None, AnswerSource.MECHANISM)
 
     def heard(self, plan: Plan, answered: Answered, view: View) -> None:
         if answered.made is None or not self.covers(plan):
@@ -200,12 +200,12 @@ class Pmw:
 
     # --- what it holds --------------------------------------------------------------------------------------
 
-    def changed(self) -> Mapping[str, Piece]:
+    def changed(self) -> Mapping[str, SynopsisPart]:
         told = {_name(*place): self._piece(*place) for place in self._changed}
         self._changed.clear()
         return told if self.groundwork is None else {**told, **self.groundwork.changed()}
 
-    def restore(self, pieces: Mapping[str, Piece]) -> None:
+    def restore(self, pieces: Mapping[str, SynopsisPart]) -> None:
         """Restore what was written. What was written under other cells is left alone: it was public, and is of no
         use."""
         self._forget()
@@ -224,19 +224,19 @@ class Pmw:
             elif name.startswith(_GUESS):
                 domain = next((n for n, cells in enumerate(self.domains) if _face(cells) == public["cells"]), None)
                 if domain is not None:
-                    made = Guess.restored(piece.arrays, self.domains[domain].shape)
+                    made = CellGuess.restored(piece.arrays, self.domains[domain].shape)
                     self._guesses[domain, tuple(public["blocks"])] = made
 
-    def _piece(self, kind: str, domain: int, blocks: View) -> Piece:
+    def _piece(self, kind: str, domain: int, blocks: View) -> SynopsisPart:
         if kind == _STATE:
             public: dict[str, Any] = {"blocks": list(self._numbers), "sizes": dict(self._bought)}
             public["account"] = [self.account.paid, self.account.alone]
-            return Piece({**public, "openings": self._openings, "right": self._right})
+            return SynopsisPart({**public, "openings": self._openings, "right": self._right})
         if kind == _CHECK:
             check = self._checks[blocks]
-            return Piece({**check.public(), "blocks": list(blocks)}, secret=check.secret())
+            return SynopsisPart({**check.public(), "blocks": list(blocks)}, secret=check.secret())
         arrays = {name: array.copy() for name, array in self._guesses[domain, blocks].arrays().items()}
-        return Piece({"cells": _face(self.domains[domain]), "blocks": list(blocks)}, arrays)
+        return SynopsisPart({"cells": _face(self.domains[domain]), "blocks": list(blocks)}, arrays)
 
     # --- which guesses --------------------------------------------------------------------------------------
 
@@ -251,23 +251,25 @@ class Pmw:
         """The guesses that an answer teaches: in every view of columns that has all of the plan's, of every node."""
         return [(n, node) for n, cells in enumerate(self.domains) if cells.covers(plan) for node in self._nodes(view)]
 
-    def _peek(self, place: tuple[int, View]) -> Guess:
+    def _peek(self, place: tuple[int, View]) -> CellGuess:
         return self._guesses.get(place) or self._warm(*place)
 
-    def _own(self, place: tuple[int, View]) -> Guess:
+    def _own(self, place: tuple[int, View]) -> CellGuess:
         """The guess to be changed."""
         self._changed.add((_GUESS, *place))
         if place not in self._guesses:
             self._guesses[place] = self._warm(*place)
         return self._guesses[place]
 
-    def _warm(self, domain: int, node: View) -> Guess:
+    def _warm(self, domain: int, node: View) -> CellGuess:
         """Return what a node begins with, all of it public: its halves together, else what was bought of it, else the
         latest node of its size before it, else what was bought of others, else nothing known."""
         half = len(node) // 2
         halves = [part for part in (node[:half], node[half:]) if half and (domain, part) in self._guesses]
         if halves:
-            return Guess.mean([self._guesses[domain, part] for part in halves], [self._rows(part) for part in halves])
+            return CellGuess.mean(
+                [self._guesses[domain, part] for part in halves], [self._rows(part) for part in halves]
+            )
         if self.groundwork is not None and not self.groundwork.lacking(node):
             return self._begun(self.groundwork, domain, node)
         before = [
@@ -277,16 +279,16 @@ class Pmw:
         ]
         if before:
             latest = max(before, key=lambda other: self._numbers[other[0]])
-            return Guess.mean([self._guesses[domain, latest]], [1.0])
+            return CellGuess.mean([self._guesses[domain, latest]], [1.0])
         if self.groundwork is not None and self.groundwork.blocks:
             return self._begun(self.groundwork, domain, self.groundwork.blocks)
-        return Guess.uniform(self.domains[domain], self.parameters.visits)
+        return CellGuess.uniform(self.domains[domain], self.parameters.visits)
 
-    def _begun(self, groundwork: Groundwork, domain: int, blocks: View) -> Guess:
+    def _begun(self, groundwork: Groundwork, domain: int, blocks: View) -> CellGuess:
         """Ready as it is: more was bought than many answers would tell."""
         cells = self.domains[domain]
         places = [groundwork.domain.names.index(name) for name in cells.columns]
-        return Guess.begun(cells, groundwork.tree(blocks).dense(places), 0)
+        return CellGuess.begun(cells, groundwork.tree(blocks).dense(places), 0)
 
     def _unsized(self, view: View) -> Sequence[str]:
         """The blocks of a view, where no size of any is known: told, or bought."""

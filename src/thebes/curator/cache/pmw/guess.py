@@ -26,7 +26,7 @@ Counters = NDArray[np.uint32]
 
 
 @dataclass
-class Guess:
+class CellGuess:
     """`shares` of the rows in each cell; `seen` counts the answers that were heard about a cell, and a guess is ready
     where all cells that it is about have at least `due` of them. Twelve bytes for each cell."""
 

@@ -23,7 +23,7 @@ NONE = "none"  #: a guess that begins with nothing known
 
 
 @dataclass(frozen=True, slots=True)
-class Parameters:
+class PmwParameters:
     """`columns` and `bins` cut the domain (see `Cells`). Where that makes too many cells there are several `views`,
     each of some of the columns, and a question goes to the smallest that has all of its columns; without them every
     two columns have one. `complete` names columns in which no row lacks a value.

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from thebes.curator.cache.smart.guesses import Smart
-from thebes.curator.cache.smart.parameters import Parameters
+from thebes.curator.cache.smart.parameters import SmartParameters
 from thebes.curator.cache.synopsis import Sizes, Synopsis
 from thebes.data.schema import Schema
 
@@ -24,4 +24,4 @@ def synopsis(
 ) -> Synopsis:
     """A new one by what was declared; refused naming the parameter at fault. What rows are made of needs no delta
     unless one is declared for it, and says how many there are."""
-    return Smart(schema, Parameters.of(parameters), filter=filter)
+    return Smart(schema, SmartParameters.of(parameters), filter=filter)

@@ -18,15 +18,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from thebes.curator.cache.answer import Answered, Source
+from thebes.curator.cache.answer import Answered, AnswerSource
 from thebes.curator.cache.cost_account import Account, loss_in
 from thebes.curator.cache.cuts import MOST_CELLS
 from thebes.curator.cache.purchase import Purchase, amounts
 from thebes.curator.cache.requirement import Wanted
 from thebes.curator.cache.smart.check import Sought, SparseCheck, ThresholdCheck
-from thebes.curator.cache.smart.parameters import Parameters
-from thebes.curator.cache.smart.rows import MadeUp, Reading, chosen
-from thebes.curator.cache.synopsis import Pay, Piece, Rows, View
+from thebes.curator.cache.smart.parameters import SmartParameters
+from thebes.curator.cache.smart.rows import MadeUp, RowReading, chosen
+from thebes.curator.cache.synopsis import Pay, SynopsisPart, View, ViewRows
 from thebes.curator.cache.synthesis.base_histograms import WHOLE, Groundwork
 from thebes.curator.cache.synthesis.domain import Domain
 from thebes.curator.questions.noise import noise_made
@@ -46,7 +46,7 @@ _ACCOUNT, _VIEW = "account", "rows "
 
 
 @dataclass(slots=True)
-class Learned:
+class LearnedGuesses:
     """Made-up rows for one view, and what is public of how good they are. `right` is the share of the latest guesses
     that agreed with a released answer, or passed the check."""
 
@@ -83,16 +83,16 @@ class _Course:
 class Smart:
     """The synopsis of one data set. `filter` is how its budget counts, which decides what is cheap."""
 
-    def __init__(self, schema: Schema, parameters: Parameters | None = None, *, filter: str = BASIC.name) -> None:
-        self.schema, self.parameters, self.filter = schema, parameters or Parameters(), filter
+    def __init__(self, schema: Schema, parameters: SmartParameters | None = None, *, filter: str = BASIC.name) -> None:
+        self.schema, self.parameters, self.filter = schema, parameters or SmartParameters(), filter
         self.cuts = self.parameters.cuts(schema)
         own = self.parameters
         self.groundwork = Groundwork(Domain(schema, self.cuts), source=own.source, epsilon=own.epsilon, delta=own.delta)
         self.account = Account()
-        self._views: OrderedDict[View, Learned] = OrderedDict()
+        self._views: OrderedDict[View, LearnedGuesses] = OrderedDict()
         self._openings = 0  #: of checks whose rows are no longer kept: whoever asks about them again meets later ones
-        self._written: dict[str, Piece] = {}
-        self._reading: OrderedDict[tuple[View, Plan], Reading] = OrderedDict()
+        self._written: dict[str, SynopsisPart] = {}
+        self._reading: OrderedDict[tuple[View, Plan], RowReading] = OrderedDict()
 
     # --- what the planner asks ------------------------------------------------------------------------------
 
@@ -110,7 +110,7 @@ class Smart:
         price = loss_in(self.filter, [self.groundwork.purchase])
         return [self.groundwork.purchase] if lacking and self._risks(price * len(lacking), 0.0) else []
 
-    def prepare(self, rows: Rows, pay: Pay, randomness: Randomness) -> None:
+    def prepare(self, rows: ViewRows, pay: Pay, randomness: Randomness) -> None:
         blocks = len(self.groundwork.lacking(rows.view))
         self.groundwork.buy(rows, pay, randomness)
         self.account.add(blocks * loss_in(self.filter, [self.groundwork.purchase]), 0.0)
@@ -119,7 +119,7 @@ class Smart:
         course = self._course(plan, wanted, view)
         return None if course is None else course.purchases
 
-    def answer(self, plan: Plan, wanted: Wanted, rows: Rows, pay: Pay, randomness: Randomness) -> Answered:
+    def answer(self, plan: Plan, wanted: Wanted, rows: ViewRows, pay: Pay, randomness: Randomness) -> Answered:
         course = self._course(plan, wanted, rows.view)
         if course is None:
             raise Fault("made-up rows were asked what they do not answer")
@@ -137,13 +137,13 @@ class Smart:
         if passed:
             state.passed += 1
             self._count(rows.view, paid, course.alone)
-            return Answered(course.guess.astype(np.float64), None, bound, Source.SYNOPSIS)
+            return Answered(course.guess.astype(np.float64), None, bound, AnswerSource.SYNOPSIS)
         state.failed += 1
         pay(course.answers)
         self._count(rows.view, [*paid, course.answers], course.alone)
         noisy = course.noise.add(exact, randomness)
         self._learn(state, self._read(state, plan, rows.view), noisy)
-        return Answered(noisy, (course.answers.epsilon, course.answers.delta), None, Source.MECHANISM)
+        return Answered(noisy, (course.answers.epsilon, course.answers.delta), None, AnswerSource.MECHANISM)
 
     def heard(self, plan: Plan, answered: Answered, view: View) -> None:
         if answered.made is None or not self.covers(plan):
@@ -213,7 +213,7 @@ class Smart:
             return None
         return _Course(guess, sought, threshold, looks, noise, answers, alone)
 
-    def _sparse(self, plan: Plan, wanted: Wanted, state: Learned, reach: int) -> _Made | None:
+    def _sparse(self, plan: Plan, wanted: Wanted, state: LearnedGuesses, reach: int) -> _Made | None:
         if wanted.width is None or wanted.beta is None:
             noise, answers = wanted.calibrated(plan, self.schema, filter=self.filter)
             width, beta = noise.width(self._level(plan)), 1 - self.parameters.threshold
@@ -232,7 +232,7 @@ class Smart:
             return None
         return width, sought, None, looks, noise, answers, self._needed(opening, answers)
 
-    def _noisy(self, plan: Plan, wanted: Wanted, state: Learned, reach: int) -> _Made | None:
+    def _noisy(self, plan: Plan, wanted: Wanted, state: LearnedGuesses, reach: int) -> _Made | None:
         if wanted.width is None or wanted.beta is None:
             share = Decimal(str(self.parameters.check_share))
             epsilon, beta = (wanted.epsilon * share).quantize(Decimal("1e-12")), 1 - self.parameters.threshold
@@ -256,7 +256,7 @@ class Smart:
         return width, None, check, looks, noise, answers, needed
 
     def _passes(
-        self, state: Learned, course: _Course, distance: int, randomness: Randomness
+        self, state: LearnedGuesses, course: _Course, distance: int, randomness: Randomness
     ) -> tuple[bool, tuple[float, float]]:
         if course.sought is not None:
             bound = float(course.sought.width), course.sought.beta
@@ -287,12 +287,12 @@ class Smart:
 
     # --- learning ---------------------------------------------------------------------------------------------
 
-    def _learn(self, state: Learned, read: Reading, released: Floats) -> None:
+    def _learn(self, state: LearnedGuesses, read: RowReading, released: Floats) -> None:
         own = self.parameters
         state.rows.learn(read, released, chosen(state.seed, state.turn, own.parts, own.share), own)
         state.turn += 1
 
-    def _read(self, state: Learned, plan: Plan, view: View) -> Reading:
+    def _read(self, state: LearnedGuesses, plan: Plan, view: View) -> RowReading:
         found = self._reading.get((view, plan))
         if found is None:
             found = self._reading[view, plan] = state.rows.reads(plan)
@@ -300,7 +300,7 @@ class Smart:
                 self._reading.popitem(last=False)
         return found
 
-    def _state(self, view: View) -> Learned | None:
+    def _state(self, view: View) -> LearnedGuesses | None:
         """The rows for a view, made when they are first asked for; of a view that grew, with the weights that they had
         before. None before all that they are made of is bought."""
         if self.groundwork.lacking(view):
@@ -311,14 +311,14 @@ class Smart:
                 self._views.popitem(last=False)
         return self._views[view]
 
-    def _begun(self, view: View) -> Learned:
+    def _begun(self, view: View) -> LearnedGuesses:
         """Rows for a new view."""
         known = {*self._views, *(tuple(p.public["view"]) for n, p in self._written.items() if n.startswith(_VIEW))}
         parts = [each for each in known if set(each) < set(view)]
         before = max(parts, key=lambda each: (len(each), each), default=None)
         earlier = None if before is None else self._state(before)
         seed = self.groundwork.seed((view or (WHOLE,))[0]) if earlier is None else earlier.seed
-        state = Learned(seed, self._made(view, seed))
+        state = LearnedGuesses(seed, self._made(view, seed))
         if earlier is not None:
             made, old = state.rows, earlier.rows
             made.weights[:] = old.weights
@@ -326,7 +326,7 @@ class Smart:
             state.turn, state.right = earlier.turn, earlier.right
         return state
 
-    def _kept(self, view: View) -> Learned | None:
+    def _kept(self, view: View) -> LearnedGuesses | None:
         """Rows that were written down. Where others are made by now (other numbers of them are declared, or what they
         are made of was bought anew) they learn anew, behind the same check: its openings have had their part of the
         odds."""
@@ -336,7 +336,7 @@ class Smart:
         told, weights = piece.public, np.array(piece.arrays["weights"], dtype=np.float64)
         same = int(told["seed"]) in self.groundwork.seeds
         seed = int(told["seed"]) if same else self.groundwork.seed((view or (WHOLE,))[0])
-        state = Learned(seed, self._made(view, seed))
+        state = LearnedGuesses(seed, self._made(view, seed))
         state.check.restore(told["check"], piece.secret)
         if same and weights.shape == state.rows.weights.shape:
             state.rows.weights, state.rows.scale = weights, np.array(piece.arrays["scale"], dtype=np.float64)
@@ -353,15 +353,15 @@ class Smart:
 
     # --- kept -------------------------------------------------------------------------------------------------
 
-    def changed(self) -> Mapping[str, Piece]:
-        account = Piece({"paid": self.account.paid, "alone": self.account.alone})
+    def changed(self) -> Mapping[str, SynopsisPart]:
+        account = SynopsisPart({"paid": self.account.paid, "alone": self.account.alone})
         pieces = {**self.groundwork.pieces(), _ACCOUNT: account}
         pieces |= {self._named(view): _view_piece(view, state) for view, state in self._views.items()}
         fresh = {name: piece for name, piece in pieces.items() if not _same(piece, self._written.get(name))}
         self._written |= fresh
         return fresh
 
-    def restore(self, pieces: Mapping[str, Piece]) -> None:
+    def restore(self, pieces: Mapping[str, SynopsisPart]) -> None:
         self._views, self._written = OrderedDict(), dict(pieces)
         self._reading.clear()
         self.groundwork.restore(pieces)
@@ -382,7 +382,7 @@ def _name(view: View) -> str:
     return sha256(json.dumps(view).encode()).hexdigest()[:32]
 
 
-def _view_piece(view: View, state: Learned) -> Piece:
+def _view_piece(view: View, state: LearnedGuesses) -> SynopsisPart:
     public = {
         "view": list(view),
         "seed": state.seed,
@@ -393,10 +393,10 @@ def _view_piece(view: View, state: Learned) -> Piece:
         "check": state.check.public(),
     }
     arrays: dict[str, NDArray[np.generic]] = {"weights": state.rows.weights.copy(), "scale": state.rows.scale.copy()}
-    return Piece(public, arrays, state.check.secret())
+    return SynopsisPart(public, arrays, state.check.secret())
 
 
-def _same(one: Piece, other: Piece | None) -> bool:
+def _same(one: SynopsisPart, other: SynopsisPart | None) -> bool:
     if other is None or one.public != other.public or one.secret != other.secret:
         return False
     return all(np.array_equal(array, other.arrays[name]) for name, array in one.arrays.items())

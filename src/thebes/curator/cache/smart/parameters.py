@@ -21,7 +21,7 @@ MOST_PARTS, MOST_ROWS, MOST_EPOCHS = 64, 2**16, 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Parameters:
+class SmartParameters:
     """`columns` and `bins` cut the domain (see `Cells`). `epsilon` and `delta` buy what rows are made of, once for each
     block: the counts of each column alone or (`source`) also of pairs of columns that make a tree. `parts` sets of
     `rows` made-up rows each are weighed apart from each other; `diversity` is how strongly their columns hang together

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thebes.curator.cache.cuts import Cut
-from thebes.curator.cache.smart.parameters import Parameters
+from thebes.curator.cache.smart.parameters import SmartParameters
 from thebes.curator.cache.synthesis.tree import Tree
 from thebes.curator.cache.vectors import Vectors
 from thebes.curator.questions.plans import Plan
@@ -30,7 +30,7 @@ _STEADY = 3  #: epochs after which weights are brought back to the shares that w
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class RowReading:
     """The part that every made-up row adds to a plan's totals: `values[p, i, k]` to the total number `places[p, i,
     k]`."""
 
@@ -53,7 +53,7 @@ class MadeUp:
     tree: Tree  #: what was bought of how they are distributed
 
     @classmethod
-    def of(cls, cuts: tuple[Cut, ...], tree: Tree, size: float, parameters: Parameters, seed: int) -> Self:
+    def of(cls, cuts: tuple[Cut, ...], tree: Tree, size: float, parameters: SmartParameters, seed: int) -> Self:
         """Rows whose columns, and pairs of columns that were measured, have the bought shares in every set, to within
         rounding. How other columns hang together differs from set to set by chance, so that sets agree about what was
         bought and, before they have learned, not about the rest."""
@@ -62,7 +62,7 @@ class MadeUp:
         weights = np.ones((parameters.parts, parameters.rows))
         return cls(cuts, np.stack(codes), weights, np.full(parameters.parts, size), size, tree)
 
-    def reads(self, plan: Plan) -> Reading:
+    def reads(self, plan: Plan) -> RowReading:
         """Return what the rows add to a plan that asks only columns with cells here. A row is judged by the middle of
         its bin."""
         vectors = Vectors.of(self.cuts, plan)
@@ -73,16 +73,16 @@ class MadeUp:
         places = [np.broadcast_to(each[at], shape) for each in vectors.places]
         values = [np.broadcast_to(each[at], shape) for each in vectors.weights]
         span = max(abs(vectors.low), abs(vectors.high), 1e-300)
-        return Reading(np.stack(places, axis=2), np.stack(values, axis=2), vectors.size, span)
+        return RowReading(np.stack(places, axis=2), np.stack(values, axis=2), vectors.size, span)
 
-    def answers(self, read: Reading, parts: Sequence[int] | None = None) -> Floats:
+    def answers(self, read: RowReading, parts: Sequence[int] | None = None) -> Floats:
         """The totals of every set, or of some."""
         some = list(range(len(self.weights)) if parts is None else parts)
         found = _summed(read.places[some], read.values[some] * self.weights[some][:, :, None], read.size)
         scaled: Floats = found * (self.scale[some] / self.weights.shape[1])[:, None]
         return scaled
 
-    def learn(self, read: Reading, released: Floats, parts: Sequence[int], parameters: Parameters) -> None:
+    def learn(self, read: RowReading, released: Floats, parts: Sequence[int], parameters: SmartParameters) -> None:
         """Move weights and scale of some sets so that they answer what was released (the seed's algorithm 1, with
         released values only): `epochs` steps down the gradient of half the squared distance, of answers as shares of
         the most that all rows can add. Steps are `rate` times the longest that cannot overshoot."""
@@ -154,7 +154,7 @@ def chosen(seed: int, turn: int, parts: int, share: float) -> list[int]:
     return sorted(order[: max(1, round(share * parts))].tolist())
 
 
-def _drawn(tree: Tree, parameters: Parameters, chance: Randomness) -> NDArray[np.int32]:
+def _drawn(tree: Tree, parameters: SmartParameters, chance: Randomness) -> NDArray[np.int32]:
     """One set. Every column is cut out of the order of a latent number, so that its shares are as bought: among all
     rows, or among those that are alike in the column on which it depends. The latent numbers of different columns have
     chance factors in common."""

@@ -12,14 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thebes.curator.cache.synthesis.domain import Domain, Measured, Places, sized
-from thebes.curator.cache.synthesis.recipe import MEAN_SIZE, Learned, Pay, Recipe
+from thebes.curator.cache.synthesis.recipe import MEAN_SIZE, LearnedDistribution, Pay, Recipe
 from thebes.data.table import Table
 from thebes.privacy import exact
 from thebes.privacy.events import ConcentratedEvent, Event
 from thebes.privacy.faults import Mistake, Refusal
 from thebes.privacy.measurement import Floats
 from thebes.privacy.mechanisms.additive import Additive
-from thebes.privacy.mechanisms.concentrated import Concentrated
+from thebes.privacy.mechanisms.concentrated import ConcentratedNoise
 from thebes.privacy.mechanisms.exponential import exponential
 from thebes.privacy.promise import Adjacency
 from thebes.privacy.randomness import Randomness
@@ -109,10 +109,10 @@ class Adaptive(Recipe):
             raise Mistake("delta", "must be greater than 0 for aim; independent and mst need none")
         return self.allowance.rho
 
-    def learned(self, table: Table, pay: Pay, randomness: Randomness) -> Learned:
+    def learned(self, table: Table, pay: Pay, randomness: Randomness) -> LearnedDistribution:
         fitted = _Fitting(self.domain)
         found, told = self._histograms(fitted, table, pay, randomness)
-        return Learned(self.domain, _Graphical(fitted.model(found), self.domain), sized(found), told)
+        return LearnedDistribution(self.domain, _Graphical(fitted.model(found), self.domain), sized(found), told)
 
     def histograms(self, table: Table, pay: Pay, randomness: Randomness) -> tuple[list[Measured], dict[str, Any]]:
         return self._histograms(_Fitting(self.domain), table, pay, randomness)
@@ -130,7 +130,9 @@ class Adaptive(Recipe):
         exact_counts = {places: self.domain.counts(table, places) for places in self.domain.pairs}
         chosen: list[Places] = []
         while exact_counts and rounds.next():
-            noise = Concentrated(rounds.measuring).noise(self.domain.transformation([(0,)]).sensitivity(self._change))
+            noise = ConcentratedNoise(rounds.measuring).noise(
+                self.domain.transformation([(0,)]).sensitivity(self._change)
+            )
             small = fitted.affordable(chosen, exact_counts, 1 - float(rounds.left / self._rho))
             guessed = {places: fitted.marginal(model, places) for places in small}
             utilities = [
@@ -165,7 +167,7 @@ class Adaptive(Recipe):
         """Every column for itself, at a round's rho for each."""
         rho = rounds.measuring * len(self.domain.shape)
         sensitivity = self.domain.transformation(self.domain.singles).sensitivity(self._change)
-        return Concentrated(rho).noise(sensitivity)
+        return ConcentratedNoise(rho).noise(sensitivity)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from thebes.privacy.events import Event, ExponentialEvent
 from thebes.privacy.faults import Fault, Mistake
 from thebes.privacy.losses import Loss
 from thebes.privacy.mechanisms.additive import Additive, Laplace
-from thebes.privacy.mechanisms.concentrated import Concentrated
+from thebes.privacy.mechanisms.concentrated import ConcentratedNoise
 from thebes.privacy.promise import Adjacency
 from thebes.privacy.stability import Sensitivity
 
@@ -21,7 +21,7 @@ _DOWN = Context(prec=50, rounding=ROUND_FLOOR)
 _RELATION = Adjacency.ADD_REMOVE_ONE
 
 
-class Allowance:
+class SynthesisAllowance:
     """Everything that is spent out of it is together epsilon-DP or, with a delta, rho-zCDP with the rho that implies
     (epsilon, delta)-DP (`rho_for`). Shares that add up to 1 spend at most all of it: each is rounded down."""
 
@@ -32,7 +32,7 @@ class Allowance:
     def measuring(self, share: Fraction, sensitivity: Sensitivity) -> Additive:
         """Noise for whole numbers of this sensitivity."""
         part = self._part(share)
-        return (Laplace(part) if self.rho is None else Concentrated(part)).noise(sensitivity)
+        return (Laplace(part) if self.rho is None else ConcentratedNoise(part)).noise(sensitivity)
 
     def choosing(self, share: Fraction, times: int) -> ExponentialEvent:
         """One of so many choices by the exponential mechanism: rho-zCDP with rho = epsilon^2 / 8 (see the event)."""

@@ -15,8 +15,8 @@ from hashlib import sha256
 import numpy as np
 
 from thebes.curator.cache.purchase import Purchase
-from thebes.curator.cache.synopsis import Pay, Piece, Rows, View
-from thebes.curator.cache.synthesis.allowance import Allowance
+from thebes.curator.cache.synopsis import Pay, SynopsisPart, View, ViewRows
+from thebes.curator.cache.synthesis.allowance import SynthesisAllowance
 from thebes.curator.cache.synthesis.domain import Domain, Measured, Places, sized
 from thebes.curator.cache.synthesis.recipe import Independent, Recipe, SpanningTree
 from thebes.curator.cache.synthesis.tree import Tree, Trees
@@ -42,7 +42,7 @@ class Groundwork:
 
     def __init__(self, domain: Domain, *, source: str, epsilon: Decimal, delta: Decimal) -> None:
         self.domain = domain
-        self.recipe = SOURCES[source](domain, Allowance(epsilon, delta))
+        self.recipe = SOURCES[source](domain, SynthesisAllowance(epsilon, delta))
         try:
             self.purchase = Purchase(self.recipe.event, self.recipe.allowance.epsilon, self.recipe.allowance.delta)
         except Mistake:
@@ -64,7 +64,7 @@ class Groundwork:
         """All of which something was bought."""
         return tuple(self._blocks)
 
-    def buy(self, rows: Rows, pay: Pay, randomness: Randomness) -> None:
+    def buy(self, rows: ViewRows, pay: Pay, randomness: Randomness) -> None:
         """The histograms of the blocks that have none; blocks have no rows in common, so those of several cost as much
         as of one."""
         unpaid = True
@@ -111,13 +111,13 @@ class Groundwork:
 
     # --- kept -------------------------------------------------------------------------------------------------
 
-    def changed(self) -> dict[str, Piece]:
+    def changed(self) -> dict[str, SynopsisPart]:
         """Return what was bought since the last call, as it is written."""
         told = {name: piece for name, piece in self.pieces().items() if piece.public["block"] in self._changed}
         self._changed.clear()
         return told
 
-    def pieces(self) -> dict[str, Piece]:
+    def pieces(self) -> dict[str, SynopsisPart]:
         """All that was bought, as it is written."""
         told = {}
         for block, held in self._blocks.items():
@@ -128,10 +128,10 @@ class Groundwork:
                 "places": [list(each.places) for each in held.histograms],
                 "deviations": [each.deviation for each in held.histograms],
             }
-            told[_PIECE + block] = Piece(public, {str(n): each.counts for n, each in enumerate(held.histograms)})
+            told[_PIECE + block] = SynopsisPart(public, {str(n): each.counts for n, each in enumerate(held.histograms)})
         return told
 
-    def restore(self, pieces: Mapping[str, Piece]) -> None:
+    def restore(self, pieces: Mapping[str, SynopsisPart]) -> None:
         """Histograms of other cells, or another recipe's, than are declared now are of no use, and are bought anew."""
         self._blocks, self._fitted = {}, None
         self._changed.clear()

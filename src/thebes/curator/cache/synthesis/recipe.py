@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from thebes.curator.cache.synthesis.allowance import Allowance
+from thebes.curator.cache.synthesis.allowance import SynthesisAllowance
 from thebes.curator.cache.synthesis.domain import Domain, Measured, Places, measured, sized
 from thebes.curator.cache.synthesis.tree import Tree, Trees
 from thebes.data.table import Table
@@ -36,7 +36,7 @@ _THIRD = Fraction(1, 3)
 MEAN_SIZE = math.sqrt(2 / math.pi)  #: of Gaussian noise, in deviations
 
 
-class Distribution(Protocol):
+class RowDistribution(Protocol):
     """The distribution that rows are drawn from."""
 
     def rows(self, count: int, randomness: Randomness) -> Integers:
@@ -49,12 +49,12 @@ class Distribution(Protocol):
 
 
 @dataclass(frozen=True)
-class Learned:
+class LearnedDistribution:
     """A distribution over a domain, and what everybody may know of how it was found: about how many rows it was learned
     from, and by `parameters` which histograms with how much noise."""
 
     domain: Domain
-    distribution: Distribution
+    distribution: RowDistribution
     size: float
     parameters: dict[str, Any] = field(default_factory=dict)
 
@@ -68,7 +68,7 @@ class Recipe(ABC):
 
     name: str
 
-    def __init__(self, domain: Domain, allowance: Allowance) -> None:
+    def __init__(self, domain: Domain, allowance: SynthesisAllowance) -> None:
         self.domain, self.allowance = domain, allowance
 
     @property
@@ -81,10 +81,10 @@ class Recipe(ABC):
         """All that is ever told of the rows: noisy histograms, and what a certificate says about them. `pay` charges
         the event durably and comes before any noise is drawn."""
 
-    def learned(self, table: Table, pay: Pay, randomness: Randomness) -> Learned:
+    def learned(self, table: Table, pay: Pay, randomness: Randomness) -> LearnedDistribution:
         """The distribution that agrees best with them."""
         found, told = self.histograms(table, pay, randomness)
-        return Learned(self.domain, Tree.fit(self.domain.shape, found), sized(found), told)
+        return LearnedDistribution(self.domain, Tree.fit(self.domain.shape, found), sized(found), told)
 
     def _noise(self, share: Fraction, chosen: Sequence[Places]) -> Additive:
         transformation = self.domain.transformation(chosen)

@@ -14,8 +14,8 @@ from thebes.curator.pipelines.allowance import Allowance
 from thebes.curator.pipelines.data import Data, Floats
 from thebes.curator.pipelines.pipeline import Pipeline
 from thebes.data.schema import Column, Schema
-from thebes.learning.budget import Budget
-from thebes.learning.features import Bins, Categories, Features, Piece, Range
+from thebes.learning.budget import FitBudget
+from thebes.learning.features import Bins, Categories, FeaturePiece, Features, Range
 from thebes.privacy import exact
 from thebes.privacy.events import Event
 from thebes.privacy.faults import Mistake
@@ -83,7 +83,7 @@ class Ready(Pipeline):
         super().fits(schema)
         self.features(schema)
 
-    def _piece(self, name: str, column: Column) -> Piece:
+    def _piece(self, name: str, column: Column) -> FeaturePiece:
         if column.values is not None:
             return Categories(name, column.values)
         _no_bare_flag("inputs", name, column)
@@ -151,12 +151,12 @@ def _no_bare_flag(field: str, name: str, column: Column) -> None:
 class OfGaussians(Ready):
     """One whose training is a number of Gaussian releases with shares fixed in advance: together they cost one."""
 
-    def paid(self, data: Data, budget: Allowance) -> Budget:
+    def paid(self, data: Data, budget: Allowance) -> FitBudget:
         """Return what training may spend: all of it, for one unit of the stream."""
         paid, change = budget.spend(), data.schema.change
         if change.adjacency is not Adjacency.ADD_REMOVE_ONE:
             raise Mistake("stream", "must have units that come or go")
-        found = Budget(
+        found = FitBudget(
             epsilon=paid.epsilon,
             delta=paid.delta,
             adjacency=change.adjacency,
@@ -175,5 +175,5 @@ class OfGaussians(Ready):
             raise Mistake("output", "must name the column to predict")
 
     def event(self, epsilon: exact.Number, delta: exact.Number) -> Event | None:
-        budget = Budget(epsilon=epsilon, delta=delta, adjacency=Adjacency.ADD_REMOVE_ONE, randomness=bulk())
+        budget = FitBudget(epsilon=epsilon, delta=delta, adjacency=Adjacency.ADD_REMOVE_ONE, randomness=bulk())
         return budget.event()

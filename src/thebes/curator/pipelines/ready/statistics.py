@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thebes.curator.pipelines.allowance import Allowance
-from thebes.curator.pipelines.blocks import Answer, ask
+from thebes.curator.pipelines.blocks import BoughtStatistic, ask
 from thebes.curator.pipelines.data import Data, Floats
 from thebes.curator.pipelines.pipeline import Trial
 from thebes.curator.pipelines.ready.pipeline import Ready
@@ -38,7 +38,7 @@ class StatisticsModel:
 
     column: str
     numbers: dict[str, float]
-    answer: Answer | None = field(default=None, repr=False, compare=False)
+    answer: BoughtStatistic | None = field(default=None, repr=False, compare=False)
     edges: tuple[float, ...] | None = None  #: of the groups, where they are bins of a range
 
     def predict(self, rows: Any) -> Floats:
@@ -126,7 +126,7 @@ class _Statistics(Ready):
         """The question that is asked of the rows."""
         raise NotImplementedError
 
-    def _judged(self, answer: Answer, aim: float, eta: float, of_a_unit: int) -> Validation:
+    def _judged(self, answer: BoughtStatistic, aim: float, eta: float, of_a_unit: int) -> Validation:
         """Rows of one unit may depend on each other: n of them, up to `of_a_unit` of each, are as good as n / of_a_unit
         that are drawn apart (Hoeffding's bound on the units' sums)."""
         raise NotImplementedError
@@ -151,7 +151,7 @@ class GroupMeans(_Statistics):
     def _question(self) -> Question:
         return Question("mean", (self.output,), by=self.inputs)
 
-    def _judged(self, answer: Answer, aim: float, eta: float, of_a_unit: int) -> Validation:
+    def _judged(self, answer: BoughtStatistic, aim: float, eta: float, of_a_unit: int) -> Validation:
         plan = answer.plan
         if not isinstance(plan, MeanPlan):
             raise Fault("means have another plan")
@@ -196,7 +196,7 @@ class Histogram(_Statistics):
         bins = cuts if cuts is None or isinstance(cuts, int) else tuple(float(cut) for cut in cuts)
         return Question("histogram", (name,), bins=bins)
 
-    def _judged(self, answer: Answer, aim: float, eta: float, of_a_unit: int) -> Validation:
+    def _judged(self, answer: BoughtStatistic, aim: float, eta: float, of_a_unit: int) -> Validation:
         counts = np.maximum(answer.totals, 0.0)
         together = float(counts.sum())
         cells = len(counts)
@@ -218,6 +218,6 @@ class Histogram(_Statistics):
         return absolute(ERROR, aim, noise, eta=eta, rows=rows, reach=1.0)
 
 
-def _most(answer: Answer, cells: int, failing: float) -> float:
+def _most(answer: BoughtStatistic, cells: int, failing: float) -> float:
     """Within what the sum of all cells, each at least 0, lies of the rows there are: every cell within its width."""
     return cells * answer.noise.width(1 - failing / cells)

@@ -18,7 +18,7 @@ _LARGEST_LOG_ODDS = 40.0  # of a coin of 64 bits
 
 
 @dataclass(frozen=True, slots=True)
-class Cap:
+class SphericalCap:
     """The directions whose height over the owner's own is at least 1 - 2 `depth`: a share `mass` of the sphere."""
 
     dimensions: int
@@ -66,7 +66,7 @@ def mass_at(dimensions: int, depth: float) -> float:
     return float(betainc(a, a, depth))
 
 
-def best_cap(dimensions: int, epsilon: float, *, second: bool) -> Cap:
+def best_cap(dimensions: int, epsilon: float, *, second: bool) -> SphericalCap:
     """The cap that leaves the largest signal in the mean (or in the second moment) for this epsilon.
 
     With p drawn from the cap of mass q, epsilon = ln(p / (1-p)) + ln((1-q) / q); every split of epsilon between the
@@ -75,8 +75,8 @@ def best_cap(dimensions: int, epsilon: float, *, second: bool) -> Cap:
     odds = min(epsilon, _LARGEST_LOG_ODDS) * np.arange(1, _FINEST + 1) / _FINEST
     depths = depth_at(dimensions, 1 / (1 + np.exp(epsilon - odds)))
     choices = [
-        (Cap(dimensions, depth, mass_at(dimensions, depth)), 1 / (1 + math.exp(-log_odds)))
+        (SphericalCap(dimensions, depth, mass_at(dimensions, depth)), 1 / (1 + math.exp(-log_odds)))
         for depth, log_odds in zip(depths.tolist(), odds.tolist(), strict=True)
     ]
-    moment = Cap.second_moment if second else Cap.first_moment
+    moment = SphericalCap.second_moment if second else SphericalCap.first_moment
     return max(choices, key=lambda choice: moment(*choice))[0]

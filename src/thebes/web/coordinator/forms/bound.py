@@ -13,14 +13,13 @@ from dataclasses import dataclass
 from typing import Any
 
 MOST_COLUMNS = 200
-_PARTS = ("low", "high", "values", "default", "cuts")
+_PARTS = ("low", "high", "values", "default")
 _SUGGESTED = {"float": "range", "integer": "range", "string": "set"}
 
 
 @dataclass(frozen=True, slots=True)
 class BoundDraft:
-    """The bounds of one column, as they are typed. `kind` is "", "range" or "set"; `cuts` says where an ensemble is to
-    cut a range."""
+    """The bounds of one column, as they are typed. `kind` is "", "range" or "set"."""
 
     column: str
     kind: str = ""
@@ -28,7 +27,6 @@ class BoundDraft:
     high: str = ""
     values: str = ""
     default: str = ""
-    cuts: str = ""
 
     @property
     def untouched(self) -> bool:
@@ -88,6 +86,12 @@ def text(body: Mapping[str, Any], name: str) -> str:
     """Return what stands in one field of a form."""
     found = body.get(name, "")
     return found.replace("\r\n", "\n") if isinstance(found, str) else ""
+
+
+def texts(found: object) -> tuple[str, ...]:
+    """Return what is chosen in one field of a form, of which there may be several."""
+    listed = found if isinstance(found, list) else [found]
+    return tuple(each for each in listed if isinstance(each, str) and each)
 
 
 def number(written: str) -> int | float | None:

@@ -1,5 +1,5 @@
-"""Cautions about what is allowed but may not be meant: SQL over what nobody published, columns whose bounds must be
-found first, a group that has hardly more members than must answer.
+"""Cautions about what is allowed but may not be meant: SQL over what nobody published, a group that has hardly more
+members than must answer, sites that are away; and what the kind itself has to say.
 
 What must stay true: a caution never stands in the way, for people may have tables that nobody published here.
 """
@@ -11,32 +11,31 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from thebes.data import featurizer as sql
+from thebes.tasks import registry
 from thebes.tasks.document import PeopleDocument
-from thebes.web.coordinator.forms.draft import Draft, Schemas, tables_of
+from thebes.tasks.site_document import SiteDocument
+from thebes.web.coordinator.forms.draft import Draft, Told
 
 _NAMED = re.compile(r'\bAS\s+(?:"([^"]+)"|(\w+))', re.IGNORECASE)
 SPARE = 0.2  #: of a group's members; with fewer to spare an answer may never come
-_NO_NUMBERS = {"string": "words", "timestamp": "moments"}
 
 
-def cautions(
-    document: PeopleDocument, draft: Draft, schemas: Schemas, groups: Sequence[Mapping[str, Any]]
-) -> list[dict[str, str]]:
+def cautions(document: PeopleDocument | SiteDocument, draft: Draft, told: Told) -> list[dict[str, str]]:
     """Each with the place in the form where it can be mended: {"label", "message", "anchor"}."""
-    read = sql.read(document.featurizer)
-    # The one who typed a name knows it; SQLite itself does not mind its capitals.
-    published = {name.lower(): table["columns"] for name, table in tables_of(schemas).items()}
-    found = [("SQL", words, "featurizer") for words in (*_unpublished(read, published), *_unlike(document, published))]
-    rows = {bound.column: place for place, bound in enumerate(draft.bounds)}
-    found += [
-        (f"Bounds: {column}", words, f"bound-{rows[column]}-kind" if column in rows else "bounds")
-        for column, words in _undeclared(document)
-    ]
-    found += [("Who may answer", words, "group") for words in _hardly_enough(document, groups)]
-    return [
-        {"label": label, "message": words, "anchor": "raw" if draft.written else anchor}
-        for label, words, anchor in found
-    ]
+    types: dict[str, str] = {}
+    if isinstance(document, SiteDocument):
+        found = list(_of_sites(document, told["sites"]))
+    else:
+        read = sql.read(document.featurizer)
+        # The one who typed a name knows it; SQLite itself does not mind its capitals.
+        published = {name.lower(): table["columns"] for name, table in told["tables"].items()}
+        found = [("featurizer", words) for words in _unpublished(read, published)]
+        found += [("group", words) for words in _hardly_enough(document, told["groups"])]
+        known = {c.lower(): says.get("type") for t in read.tables for c, says in published.get(t.lower(), {}).items()}
+        types = {column: str(known.get(column.lower())) for column in read.straight.values()}
+    found += registry.form(document.type).cautions(document, types)
+    placed = [(draft.place(name), words) for name, words in found]
+    return [{"label": label, "message": words, "anchor": anchor} for (label, anchor), words in placed]
 
 
 def _unpublished(read: sql.Featurizer, published: dict[str, Any]) -> Iterator[str]:
@@ -55,23 +54,6 @@ def _unpublished(read: sql.Featurizer, published: dict[str, Any]) -> Iterator[st
         )
 
 
-def _unlike(document: PeopleDocument, published: dict[str, Any]) -> Iterator[str]:
-    """Published words where the statistic takes numbers."""
-    statistic = getattr(document, "aggregator", "count")
-    if statistic in ("count", "histogram"):
-        return
-    read = sql.read(document.featurizer)
-    types = {
-        column.lower(): told.get("type")
-        for table in read.tables
-        for column, told in published.get(table.lower(), {}).items()
-    }
-    for column in read.straight.values():
-        kind = _NO_NUMBERS.get(str(types.get(column.lower())))
-        if kind:
-            yield f"{column} is published as {kind}, and a {statistic} takes numbers"
-
-
 def _hardly_enough(document: PeopleDocument, groups: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     needed = sum(map(document.least_in, range(document.phases))) / document.participations
     for group in groups:
@@ -83,14 +65,14 @@ def _hardly_enough(document: PeopleDocument, groups: Sequence[Mapping[str, Any]]
             )
 
 
-def _undeclared(document: PeopleDocument) -> Iterator[tuple[str, str]]:
-    """Columns whose bounds would be found with a part of the price, where that is allowed."""
-    statistic = getattr(document, "aggregator", "")
-    if document.type not in ("basic", "integrated") or statistic == "count":
-        return
-    words = "none are given, so a part of epsilon goes into finding them; give them if you know them"
-    if statistic == "histogram":
-        words = "no values are given, so only those that many people share will show; give them if you know them"
-    for column in document.gives:
-        if column not in (document.bounds or {}):
-            yield column, words
+def _of_sites(document: SiteDocument, sites: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+    named = None if document.sites == "all" else set(document.sites)
+    away = [
+        site["name"]
+        for site in sites
+        if site["state"] == "away" and document.dataset in site["datasets"] and (named is None or site["name"] in named)
+    ]
+    if away:
+        yield "sites", f"{', '.join(away)}: not linked just now, so perhaps not in the answer"
+    if document.noise == "coordinator":
+        yield "noise", "this server is shown each site's exact totals; a site's policy may refuse that"

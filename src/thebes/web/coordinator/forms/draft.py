@@ -1,195 +1,194 @@
 """A task that is being composed: what stands in the form, and the document it means.
 
-What must stay true: nothing typed is lost or guessed at; what cannot be read as a number or a value is a problem of
-its field, told beside those that the kind itself finds.
+What must stay true: nothing typed is lost or guessed at; what cannot be read as a value is a problem of its field, told
+beside those that the kind itself finds.
 """
 
 from __future__ import annotations
 
 import json
-import re
-import sqlite3
-from collections.abc import Mapping, Sequence
-from contextlib import closing
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from typing import Any
 
-from thebes.data import featurizer as sql
-from thebes.privacy.faults import Mistake
 from thebes.privacy.reading import NotJSON, read_json
-from thebes.tasks.basic.kind import ADDED_UP
-from thebes.tasks.document import InvalidDocument
-from thebes.web.coordinator.forms import draw_discard, ensemble
-from thebes.web.coordinator.forms.bound import MOST_COLUMNS, BoundDraft, number, text, typed
+from thebes.tasks import registry
+from thebes.tasks.document import InvalidDocument, raw
+from thebes.tasks.form import PLACES, Form, PartChoice, Place
+from thebes.web.coordinator.forms import notation
+from thebes.web.coordinator.forms.bound import text, texts
+from thebes.web.coordinator.forms.fields import Field, form_fields
+from thebes.web.coordinator.forms.people_data import PeopleData
+from thebes.web.coordinator.forms.site_data import SiteData
 
-KINDS = ("basic", "integrated", "bounded", "gradient", "ensemble", "draw-discard")
-#: which typed fields a kind has beside those of every document
-OWN: dict[str, tuple[str, ...]] = {
-    "basic": ("aggregator", "quantile", "bins", "missing"),
-    "integrated": ("model", "output", "missing"),
-    "bounded": ("mechanism",),
-    "gradient": ("model", "loss", "output", "clip", "rounds", "rounds_per_owner", "learning_rate"),
-    "ensemble": (
-        "output",
-        "subsets",
-        "subset_size",
-        "feature_subsets",
-        "cut",
-        "bins",
-        "perturbation",
-        "method",
-        "partitions",
-        "votes",
-        "classifier",
-        "score",
-        "scoring_share",
-    ),
-    "draw-discard": (
-        "output",
-        "family",
-        "crosses",
-        "pairs",
-        "instances",
-        "rates",
-        "keep",
-        "decay",
-        "reduce",
-        "hiding",
-        "epsilon_per_weight",
-        "max_participations",
-    ),
-}
-EVERYWHERE = ("name", "purpose", "epsilon", "delta", "min_count", "max_count", "expires_at", "group")
-NUMBERS = frozenset(
-    [
-        "epsilon",
-        "delta",
-        "min_count",
-        "max_count",
-        "quantile",
-        "bins",
-        "clip",
-        "rounds",
-        "rounds_per_owner",
-        "learning_rate",
-        "subsets",
-        "subset_size",
-        "partitions",
-        "scoring_share",
-        "instances",
-        "decay",
-        "max_participations",
-    ]
-)
-DEFAULTS = {
-    "epsilon": "1",
-    "min_count": "100",
-    "aggregator": "median",
-    "model": "LinearRegression",
-    "mechanism": "split",
-    "missing": "refuse",
-    "cut": "median",
-    "perturbation": "auto",
-    "method": "vote",
-    "votes": "hard",
-    "classifier": "logistic",
-    "score": "f1",
-    "family": "logistic",
-    "hiding": "privunit",
-    "reduce": "mean",
-}
-#: fields that stand in the form of a kind in another shape than in its document
-_RESHAPED = {"ensemble": ensemble.RESHAPED, "draw-discard": draw_discard.RESHAPED}
-#: what the predicted column is called in a document; what it is predicted from are its `inputs`, or all the others
-_PREDICTED = {"integrated": "output", "gradient": "outputs", "ensemble": "label", "draw-discard": "output"}
-_BOUNDS_FOUND = ("basic", "integrated")  #: kinds that find bounds nobody declared, with a part of the price
-_SET_BY_KIND = ("version", "server")
-_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
-_MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d)?")
+Told = Mapping[str, Any]  #: what is published: tables of people, groups, data sets of sites
+_ABSENT = object()
 
-Schemas = Mapping[str, Mapping[str, Any]]
+
+def kinds() -> dict[str, Any]:
+    """Return the words of every kind by its type, in the order in which they are offered."""
+    order = sorted(registry.types(), key=lambda type_: (registry.form(type_).rank, type_))
+    return {type_: registry.words(type_) for type_ in order}
 
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """Everything that stands in the form. `raw` is the JSON that experts edit; `written` says that it counts.
-    `made` is the SQL that the ticked columns gave last: SQL that differs from it was written by hand, and is kept.
-    `rest` holds fields of a document that the form has no place for."""
+    """Everything that stands in the form. `raw` is the JSON that experts edit; `written` says that it counts. `rest`
+    holds what the form has no place for."""
 
-    kind: str = "basic"
-    table: str = ""
-    ticked: tuple[str, ...] = ()
-    sql: str = ""
-    made: str = ""
-    fields: Mapping[str, str] = field(default_factory=lambda: dict(DEFAULTS))
-    bounds: tuple[BoundDraft, ...] = ()
+    kind: str
+    data: PeopleData | SiteData
+    fields: Mapping[str, str] = field(default_factory=dict)
+    lists: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     rest: Mapping[str, Any] = field(default_factory=dict)
     written: bool = False
     raw: str = ""
     note: str = ""
 
+    # --- what stands in it ------------------------------------------------------------------------------
+
     def get(self, name: str) -> str:
-        return "count" if name == "missing" and self.counts_missing else self.fields.get(name, "")
+        """Return what stands in a field; of a choice, the part that is chosen."""
+        asked, stands = form_fields(self.kind).get(name), self.fields.get(name, "")
+        if isinstance(asked, PartChoice):
+            open_ = asked.when is None or asked.when(self)
+            return stands if open_ and stands in asked.parts else next(iter(asked.parts))
+        if asked is None or (words := self.words(asked)) is None:
+            return stands
+        if asked.hint.choices is not None and asked.words is not None and stands not in words:
+            return next(iter(words), "")
+        unsaid = not stands and not asked.inside and isinstance(asked.default, (str, bool))
+        return (asked.write(asked.default) or "") if unsaid else stands
+
+    def ticked(self, name: str) -> tuple[str, ...]:
+        return self.lists.get(name, ())
+
+    def words(self, asked: Field) -> list[str] | None:
+        """Return what may be chosen for a field just now; None where it is written."""
+        if asked.hint.columns is not None:
+            return list(asked.hint.columns(self))
+        if asked.hint.choices is not None:
+            return list(asked.hint.choices(self))
+        return list(asked.hint.told) if asked.hint.told is not None else asked.words
+
+    def columns(self, asked: Field) -> list[str]:
+        """The columns that may be ticked for a field: first those that are, in their order."""
+        chosen = self.ticked(asked.path)
+        return [*chosen, *(column for column in self._offered(asked) if column not in chosen)]
+
+    def idle(self, asked: Field) -> bool:
+        """Return whether a field means nothing beside the others, so that what stands there is left aside."""
+        if asked.hint.when is not None and not asked.hint.when(self):
+            return True
+        return any(
+            f"{asked.path}.".startswith(f"{part}.")
+            for name, choice in form_fields(self.kind).items()
+            if isinstance(choice, PartChoice)
+            for chosen, part in choice.parts.items()
+            if chosen != self.get(name)
+        )
+
+    def asked(self, place: Place, *, expert: bool) -> Iterator[tuple[str, Field | PartChoice]]:
+        """The fields of a section of the form, with their names."""
+        for name, each in form_fields(self.kind).items():
+            if isinstance(each, PartChoice):
+                if place == "answer" and not expert and (each.when is None or each.when(self)):
+                    yield name, each
+            elif (each.hint.place, each.hint.expert) == (place, expert) and not self.idle(each):
+                yield name, each
+
+    def says(self, asked: Sequence[tuple[str, Field]]) -> bool:
+        """Return whether something else than at first stands in one of these fields."""
+        return any(self.ticked(name) or self.get(name) != Draft.empty(self.kind).get(name) for name, _ in asked)
+
+    @property
+    def shown(self) -> dict[str, Field | PartChoice]:
+        """Every field that the form shows, by name."""
+        return {n: each for place in PLACES for expert in (False, True) for n, each in self.asked(place, expert=expert)}
+
+    @property
+    def aside(self) -> list[tuple[str, str]]:
+        """The content of fields that mean nothing just now, and is kept for a change of mind."""
+        shown = self.shown
+        kept = [(name, self.fields.get(name, "")) for name in form_fields(self.kind) if name not in shown]
+        ticks = [(name, each) for name, chosen in self.lists.items() if name not in shown for each in chosen]
+        return [(name, stands) for name, stands in (*kept, *ticks) if stands]
+
+    @property
+    def given(self) -> Sequence[str]:
+        return (*self.data.given, *self._made_columns)
+
+    @property
+    def numbers(self) -> Sequence[str]:
+        return (*self.data.numbers, *self._made_columns)
+
+    @property
+    def keys(self) -> Sequence[str]:
+        return self.data.keys
+
+    @property
+    def filled(self) -> Sequence[str]:
+        return self.data.filled
 
     @property
     def rest_text(self) -> str:
         return json.dumps(self.rest)
 
     @property
-    def outputs(self) -> tuple[str, ...]:
-        """The columns that the SQL gives, or nothing while it cannot be read."""
-        try:
-            return sql.read(self.sql).outputs[:MOST_COLUMNS] if self.sql.strip() else ()
-        except Mistake:
-            return ()
+    def form(self) -> Form:
+        return registry.form(self.kind)
 
     @property
-    def counts_missing(self) -> bool:
-        """Return whether it adds people up of whom somebody may have no value: only so can it be asked for."""
-        asked = self.get("aggregator") if self.kind == "basic" else ""
-        everybody = any(bound.kind and bound.default.strip() for bound in self.bounds)
-        return asked == "count" or (asked in ADDED_UP and not everybody)
+    def _leaves(self) -> list[Field]:
+        return [each for each in form_fields(self.kind).values() if isinstance(each, Field)]
+
+    @property
+    def _made_columns(self) -> tuple[str, ...]:
+        return tuple(self.form.makes(self))
 
     # --- from what a browser sent -----------------------------------------------------------------------
+
+    @classmethod
+    def empty(cls, kind: str = "", data: PeopleData | SiteData | None = None) -> Draft:
+        """Begin a task of this kind; of one that is not known, of the first."""
+        known = kind if kind in registry.packages() else next(iter(kinds()))
+        return cls(known, data or _data_of(known)())
 
     @classmethod
     def read(cls, body: Mapping[str, Any]) -> Draft:
         """Read what stands in the form, as a browser sent it."""
         kind = text(body, "kind")
-        known = kind if kind in KINDS else "basic"
-        names = (*EVERYWHERE, *OWN[known])
-        return cls(
-            kind=known,
-            table=text(body, "table"),
-            ticked=tuple(_texts(body.get("column"))),
-            sql=text(body, "featurizer"),
-            made=text(body, "made"),
-            fields={name: text(body, name) for name in names if name in body},
-            bounds=tuple(BoundDraft.read(body)),
+        draft = cls.empty(kind)
+        ticks = {each.path for each in draft._leaves if each.columns}
+        return replace(
+            draft,
+            data=draft.data.read(body),
+            fields={n: text(body, n) for n in form_fields(draft.kind) if n in body and n not in ticks},
+            lists={name: texts(body[name]) for name in ticks if name in body},
             rest=_object(text(body, "rest")),
             written=text(body, "mode") == "json",
             raw=text(body, "raw"),
         )
 
-    def settled(self, schemas: Schemas) -> Draft:
-        """The form after its structure changed: columns of the chosen table, SQL of the ticked columns unless it
-        was written by hand, one row of bounds for each column that the SQL gives."""
-        draft = self
-        if not draft.table and schemas and not draft.sql:
-            draft = replace(draft, table=next(iter(tables_of(schemas)), ""))
-        columns = tables_of(schemas).get(draft.table, {}).get("columns", {})
-        ticked = tuple(column for column in draft.ticked if column in columns)
-        by_hand = bool(draft.sql.strip()) and draft.sql.strip() != draft.made.strip()
-        made = _select(draft.table, ticked)
-        draft = replace(draft, ticked=ticked, made=made, sql=draft.sql if by_hand else made)
-        known = {bound.column: bound for bound in draft.bounds}
-        wanted = draft.outputs or tuple(known)
-        bounds = tuple(known.get(column) or BoundDraft.first(column, columns) for column in wanted)
-        fields = {**{n: v for n, v in DEFAULTS.items() if n in (*EVERYWHERE, *OWN[draft.kind])}, **draft.fields}
-        if draft.outputs and fields.get("output") not in draft.outputs:
-            fields.pop("output", None)
-        return replace(draft, bounds=bounds, fields=fields)
+    def seen(self, told: Told) -> Draft:
+        """The same beside what is published, as far as what it means depends on that."""
+        return replace(self, data=self.data.seen(told, one_site=self.form.one_site))
+
+    def settled(self, told: Told) -> Draft:
+        """The form after its structure changed."""
+        draft = replace(self, data=self.data.settled(told, one_site=self.form.one_site))
+        first = {each.path: each.hint.first for each in self._leaves if each.hint.first}
+        fields = {**first, **self.fields}
+        for each in self._leaves:
+            stands = fields.get(each.path, "")
+            elsewhere = each.words is not None and stands not in ("", *each.words)  # a choice of another kind
+            asks = each.hint.columns is not None and isinstance(draft.data, PeopleData)
+            if elsewhere or (asks and draft.given and stands not in draft.given):  # or what the SQL gives no more
+                fields.pop(each.path, None)
+                fields |= {each.path: each.hint.first} if each.hint.first else {}
+        draft = replace(draft, fields=fields)
+        said = {each.path for each in self._leaves if fields.get(each.path) and not draft.idle(each)}
+        return replace(draft, rest={name: value for name, value in self.rest.items() if name not in said})
 
     # --- to and from a document -------------------------------------------------------------------------
 
@@ -198,135 +197,132 @@ class Draft:
         if self.written:
             return document_in(self.raw)
         problems: list[tuple[str, str]] = []
-        made: dict[str, Any] = {"type": self.kind, **self._typed(problems)}
-        if made.get("missing") == "refuse":
-            del made["missing"]
-        if self.sql.strip():
-            made["featurizer"] = self.sql.strip()
-        made |= self._predicted()
-        bounds: dict[str, Any] = {}
-        for bound in self.bounds:
-            if bound.untouched and self.kind in _BOUNDS_FOUND:
-                continue
-            if bound.kind and (bound.column in self.outputs or not self.outputs):
-                bounds[bound.column] = bound.as_json(problems)
-        if bounds:
-            made["bounds"] = bounds
-        if self.kind == "ensemble":
-            made |= ensemble.written(self.fields, self.bounds, problems)
-        if self.kind == "draw-discard":
-            made = draw_discard.written(made, self.fields, problems)
-        group, _, epoch = self.get("group").strip().partition("/")
-        if group:
-            made |= {"anonymity": "token", "group": group, **({"epoch": epoch} if epoch else {})}
-        made |= self.rest
+        made = self._read(problems)
         if problems:
             raise InvalidDocument(problems)
         return made
 
-    def _typed(self, problems: list[tuple[str, str]]) -> dict[str, Any]:
-        """The fields that a document has as they stand here."""
-        made: dict[str, Any] = {}
-        for name in (*EVERYWHERE, *OWN[self.kind]):
-            written = self.get(name).strip()
-            if not written or name in ("output", "group", *_RESHAPED.get(self.kind, ())):
-                continue
-            if name in NUMBERS:
-                read = number(written)
-                if read is None:
-                    problems.append((name, "must be a number"))
-                else:
-                    made[name] = read
-            elif name == "expires_at" and _MOMENT.fullmatch(written):
-                made[name] = f"{written}{'' if written.count(':') > 1 else ':00'}+00:00"
-            else:
-                made[name] = written
-        return made
-
-    def _predicted(self) -> dict[str, Any]:
-        output, name = self.get("output"), _PREDICTED.get(self.kind)
-        if name is None:
-            return {}
-        predicted: dict[str, Any] = {name: [output] if self.kind == "gradient" else output} if output else {}
-        if self.kind == "ensemble":
-            return predicted
-        return {"inputs": [column for column in self.outputs if column != output], **predicted}
-
     def as_far(self) -> str:
         """The document as JSON, as far as it can be read."""
+        return json.dumps(self._read([]), indent=2, ensure_ascii=False)
+
+    def _read(self, problems: list[tuple[str, str]]) -> dict[str, Any]:
+        bounds = registry.kind(self.kind).document.model_fields.get("bounds")
+        bounded = bounds is not None and bounds.is_required()
+        made = {"type": self.kind, **self.data.document(problems, bounded=bounded)}
+        for each in self._leaves:
+            value = _ABSENT if self.idle(each) else self._value(each, problems)
+            if value is _ABSENT or (not each.inside and not each.required and notation.same(value, each.default)):
+                continue
+            inner = made
+            for part in each.path.split(".")[:-1]:
+                inner = inner.setdefault(part, {})
+            inner[each.path.rpartition(".")[2]] = value
+        shown = {each.path.partition(".")[0] for each in self._leaves if self.get(each.path) and not self.idle(each)}
+        told = {
+            "type",
+            *shown,
+            *({"dataset"} & made.keys()),
+        }  # what stands on the page counts, not what is hidden in it
+        return made | {name: value for name, value in self.rest.items() if name not in told}
+
+    def _value(self, asked: Field, problems: list[tuple[str, str]]) -> Any:
+        if asked.columns:
+            offered = self._offered(asked)
+            without = self._without(asked)
+            chosen = [column for column in self.ticked(asked.path) if column not in without]
+            return chosen or (offered if asked.hint.rest and offered else _ABSENT)
+        written = self.get(asked.path).strip()
+        if not written:
+            return _ABSENT
         try:
-            return json.dumps(self.document(), indent=2, ensure_ascii=False)
+            return asked.read(written)
         except InvalidDocument as refused:
-            wrong = {name.partition(".")[0] for name, _ in refused.problems}
-            wrong |= {"cut"} if "bins" in wrong else set()
-            wrong |= {"rates"} if "learning_rate" in wrong else set()
-            read = {name: value for name, value in self.fields.items() if name not in wrong}
-            kept = tuple(bound for bound in self.bounds if "bounds" not in wrong or not bound.kind)
-            return json.dumps(replace(self, fields=read, bounds=kept).document(), indent=2, ensure_ascii=False)
+            problems += refused.problems
+        except ValueError as error:
+            problems.append((asked.path, str(error)))
+        return _ABSENT
+
+    def _offered(self, asked: Field) -> list[str]:
+        without = self._without(asked)
+        columns = () if asked.hint.columns is None else asked.hint.columns(self)
+        return [column for column in columns if column not in without]
+
+    def _without(self, asked: Field) -> tuple[str, ...]:
+        other = form_fields(self.kind).get(asked.hint.but)
+        if not isinstance(other, Field) or self.idle(other):
+            return ()
+        return (*self.ticked(other.path), self.get(other.path))
 
     @classmethod
-    def of(cls, document: Mapping[str, Any], schemas: Schemas) -> Draft:
-        """The form that means this document."""
-        kind = document.get("type")
-        if kind not in KINDS:
-            raise InvalidDocument([("type", f"has no form here; the form knows {', '.join(KINDS)}")])
-        rest = {name: value for name, value in document.items() if name not in ("type", *_SET_BY_KIND)}
+    def of(cls, document: Mapping[str, Any], told: Told) -> Draft:
+        """The form that means this document; InvalidDocument where there is none."""
+        if registry.dialect(document.get("type")) is not None:
+            document = registry.check(document).as_json()
+        kind = registry.kind(document.get("type"))
+        rest = {name: value for name, value in raw(document, kind.document.ALIASES).items() if value is not None}
+        data = _data_of(kind.type).of(rest, told, one_site=registry.form(kind.type).one_site)
+        draft = cls(kind.type, data)
         fields: dict[str, str] = {}
-        for name in (*EVERYWHERE, *OWN[kind]):
-            known = name in rest and isinstance(rest[name], (str, int, float))
-            if known and name not in ("output", "group", *_RESHAPED.get(kind, ())):
-                fields[name] = typed(rest.pop(name))
-        fields |= _group(rest)
-        if fields.get("expires_at", "").endswith("+00:00"):
-            fields["expires_at"] = fields["expires_at"].removesuffix("+00:00")
-        asked = rest.pop("featurizer", "")
-        asked = asked if isinstance(asked, str) else ""
-        try:
-            read = sql.read(asked)
-        except Mistake:
-            read = None
-        outputs = read.outputs if read else ()
-        name = _PREDICTED.get(kind, "")
-        output = rest.get(name)
-        only = output[0] if isinstance(output, list) and len(output) == 1 else output
-        inputs = [column for column in outputs if column != only]
-        if isinstance(only, str) and (only in outputs if kind == "ensemble" else rest.get("inputs") == inputs):
-            fields["output"] = only
-            rest = {field: value for field, value in rest.items() if field not in (name, "inputs")}
-        bounds = []
-        declared = rest.get("bounds")
-        if isinstance(declared, Mapping) and all(isinstance(bound, Mapping) for bound in declared.values()):
-            bounds = [BoundDraft.of(str(column), bound) for column, bound in rest.pop("bounds").items()]
-        bounds += [BoundDraft(column) for column in outputs if column not in {bound.column for bound in bounds}]
-        if kind == "ensemble":
-            reshaped, bounds = ensemble.drafted(rest, bounds)
-            fields |= reshaped
-        if kind == "draw-discard":
-            fields |= draw_discard.drafted(rest)
-        table = next(iter(read.tables), "") if read and len(read.tables) == 1 else ""
-        ticked = tuple(c for c in outputs if c in tables_of(schemas).get(table, {}).get("columns", {}))
-        made = _select(table, ticked)
-        return cls(
-            kind=kind,
-            table=table if table in tables_of(schemas) else "",
-            ticked=ticked,
-            sql=asked,
-            made=made if made == asked.strip() else "",
-            fields=fields,
-            bounds=tuple(bounds),
-            rest=rest,
-        ).settled(schemas)
+        lists: dict[str, tuple[str, ...]] = {}
+        unsaid: set[str] = set()
+        for name, each in form_fields(kind.type).items():
+            if isinstance(each, PartChoice):
+                there = [chosen for chosen, part in each.parts.items() if _at(rest, part) is not _ABSENT]
+                fields[name] = there[-1] if there else ""
+                continue
+            fields[name] = ""
+            value = _at(rest, each.path)
+            if value is _ABSENT or value is None:
+                continue
+            listed = [value] if isinstance(value, str) else value
+            written = each.write(value)
+            if each.columns and _names(listed):
+                lists[name] = tuple(listed)
+            elif written is not None and not each.columns:
+                plain = not each.inside and each.words is None and notation.same(value, each.default)
+                fields[name] = "" if plain else written
+            else:
+                unsaid.add(each.top)
+        draft = replace(draft, fields=fields, lists=lists)
+        for each in draft._leaves:
+            value = _at(rest, each.path)
+            if value is _ABSENT or value is None or each.hint.derived or not draft.idle(each):
+                continue
+            if not notation.same(value, each.default):
+                unsaid.add(each.top)
+        known = {each.top for each in draft._leaves} - unsaid
+        fixed = {n for n, f in kind.document.model_fields.items() if n in rest and rest[n] == f.default}
+        kept = {n: value for n, value in rest.items() if n not in known and n not in fixed and n != "type"}
+        for each in draft._leaves:  # all the others are chosen where nothing is ticked
+            if each.hint.rest and list(lists.get(each.path, ())) == draft._offered(each):
+                lists.pop(each.path)
+        return replace(draft, lists=lists, rest=kept).settled(told)
+
+    # --- what is wrong ----------------------------------------------------------------------------------
+
+    def place(self, name: str) -> tuple[str, str]:
+        """Return what a field of the document is called in the form, and where it can be mended."""
+        if self.written:
+            return name.replace("_", " ").capitalize(), "raw"
+        if (found := self.data.place(name)) is not None:
+            return found
+        shown = self.shown
+        for n, each in shown.items():
+            if f"{name}.".startswith(f"{n}."):
+                rest = name[len(n) + 1 :]
+                return f"{each.label}: {rest}" if rest else each.label, n
+        for n, each in shown.items():
+            parts = each.parts.values() if isinstance(each, PartChoice) else (n,)
+            if any(f"{part}.".startswith(f"{name}.") or part.endswith(f".{name}") for part in parts):
+                return each.label, n
+        return {"type": ("What comes out", "kind")}.get(name, (name, ""))
 
 
-def tables_of(schemas: Schemas) -> dict[str, Mapping[str, Any]]:
-    """Every published table by the name that SQL knows it by."""
-    return {f"{app}.{name}": table for app, told in schemas.items() for name, table in told["tables"].items()}
-
-
-def document_in(raw: str) -> dict[str, Any]:
+def document_in(text: str) -> dict[str, Any]:
     """The document that somebody wrote as JSON, or InvalidDocument."""
     try:
-        read = read_json(raw)
+        read = read_json(text)
     except NotJSON as error:
         raise InvalidDocument([("document", str(error))]) from None
     if not isinstance(read, dict):
@@ -334,24 +330,21 @@ def document_in(raw: str) -> dict[str, Any]:
     return read
 
 
-# --- pieces -------------------------------------------------------------------------------------------------
+def _data_of(kind: str) -> type[PeopleData] | type[SiteData]:
+    return SiteData if kind in registry.site_types() else PeopleData
 
 
-def _texts(value: object) -> list[str]:
-    listed = value if isinstance(value, list) else [value]
-    return [each for each in listed if isinstance(each, str)]
+def _at(document: Mapping[str, Any], path: str) -> Any:
+    found: Any = document
+    for part in path.split("."):
+        if not isinstance(found, Mapping) or part not in found:
+            return _ABSENT
+        found = found[part]
+    return found
 
 
-def _group(rest: dict[str, Any]) -> dict[str, str]:
-    """The field that says who may answer; takes out of `rest` what it says."""
-    anonymity, group, epoch = rest.get("anonymity"), rest.get("group"), rest.get("epoch", "")
-    if anonymity == "none":
-        del rest["anonymity"]
-    if anonymity != "token" or not isinstance(group, str) or not isinstance(epoch, str) or "/" in group:
-        return {}
-    for name in ("anonymity", "group", "epoch"):
-        rest.pop(name, None)
-    return {"group": f"{group}/{epoch}" if epoch else group}
+def _names(value: object) -> bool:
+    return isinstance(value, (list, tuple)) and all(isinstance(each, str) and each for each in value)
 
 
 def _object(words: str) -> dict[str, Any]:
@@ -360,24 +353,3 @@ def _object(words: str) -> dict[str, Any]:
     except NotJSON:
         return {}
     return read if isinstance(read, dict) else {}
-
-
-def _select(table: str, columns: Sequence[str]) -> str:
-    """The SQL that reads these columns; names that are words of SQL are quoted."""
-    if not table or not columns:
-        return ""
-    names = ", ".join(_named(column) for column in columns)
-    return f"SELECT {names} FROM {'.'.join(_named(part) for part in table.split('.'))}"  # noqa: S608
-
-
-@lru_cache(maxsize=4096)
-def _named(name: str) -> str:
-    quoted = '"' + name.replace('"', '""') + '"'
-    if not _PLAIN.fullmatch(name):
-        return quoted
-    with closing(sqlite3.connect(":memory:")) as engine:  # who knows its own words best
-        try:
-            engine.execute(f"SELECT {name} FROM (SELECT 1 AS {quoted})")  # noqa: S608
-        except sqlite3.Error:
-            return quoted
-    return name

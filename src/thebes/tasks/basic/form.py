@@ -1,0 +1,50 @@
+"""The form of a basic task."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from thebes.tasks.basic.kind import ADDED_UP, BasicDocument
+from thebes.tasks.form import Form, FormState, Hint
+from thebes.tasks.trusted_columns import undeclared
+
+_NO_NUMBERS = {"string": "words", "timestamp": "moments"}
+
+
+def _missing(composed: FormState) -> tuple[str, ...]:
+    """Return what may become of people without a value: a statistic that adds people up can only count them."""
+    asked = composed.get("aggregator")
+    counted = asked == "count" or (asked in ADDED_UP and not composed.filled)
+    return ("count",) if counted else ("refuse", "count")
+
+
+def _cautions(document: BasicDocument, types: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    if document.aggregator not in ("count", "histogram"):
+        for column, type_ in types.items():
+            if type_ in _NO_NUMBERS:
+                told = f"{column} is published as {_NO_NUMBERS[type_]}, and a {document.aggregator} takes numbers"
+                yield "featurizer", told
+    if document.aggregator == "histogram":
+        shown = "no values are given, so only those that many people share will show; give them if you know them"
+        yield from undeclared(document, shown)
+    elif document.aggregator != "count":
+        yield from undeclared(document)
+
+
+FORM = Form(
+    rank=1,
+    fields={
+        "aggregator": Hint(label="Statistic", first="median"),
+        "quantile": Hint(
+            label="Which quantile", help="between 0 and 1", when=lambda form: form.get("aggregator") == "quantile"
+        ),
+        "bins": Hint(help="where the column has a range", when=lambda form: form.get("aggregator") == "histogram"),
+        "missing": Hint(
+            label="People without a value",
+            help="refuse: they send nothing; count: they say so",
+            choices=_missing,
+        ),
+        "subsets": Hint(help="into which the people are split, where a statistic is computed in parts", expert=True),
+    },
+    cautions=_cautions,
+)

@@ -1,0 +1,31 @@
+"""The audit's rows of rows that people change themselves: all that the server is sent."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from thebes.privacy.promise import Adjacency
+from thebes.tasks.audit.case import Audited, Case, Written
+from thebes.tasks.audit.people import HERE, RANGE, SET, THERE, document_of, sent, sent_once
+
+_DRAWS = 60_000
+_MIXED: dict[str, Any] = {"type": "bounded", "featurizer": "SELECT x, g FROM p.t", "bounds": {"x": RANGE, "g": SET}}
+_NUMBER = {"type": "bounded", "featurizer": "SELECT x FROM p.t", "bounds": {"x": RANGE}}
+
+
+def cases() -> list[Case]:
+    """List both mechanisms over a mixed row, and one number; every column of a row with the whole epsilon, as the
+    thesis has it, is what must be caught."""
+    one, other = (partial(sent_once, document_of(_NUMBER), own) for own in (HERE, THERE))
+    return [
+        *(_row(f"bounded, {mechanism}", {"mechanism": mechanism}) for mechanism in ("split", "privunit")),
+        Written("drawn: bounded, one number", 1.0, 0.0, Adjacency.REPLACE_ONE, one, other, used=0.99),
+        _row("bounded, the whole epsilon for each of two columns", {"epsilon": 2.0}, positive_control=True),
+    ]
+
+
+def _row(name: str, more: dict[str, Any], *, positive_control: bool = False) -> Audited:
+    document = document_of({**_MIXED, **more})
+    one, other = (sent(document, own) for own in (HERE, THERE))
+    return Audited(name, 1.0, 0.0, Adjacency.REPLACE_ONE, one, other, positive_control, _DRAWS)

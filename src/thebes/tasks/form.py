@@ -1,0 +1,181 @@
+"""The form in which a task is composed: what a kind says of it beside the schema of its document.
+
+A field that nobody says anything about is drawn from the schema alone: required ones plainly, the others for experts.
+What must stay true: a hint changes how something is asked, never what a document may hold.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Literal, Protocol
+
+Place = Literal["answer", "data", "price", "asker"]
+PLACES: tuple[Place, ...] = ("answer", "data", "price", "asker")
+_MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d)?")
+
+
+class FormState(Protocol):
+    """The state of a form just now."""
+
+    def get(self, name: str) -> str:
+        """Return what stands in a field; of a choice, the part that is chosen."""
+        ...
+
+    @property
+    def given(self) -> Sequence[str]:
+        """The columns that the SQL gives, or that the sites declare."""
+        ...
+
+    @property
+    def numbers(self) -> Sequence[str]:
+        """Of those, the ones with a range, and new ones."""
+        ...
+
+    @property
+    def keys(self) -> Sequence[str]:
+        """Of those, the ones with declared values."""
+        ...
+
+    @property
+    def filled(self) -> Sequence[str]:
+        """Of those, the ones where a default stands for a missing value."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hint:
+    """The way in which one field is asked. A field of a part is named with its path, such as `stop.rounds`."""
+
+    label: str = ""
+    help: str = ""
+    place: Place = "answer"  #: the section of the form
+    expert: bool = False  #: behind a summary
+    wide: bool = False
+    lines: int = 0  #: of the place to write in; by its schema, where nothing is said
+    kind: str = ""  #: of the input, where text will not do
+    first: str = ""  #: what stands there at first
+    empty: str = ""  #: words for choosing nothing
+    told: Mapping[str, str] | None = None  #: words for each choice that is offered
+    #: what may be chosen just now; of a field with choices of its own, no other
+    choices: Callable[[FormState], Iterable[str]] | None = None
+    #: the columns that may be chosen just now
+    columns: Callable[[FormState], Iterable[str]] | None = None
+    but: str = ""  #: of several columns: not those of this field
+    rest: bool = False  #: of several columns: none chosen are all
+    when: Callable[[FormState], bool] | None = None  #: else it means nothing and is left out
+    derived: bool = False  #: where it means nothing it follows from others, and is not kept
+    reads: Callable[[str], Any] | None = None  #: what was typed, as a value; ValueError says what it must be
+    writes: Callable[[Any], str] | None = None  #: the inverse; ValueError where there is none
+
+    def over(self, other: Hint) -> Hint:
+        """Return the other hint with all that this one says."""
+        said = {each.name: getattr(self, each.name) for each in fields(self)}
+        return replace(other, **{f.name: said[f.name] for f in fields(self) if said[f.name] != f.default})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartChoice:
+    """A choice between parts of a document of which it has one. No document has a field of its name."""
+
+    label: str
+    parts: Mapping[str, str]  #: the path of each part, by what is chosen; the first is chosen at first
+    told: Mapping[str, str]
+    when: Callable[[FormState], bool] | None = None  #: else the first is chosen
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Form:
+    """The form of a kind: hints by field, in the order in which they are asked."""
+
+    fields: Mapping[str, Hint | PartChoice] = field(default_factory=dict)
+    rank: int = 100  #: its place among the kinds; the least comes first
+    one_site: bool = False
+    #: columns that the document itself makes, as far as that can be read
+    makes: Callable[[FormState], Iterable[str]] = lambda composed: ()
+    #: what is allowed but may not be meant, as (field, words); of a checked document, by the published types of the
+    #: columns that it gives
+    cautions: Callable[[Any, Mapping[str, str]], Iterable[tuple[str, str]]] = lambda document, types: ()
+
+
+def _moment(written: str) -> str:
+    """A moment as browsers write one, which is meant in UTC."""
+    if not _MOMENT.fullmatch(written):
+        return written
+    return f"{written}{'' if written.count(':') > 1 else ':00'}+00:00"
+
+
+#: how the fields are asked that every document has
+EVERYWHERE: Mapping[str, Hint] = {
+    "epsilon": Hint(help="the whole price for one contributor", place="price", first="1"),
+    "delta": Hint(help="0 if empty: only pure guarantees", place="price"),
+    "min_count": Hint(label="People needed", help="nothing is released with fewer", place="price", first="100"),
+    "max_count": Hint(
+        label="People at most",
+        help="if empty it closes at the number needed; what keeps learning goes on until you end it",
+        place="price",
+    ),
+    "noise": Hint(
+        place="price",
+        wide=True,
+        told={
+            "site": "at each site, before anything leaves it",
+            "coordinator": "once, here: less noise, but this server sees exact totals, and sites may refuse",
+        },
+    ),
+    "min_sites": Hint(label="Sites needed", help="one if empty", place="price"),
+    "patience": Hint(label="Seconds a site may take", help="then the rest goes on without it", place="price"),
+    "expires_at": Hint(
+        label="Expires",
+        help="in UTC; leave empty for never",
+        place="price",
+        kind="datetime-local",
+        reads=_moment,
+        writes=lambda value: str(value).removesuffix("+00:00"),
+    ),
+    "diagnostics": Hint(
+        label="Share for failures",
+        help="of the price, to count why people could not answer; not counted if empty",
+        place="price",
+        expert=True,
+    ),
+    "default_is_meant": Hint(
+        label="Defaults alone will do", help="a simulation may rest on defaults", place="price", expert=True
+    ),
+    "name": Hint(help="a few words that people see in their list", place="asker", wide=True),
+    "purpose": Hint(
+        help="what you will use the answer for, in words that everybody understands", place="asker", lines=3
+    ),
+}
+
+#: which column is predicted, of those that the SQL gives
+PREDICTED = Hint(
+    label="Predicted column",
+    help="from all the others",
+    place="data",
+    columns=lambda composed: composed.given,
+    empty="choose one",
+)
+
+#: which rows of a data set count
+WHERE = Hint(
+    label="Only rows where",
+    help="a condition such as sex = 'female' AND age >= 40; all if empty",
+    place="data",
+    wide=True,
+    lines=1,
+)
+
+
+def predicting(output: str) -> dict[str, Hint]:
+    """Ask which column is predicted (`output`) and from which, of those that the SQL gives."""
+    inputs = Hint(
+        help="all the others if none is ticked",
+        place="data",
+        columns=lambda composed: composed.given,
+        but=output,
+        rest=True,
+        expert=True,
+    )
+    return {output: PREDICTED, "inputs": inputs}

@@ -1,0 +1,166 @@
+"""The audit's rows of queries over institutions: what one site sends, or what everybody is told of its totals, with
+one person there or not, who has as many rows as a person may have."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from thebes.curator.questions.noise import noise_for
+from thebes.data.engines.source import frame_table
+from thebes.data.schema import Schema, schema_of
+from thebes.data.table import Batch, Sums, Table
+from thebes.privacy.promise import Adjacency, Unit
+from thebes.privacy.randomness import bulk
+from thebes.tasks import registry
+from thebes.tasks.audit import sites
+from thebes.tasks.audit.case import Audited, Case, Draw, repeatedly
+from thebes.tasks.audit.purse import Purse
+from thebes.tasks.protocols import Ask, Setting
+from thebes.tasks.query.totals import TOTALS
+
+ADD = Adjacency.ADD_REMOVE_ONE
+_NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
+FAST = bulk()
+ROWS = 3
+SCHEMA = schema_of(
+    {
+        "unit": "person",
+        "max_rows_per_unit": ROWS,
+        "columns": {
+            "who": {"type": "string", "key": True},
+            "x": {"type": "float", "low": 0, "high": 10},
+            "y": {"type": "float", "low": 0, "high": 10},
+            "g": {"type": "string", "values": ["a", "b", "c"]},
+        },
+    }
+)
+OTHERS = pd.DataFrame({"who": ["p", "q"], "x": [0.0, 0.0], "y": [0.0, 10.0], "g": ["a", "b"]})
+#: the same answer three times, so that all of it falls into one cell; and one in every group
+ALIKE = pd.DataFrame({"who": ["me"] * ROWS, "x": [10.0] * ROWS, "y": [10.0] * ROWS, "g": ["c"] * ROWS})
+SPREAD = ALIKE.assign(g=["a", "b", "c"])
+
+QUESTIONS: dict[str, tuple[dict[str, Any], pd.DataFrame]] = {
+    "count": ({}, ALIKE),
+    "count by group": ({"statistic": "count", "by": "g"}, SPREAD),
+    "sum": ({"column": "x"}, ALIKE),
+    "mean": ({"column": "x"}, ALIKE),
+    "mean by group": ({"statistic": "mean", "column": "x", "by": "g"}, SPREAD),
+    "mean of a new column": (
+        {"statistic": "mean", "column": "z", "features": {"z": {"divide": [{"square": "x"}, 4]}}},
+        ALIKE,
+    ),
+    "variance": ({"column": "x"}, ALIKE),
+    "histogram": ({"column": "x", "bins": 4}, ALIKE),
+    "quantile": ({"column": "x", "quantile": 0.5, "bins": 4}, ALIKE),
+    "quantile in levels": ({"statistic": "quantile", "column": "x", "quantile": 0.5, "bins": 1024}, ALIKE),
+    "correlation": ({"columns": ["x", "y"]}, ALIKE),
+}
+
+
+class SummedTable:
+    """A table whose sums were added up before, and whose rows were read: what differs between two draws is noise."""
+
+    def __init__(self, frame: pd.DataFrame, schema: Schema = SCHEMA) -> None:
+        self.schema = schema
+        self._table = frame_table(schema, frame)
+        self._sums: dict[Sums, NDArray[np.int64]] = {}
+        self._rows: dict[tuple[Any, ...], list[Batch]] = {}
+
+    def sums(self, wanted: Sums) -> NDArray[np.int64]:
+        if wanted not in self._sums:
+            self._sums[wanted] = self._table.sums(wanted)
+        return self._sums[wanted]
+
+    def batches(self, columns: Sequence[str], where: Any = None, *, rows: int = 65_536) -> Any:
+        asked = (*columns, where, rows)
+        if asked not in self._rows:
+            self._rows[asked] = list(self._table.batches(columns, where, rows=rows))
+        return iter(self._rows[asked])
+
+
+def cases() -> list[Case]:
+    """List every statistic, wherever its noise is added, attacked by samples and by the noise itself. Noise for one row
+    of a person who has three, and for one level of counts where a row counts in each, must be caught."""
+    made: list[Case] = []
+    for name, (fields, mine) in QUESTIONS.items():
+        tables = neighbours(mine)
+        for noise, seen in (("site", _sent), ("coordinator", _told)):
+            document = document_of(name, fields, noise)
+            one, other = (repeatedly(partial(seen, document, table)) for table in tables)
+            title = f"query: {name}, noise at the {noise}"
+            draws = 1000 if noise == "site" else 300
+            made.append(Audited(title, 1.0, document.delta, ADD, one, other, draws=draws))
+            made.append(sites.drawn(title, document, tables, used=0.99))
+    return [*made, *_broken()]
+
+
+def _broken() -> list[Case]:
+    made: list[Case] = []
+    for name, short in (("count by group", 1), ("quantile in levels", ROWS)):
+        fields, mine = QUESTIONS[name]
+        document = document_of(name, fields, "site")
+        one, other = (_underestimated(document, table, short) for table in neighbours(mine))
+        said = "one row of a person with three" if short == 1 else "one level of several"
+        title = f"query: {name}, noise for {said}"
+        made.append(Audited(title, 1.0, 0.0, ADD, one, other, positive_control=True, draws=1_000_000))
+    return made
+
+
+def neighbours(mine: pd.DataFrame) -> list[SummedTable]:
+    """Return the tables with these rows of one person, and without."""
+    return [SummedTable(pd.concat([OTHERS, *rows], ignore_index=True)) for rows in ([mine], [])]
+
+
+def document_of(name: str, fields: dict[str, Any], noise: str) -> Any:
+    body = {"type": "query", "dataset": "audited", "statistic": name, "epsilon": 1.0, "noise": noise, **fields}
+    return registry.check(body)
+
+
+def _sent(document: Any, table: Table) -> list[float]:
+    """All that one site sends."""
+    ask = Ask("any", "phase-0", 0)
+    given = registry.site_owner(document).contribute(document, ask, table, Purse(), randomness=FAST)
+    totals: list[float] = given.fields[TOTALS][0].tolist()
+    return _telling(totals)
+
+
+def _told(document: Any, table: Table) -> list[float]:
+    """All that is told of one site's totals: the answer, and its error bar."""
+    setting = Setting(unit=Unit.PERSON, randomness=FAST, simulated=True, sites={"s": table.schema})
+    aggregator: Any = registry.aggregator(document, setting)
+    ask = aggregator.ask("s")
+    aggregator.accept(registry.site_owner(document).contribute(document, ask, table, Purse(), randomness=FAST))
+    aggregator.advance(_NOON)
+    release = aggregator.release()
+    bar = release.interval(0.9)
+    values = list(release.value.values()) if isinstance(release.value, dict) else [release.value]
+    return [*values, *np.atleast_1d(bar.low).tolist(), *np.atleast_1d(bar.high).tolist()]
+
+
+def _telling(totals: list[float]) -> list[float]:
+    """Of very many counts those that the person is in, and as many others."""
+    return totals if len(totals) <= 64 else [*totals[:2], totals[31], totals[63], totals[-1], sum(totals[:32])]
+
+
+def _underestimated(document: Any, table: Table, rows: int) -> Draw:
+    plan = document.plan(table.schema)
+    held = _with_rows(table.schema, rows)
+    noise = noise_for(plan, held, epsilon=1, delta=0)
+    if rows > 1:  # one of the levels
+        noise = replace(noise, drawn_scale=noise.drawn_scale / len(plan.counts.levels))
+    totals = plan.totals(table)
+    telling = totals if totals.size <= 64 else totals[[plan.counts.levels[0] - 1, -1]]  # where the person is
+    return lambda n: noise.add(np.tile(telling, (n, 1)), FAST).sum(axis=1)
+
+
+def _with_rows(schema: Schema, rows: int) -> Schema:
+    """The same schema with another number of rows of one person."""
+    return schema.model_copy(update={"max_rows_per_unit": rows})

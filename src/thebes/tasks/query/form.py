@@ -1,0 +1,73 @@
+"""The form of a question to sites: by its price, or by how exact its answer is to be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from thebes.tasks import formulas
+from thebes.tasks.form import WHERE, Form, FormState, Hint, PartChoice
+from thebes.tasks.query.kind import BY_ACCURACY
+
+GROUPED = ("count", "sum", "mean", "variance")
+
+
+def _asks(*statistics: str) -> Callable[[FormState], bool]:
+    return lambda composed: composed.get("statistic") in statistics
+
+
+def _columns(composed: FormState) -> tuple[str, ...]:
+    """The columns that the chosen statistic can be of."""
+    keys = composed.keys if composed.get("statistic") == "histogram" else ()
+    return (*composed.numbers, *keys)
+
+
+FORM = Form(
+    rank=11,
+    makes=lambda composed: formulas.names(composed.get("features")),
+    fields={
+        "statistic": Hint(first="count"),
+        "column": Hint(
+            columns=_columns,
+            empty="choose one",
+            when=_asks("sum", "mean", "variance", "histogram", "quantile"),
+        ),
+        "columns": Hint(label="Two columns", columns=lambda form: form.numbers, when=_asks("correlation")),
+        "quantile": Hint(label="Which quantile", help="between 0 and 1; 0.5 is the median", when=_asks("quantile")),
+        "bins": Hint(
+            help="so many over the declared range, equally wide; or the places to cut at, with commas",
+            wide=True,
+            when=lambda form: (
+                form.get("statistic") in ("histogram", "quantile") and form.get("column") not in form.keys
+            ),
+        ),
+        "asked_by": PartChoice(
+            label="Asked",
+            parts={"epsilon": "epsilon", "accuracy": "accuracy"},
+            told={
+                "epsilon": "by its price: the error bar says how exact the answer is",
+                "accuracy": "by how exact it is: the sites say what that costs",
+            },
+            when=_asks(*BY_ACCURACY),
+        ),
+        "accuracy.alpha": Hint(label="Within", help="so much of the exact answer, in its own units"),
+        "accuracy.beta": Hint(label="Odds of missing that", help="0.05: once in twenty", first="0.05"),
+        "max_epsilon": Hint(
+            label="Epsilon at most",
+            help="at each site; whatever it costs, if empty",
+            when=lambda form: form.get("asked_by") == "accuracy",
+        ),
+        "epsilon": Hint(place="answer", help="what one person pays at each site that answers", derived=True),
+        "features": formulas.FEATURES,
+        "by": Hint(
+            label="By group",
+            help="one answer for each of the declared values",
+            place="data",
+            columns=lambda form: form.keys,
+            when=_asks(*GROUPED),
+        ),
+        "where": WHERE,
+        "privacy": Hint(
+            help="none: exact answers, of data sets that are public everywhere; then epsilon stays empty", expert=True
+        ),
+    },
+)

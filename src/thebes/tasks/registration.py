@@ -1,0 +1,217 @@
+"""The look at a kind before it is used: what its author forgot, misnamed or mistyped, said where it is.
+
+What must stay true: no kind is used that fails later and elsewhere for a reason that can be seen here; the owner's half
+is looked at only where it is used, so that no coordinator loads one.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+import textwrap
+from collections.abc import Callable, Iterator
+from dataclasses import fields
+from functools import lru_cache
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any, get_args
+
+from thebes.privacy.faults import Mistake
+from thebes.tasks.document import Document, PeopleDocument
+from thebes.tasks.protocols import Aggregator, Kind, Owner, SiteOwner, StreamOwner, Words
+from thebes.tasks.site_document import SiteDocument, SiteKind
+
+_TYPE = r"[a-z][a-z0-9-]*"
+_HALVES = {"aggregator": "AGGREGATOR", "owner": "OWNER"}
+#: methods of an aggregator that do the base class's own work when they are overridden, and may write what it keeps
+_ITS_OWN_WORK = {"accept", "advance", "close", "expect", "recall", "restore", "stands", "take_over"}
+
+
+def looked_at(package: str) -> str:
+    """Return the type of the kind that a package holds; Mistake where its public half is wrong or a half is missing."""
+    if find_spec(package) is None:
+        raise Mistake(package, "is no package that can be imported; name the package whose kind.py says KIND")
+    sites = _answered_by(package) == "sites"
+    where = f"{package}.kind.KIND"
+    kind = _said(package, "kind", "KIND")
+    if not isinstance(getattr(kind, "type", None), str) or not re.fullmatch(_TYPE, kind.type):
+        raise Mistake(f"{where}.type", 'must be what documents say as "type": lower-case letters, digits and hyphens')
+    _document(f"{where}.document", getattr(kind, "document", None), kind.type, sites=sites)
+    _words(f"{where}.words", getattr(kind, "words", None))
+    _same_calls(where, kind, SiteKind if sites else Kind, "SiteKind" if sites else "Kind")
+    for half, name in _HALVES.items():
+        if find_spec(f"{package}.{half}") is None:
+            why = "its documents could be accepted and never answered"
+            raise Mistake(f"{package}.{half}", f"is missing: without it {why}. Write {half}.py with {name} in it")
+    return str(kind.type)
+
+
+@lru_cache(maxsize=256)
+def aggregator_of(package: str) -> Callable[..., Aggregator]:
+    """Return what makes a kind's aggregators; Mistake where it could not do an aggregator's work."""
+    made = _said(package, "aggregator", "AGGREGATOR", instance=False)
+    where = f"{package}.aggregator.AGGREGATOR"
+    try:
+        inspect.signature(made).bind(object(), object())
+    except TypeError:
+        raise Mistake(where, "must be what makes an aggregator: it is called with a document and a setting") from None
+    if inspect.isclass(made):
+        missing = [name for name in _named_by(Aggregator) if name != "state" and not hasattr(made, name)]
+        missing += sorted(getattr(made, "__abstractmethods__", ()))
+        if missing:
+            raise Mistake(f"{where}.{missing[0]}", f"is missing: {made.__name__} needs {_listed(missing)}")
+        _same_calls(where, made, Aggregator, "Aggregator", bound=False)
+        for name, method, base in _collisions(made):
+            why = f"which {base.__name__} keeps for its own work, so that phases would never end or end wrongly"
+            at = f"{package}.aggregator.{made.__name__}.{method}"
+            raise Mistake(at, f"sets self.{name}, {why}; give yours another name")
+        if hasattr(made, "facts"):
+            _untrusted(f"{package}.kind.KIND.document.server", _said(package, "kind", "KIND").document)
+    found: Callable[..., Aggregator] = made
+    return found
+
+
+@lru_cache(maxsize=256)
+def owner_of(package: str) -> Any:
+    """Return a kind's owner's half; Mistake where it could not do an owner's work."""
+    owner = _said(package, "owner", "OWNER")
+    if _answered_by(package) != "sites":
+        _same_calls(f"{package}.owner.OWNER", owner, Owner, "Owner")
+    elif hasattr(owner, "attempt"):
+        _same_calls(f"{package}.owner.OWNER", owner, StreamOwner, "StreamOwner")
+    else:
+        _same_calls(f"{package}.owner.OWNER", owner, SiteOwner, "SiteOwner")
+    return owner
+
+
+def _answered_by(package: str) -> str:
+    said = getattr(import_module(package), "ANSWERED_BY", "people")
+    if said not in ("people", "sites"):
+        raise Mistake(f"{package}.ANSWERED_BY", 'must be "people" or "sites"; leave it out for people')
+    return str(said)
+
+
+def _said(package: str, half: str, name: str, *, instance: bool = True) -> Any:
+    if find_spec(f"{package}.{half}") is None:
+        raise Mistake(f"{package}.{half}", f"is missing; write {half}.py with {name} in it")
+    said = getattr(import_module(f"{package}.{half}"), name, None)
+    if said is None:
+        raise Mistake(f"{package}.{half}.{name}", f"is missing: the last line of {half}.py says what {name} is")
+    if instance and inspect.isclass(said):
+        raise Mistake(f"{package}.{half}.{name}", f"is the class {said.__name__}; write {name} = {said.__name__}()")
+    return said
+
+
+def _document(where: str, document: Any, type_: str, *, sites: bool) -> None:
+    base: type[Document] = SiteDocument if sites else PeopleDocument
+    if not inspect.isclass(document) or not issubclass(document, base):
+        other = 'take it out of __init__.py or say ANSWERED_BY = "sites" there' if inspect.isclass(document) else ""
+        advice = f"; if others answer it, {other}" if other else ""
+        raise Mistake(where, f"must be a class made from {base.__name__}{advice}")
+    if document.model_fields["type"].default != type_:
+        raise Mistake(f"{where}.type", f'must be declared as type: Literal["{type_}"] = "{type_}", as KIND.type says')
+    for name in document.model_fields:
+        for each in base.__mro__:
+            if issubclass(each, Document) and name in vars(each) and name not in each.model_fields:
+                raise Mistake(
+                    f"{where}.{name}",
+                    "is a field with the name of something that every document says by itself "
+                    f"({each.__name__}.{name}): give the field another name, and where it is meant, override it with a "
+                    "property that reads the field",
+                )
+
+
+def _untrusted(where: str, document: type[Document]) -> None:
+    """Refuse a task without end whose contributions a server would have to be trusted with."""
+    if "trusted" in get_args(document.model_fields["server"].annotation):
+        raise Mistake(
+            where,
+            'may say "trusted" of a task without end: what it keeps is not sealed, and each look at it would draw '
+            'noise anew for one price. Declare server: Literal["untrusted"] = "untrusted", and add noise before '
+            "anything leaves",
+        )
+
+
+def _words(where: str, words: Any) -> None:
+    if not isinstance(words, Words):
+        raise Mistake(where, f"must be Words(title, about, ...), and is of type {type(words).__name__}")
+    for each in fields(Words):
+        if not isinstance(getattr(words, each.name), str):
+            raise Mistake(f"{where}.{each.name}", f"must be text, and is a {type(getattr(words, each.name)).__name__}")
+    if not words.title or not words.about:
+        raise Mistake(where, "must have a title and an about: pages call the kind by them")
+
+
+def _same_calls(where: str, half: Any, protocol: Any, named: str, *, bound: bool = True) -> None:
+    """Refuse a half that lacks a method of its protocol, or cannot be called as everybody calls it."""
+    for name in _named_by(protocol):
+        if not inspect.isfunction(getattr(protocol, name, None)):
+            continue
+        mine = getattr(half, name, None)
+        if not callable(mine):
+            raise Mistake(f"{where}.{name}", f"is missing; {named} in thebes/tasks/protocols.py says what it does")
+        called = list(inspect.signature(getattr(protocol, name)).parameters.values())[1:]
+        placed = [object() for each in called if each.kind is not each.KEYWORD_ONLY]
+        told = {each.name: object() for each in called if each.kind is each.KEYWORD_ONLY}
+        takes = inspect.signature(mine)
+        try:
+            takes.bind(*([] if bound else [object()]), *placed, **told)
+        except TypeError:
+            wanted = ", ".join(_written(called))
+            given = ", ".join(_written(list(takes.parameters.values())[0 if bound else 1 :]))
+            raise Mistake(
+                f"{where}.{name}", f"takes ({given}), and is called with ({wanted}), as {named} says; take these"
+            ) from None
+
+
+def _written(parameters: list[inspect.Parameter]) -> Iterator[str]:
+    keywords = False
+    for each in parameters:
+        if each.kind is each.KEYWORD_ONLY and not keywords:
+            keywords = True
+            yield "*"
+        yield each.name
+
+
+def _named_by(protocol: Any) -> list[str]:
+    found: list[str] = []
+    for each in reversed(protocol.__mro__):
+        if getattr(each, "_is_protocol", False):
+            found += [name for name in vars(each) if not name.startswith("_") and name not in found]
+    return found
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(dict.fromkeys(names))
+
+
+def _collisions(made: type) -> Iterator[tuple[str, str, type]]:
+    """Yield (name, where it is set, whose it is) of everything an author's class sets that its base class keeps."""
+    ours = [each for each in made.__mro__ if each.__module__.startswith("thebes.tasks.aggregation.")]
+    kept = {name: base for base in reversed(ours) for method, name in _set_in(base) if method == "__init__"}
+    for each in made.__mro__:
+        if each in ours or each is object:
+            continue
+        for method, name in _set_in(each):
+            if name in kept and method not in _ITS_OWN_WORK:
+                yield name, method, kept[name]
+
+
+def _set_in(made: type) -> Iterator[tuple[str, str]]:
+    """Yield (method, attribute) of every `self.attribute = ...`, and (name, name) of what the class body sets."""
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(made))).body[0]
+    except (OSError, TypeError, SyntaxError):  # made without a file: nothing to read
+        return
+    for part in getattr(tree, "body", []):
+        if isinstance(part, ast.FunctionDef) and part.args.args:
+            first = part.args.args[0].arg
+            for node in ast.walk(part):
+                match node:
+                    case ast.Attribute(value=ast.Name(id=name), attr=attribute, ctx=ast.Store()) if name == first:
+                        yield part.name, attribute
+        elif isinstance(part, ast.Assign):
+            yield from ((target.id, target.id) for target in part.targets if isinstance(target, ast.Name))
+        elif isinstance(part, ast.AnnAssign) and part.value is not None and isinstance(part.target, ast.Name):
+            yield part.target.id, part.target.id

@@ -1,0 +1,73 @@
+"""Rehearsals: how a kind's task is tried out beforehand over made-up people, and what of its answer is looked at.
+
+A kind's folder holds its own in `rehearsal.py` (`REHEARSAL`), where its answer is no number, is not exact with a huge
+epsilon, or where made-up people say nothing about it. A coordinator's pages run it in a child process. What must stay
+true: none of it loads an owner's half, and nothing in it is anybody's data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thebes.privacy.faults import Mistake
+from thebes.tasks.document import PeopleDocument, Values
+
+HARMLESS = 1e5  #: an epsilon at which noise is far below anybody's interest: the same code gives the truth
+MOST_PEOPLE = 100_000  #: more people than that only make the answer better
+MOST_PEERS = 20_000  #: of what every repeat trains anew, one person after another
+UNRELATED = (
+    "what this learns is how people's values hang together, and those of made-up people do not: "
+    "rehearse it with thebes.simulate over rows of your own"
+)
+
+#: the numbers of an answer, by what they are
+Quantities = dict[str, list[float]]
+#: runs the task with these fields changed; None where no answer came out
+RehearsalRun = Callable[..., Quantities | None]
+
+
+class Rehearsal:
+    """The rehearsal of a kind whose answer is a number, or a number for each key. `document` is of the kind."""
+
+    def refused(self, document: Any) -> str:
+        """Say why made-up people say nothing about a task; nothing where they do."""
+        return unbounded(document)
+
+    def people(self, document: Any) -> int:
+        """Return how many people are made up."""
+        return min(int(document.min_count), MOST_PEOPLE)
+
+    def truth(self, document: Any, rows: Mapping[str, NDArray[Any]], run: RehearsalRun) -> Quantities | None:
+        """Return what would be answered without noise."""
+        return run(epsilon=HARMLESS)
+
+    def quantities(self, release: Any) -> Quantities | None:
+        """Return what a requestor would look at of a release; None where it has no answer."""
+        if release.value is None:
+            return None
+        if isinstance(release.value, Mapping):
+            return {"each count": [float(each) for each in release.value.values()]}
+        if not isinstance(release.value, int | float | np.number):
+            raise Mistake("type", "is of a kind whose answer is no number and which says nothing of rehearsals")
+        return {"the answer": [float(release.value)]}
+
+
+def unbounded(document: PeopleDocument) -> str:
+    """Name a column within which nobody can be drawn; nothing where all have bounds."""
+    missing = [column for column in document.gives if column not in (document.bounds or {})]
+    return f"to rehearse it, declare bounds of {missing[0]!r}: made-up people are drawn within them" if missing else ""
+
+
+def shares(column: str) -> str:
+    """Return the words for how often each value of a column is there."""
+    return f"each value's share of {column}"
+
+
+def true_shares(document: PeopleDocument, column: str, rows: Mapping[str, NDArray[Any]]) -> list[float]:
+    """Return how often each declared value of a column is there."""
+    bound = (document.bounds or {})[column]
+    return [float(np.mean(rows[column] == value)) for value in bound.values] if isinstance(bound, Values) else []

@@ -1,0 +1,63 @@
+"""The form of training over sites."""
+
+from __future__ import annotations
+
+from thebes.tasks import formulas
+from thebes.tasks.form import WHERE, Form, FormState, Hint
+from thebes.tasks.train.descent import FAMILIES
+
+_UPDATES = {"adam": "adam: each weight at its own speed", "newton": "newton: by the curvature, for few inputs"}
+
+
+def predicted(model: str) -> Hint:
+    """Ask for the column that the chosen model can learn to tell; `model` is the field that says which it is."""
+
+    def columns(composed: FormState) -> tuple[str, ...]:
+        keys = () if composed.get(model) in ("LinearRegression", "GroupMeans") else composed.keys
+        return (*keys, *composed.numbers)
+
+    return Hint(label="Predicted column", columns=columns, empty="choose one")
+
+
+def inputs(output: str) -> Hint:
+    """Ask for the columns that another one (`output`) is predicted from."""
+    return Hint(label="Inputs", place="data", columns=lambda form: (*form.numbers, *form.keys), but=output, lines=2)
+
+
+def _straight(composed: FormState) -> bool:
+    return not composed.get("update")
+
+
+FORM = Form(
+    rank=12,
+    makes=lambda composed: formulas.names(composed.get("features")),
+    fields={
+        "model": Hint(first=FAMILIES[0], choices=lambda form: FAMILIES),
+        "loss": Hint(
+            help="of a network, from thebes.torch.encode", lines=3, when=lambda form: form.get("model") not in FAMILIES
+        ),
+        "output": predicted("model"),
+        "rounds": Hint(help="they share the price", first="20"),
+        "update": Hint(label="The model moves by", empty="straight on, perhaps with some of its speed", told=_UPDATES),
+        "local_steps": Hint(label="Steps of a site in a round", when=_straight),
+        "learning_rate": Hint(),
+        "momentum": Hint(when=_straight),
+        "ridge": Hint(
+            label="At least as steep as", help="0.001 if empty", when=lambda form: form.get("update") == "newton"
+        ),
+        "clip": Hint(help="the longest gradient of one person; 1 if empty"),
+        "batch": Hint(label="Share of people in a step", help="everybody if empty"),
+        "loss_share": Hint(
+            label="Share of the budget for the loss",
+            help="without it the curve shows how far each round moved the weights",
+        ),
+        "tolerance": Hint(label="Stop when an update is smaller than", help="goes on to the end if empty"),
+        "features": formulas.FEATURES,
+        "inputs": inputs("output"),
+        "where": WHERE,
+        "reduce": Hint(label="Several rows of one person", help="mean: as one; sum: each counts", expert=True),
+        "delta": Hint(help="such as 1e-6"),
+        "min_sites": Hint(help="all that are asked, if empty"),
+        "epsilon": Hint(help="what one person pays at each site that answers"),
+    },
+)

@@ -1,0 +1,206 @@
+"""Whoever writes a kind is told what is wrong with it, where, and what to do, before anything is asked with it."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from thebes.privacy.faults import Mistake
+from thebes.privacy.promise import Unit
+from thebes.privacy.randomness import seeded_for_simulation
+from thebes.tasks import registration, registry
+from thebes.tasks.protocols import Setting
+
+Written = Callable[..., str]
+
+
+@pytest.fixture
+def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Written]:
+    """The example kind in a package of its own, with some of its lines changed."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    made: list[str] = []
+
+    def write(file: str = "kind.py", right: str = "", instead: str = "") -> str:
+        name = f"mine_{len(made)}_{re.sub(r'[^a-z0-9]', '_', tmp_path.name)}"
+        made.append(name)
+        shutil.copytree(Path(__file__).parent / "tally", tmp_path / name)
+        for path in (tmp_path / name).glob("*.py"):
+            path.write_text(path.read_text().replace("from tally.", f"from {name}."))
+        text = (tmp_path / name / file).read_text()
+        assert right in text
+        (tmp_path / name / file).write_text(text.replace(right, instead))
+        importlib.invalidate_caches()
+        return name
+
+    yield write
+    for module in [each for each in sys.modules if each.split(".")[0] in made]:
+        del sys.modules[module]
+    for look in (registration.aggregator_of, registration.owner_of):
+        look.cache_clear()
+
+
+_WORDS = 'Words("How many say yes", "yes or no from each person, often a lie", "yes or no, often a lie")'
+_SERVER = 'server: Literal["untrusted"] = "untrusted"'
+#: (file, what is right, what is written instead, where it is said to be, some of what is said)
+PUBLIC = {
+    "nothing that is a kind": (
+        "KIND:",
+        "OTHER:",
+        "kind.KIND",
+        "the last line of kind.py says what KIND is",
+    ),
+    "a class instead of a kind": ("= TallyKind()", "= TallyKind", "kind.KIND", "write KIND = TallyKind()"),
+    "no type": ('    type = "tally"', "    type = None", "kind.KIND.type", "lower-case letters"),
+    "another type": (
+        '    type = "tally"',
+        '    type = "count"',
+        "kind.KIND.document.type",
+        'Literal["count"] = "count"',
+    ),
+    "no document": ("document = TallyDocument", "document = dict", "kind.KIND.document", "made from PeopleDocument"),
+    "a field that every document says by itself": (
+        _SERVER,
+        f"{_SERVER}\n    phases: int = 3",
+        "kind.KIND.document.phases",
+        "something that every document says by itself (PeopleDocument.phases)",
+    ),
+    "a field named as a method": (
+        _SERVER,
+        f"{_SERVER}\n    packets: int = 3",
+        "kind.KIND.document.packets",
+        "give the field another name",
+    ),
+    "words that are text": (
+        _WORDS,
+        '"How many say yes"',
+        "kind.KIND.words",
+        "Words(title, about, ...), and is of type str",
+    ),
+    "a word that is none": (_WORDS, 'Words("How many", "yes or no", 3)', "kind.KIND.words.to_people", "must be text"),
+    "no words": (_WORDS, 'Words("", "")', "kind.KIND.words", "a title and an about"),
+    "no explanation": ("def explain(", "def explained(", "kind.KIND.explain", "Kind in thebes/tasks/protocols.py"),
+    "a price without its unit": (
+        "document: TallyDocument, *, unit: Unit = Unit.DEVICE",
+        "document: TallyDocument",
+        "kind.KIND.price",
+        "takes (document), and is called with (document, *, unit), as Kind says",
+    ),
+}
+HALVES = {
+    "an owner that takes no chance": (
+        "owner.py",
+        "claim: Claim, *, randomness: Randomness",
+        "claim: Claim",
+        "owner.OWNER.contribute",
+        "takes (document, ask, rows, claim), and is called with (document, ask, rows, claim, *, randomness)",
+    ),
+    "an owner that nobody may ask": ("owner.py", "def able(", "def willing(", "owner.OWNER.able", "Owner in thebes"),
+    "an aggregator that does not hear": (
+        "aggregator.py",
+        "def hear(",
+        "def heard(",
+        "aggregator.AGGREGATOR.hear",
+        "TallyAggregator needs hear",
+    ),
+    "an aggregator of other arguments": (
+        "aggregator.py",
+        "    yes = 0\n",
+        "    yes = 0\n\n    def __init__(self, document: TallyDocument) -> None: ...\n",
+        "aggregator.AGGREGATOR",
+        "with a document and a setting",
+    ),
+    "what is heard under the name of what is counted": (
+        "aggregator.py",
+        "self.yes += int",
+        "self.counts = int",
+        "aggregator.TallyAggregator.hear",
+        "sets self.counts, which Gathering keeps for its own work, so that phases would never end",
+    ),
+    "a class body that starts where the base class stands": (
+        "aggregator.py",
+        "    yes = 0\n",
+        "    yes = 0\n    state = 0\n",
+        "aggregator.TallyAggregator.state",
+        "sets self.state",
+    ),
+}
+
+
+def test_a_task_without_end_that_a_server_is_trusted_with_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    shutil.copytree(Path(__file__).parent / "daily", tmp_path / "trusting")
+    for path in (tmp_path / "trusting").glob("*.py"):
+        path.write_text(path.read_text().replace("from daily.", "from trusting."))
+    kind = tmp_path / "trusting" / "kind.py"
+    kind.write_text(kind.read_text().replace(_SERVER, 'server: Literal["trusted", "untrusted"] = "untrusted"'))
+    importlib.invalidate_caches()
+    with pytest.raises(Mistake, match='may say "trusted" of a task without end') as refused:
+        registration.aggregator_of("trusting")
+    assert refused.value.argument == "trusting.kind.KIND.document.server"
+
+
+@pytest.mark.parametrize("wrong", PUBLIC.values(), ids=PUBLIC)
+@pytest.mark.filterwarnings("ignore:Field name:UserWarning")
+def test_a_mistake_in_the_public_half_is_named_when_the_kind_is_registered(
+    written: Written, wrong: tuple[str, str, str, str]
+) -> None:
+    right, instead, where, told = wrong
+    package, before = written("kind.py", right, instead), registry.types()
+    with pytest.raises(Mistake, match=re.escape(told)) as refused:
+        registry.register(package)
+    assert refused.value.argument == f"{package}.{where}"
+    assert registry.types() == before
+
+
+@pytest.mark.parametrize("wrong", HALVES.values(), ids=HALVES)
+def test_a_mistake_in_a_half_is_named_where_it_is_first_used(
+    written: Written, wrong: tuple[str, str, str, str, str]
+) -> None:
+    file, right, instead, where, told = wrong
+    package = written(file, right, instead)
+    setting = Setting(unit=Unit.DEVICE, randomness=seeded_for_simulation(1))
+    with registry.registered(package):
+        document = registry.check({"type": "tally", "epsilon": 1.0, "featurizer": "SELECT y FROM profile.example"})
+        with pytest.raises(Mistake, match=re.escape(told)) as refused:
+            _ = registry.owner(document) if file == "owner.py" else registry.aggregator(document, setting)
+    assert refused.value.argument == f"{package}.{where}"
+
+
+@pytest.mark.parametrize("half", ["aggregator", "owner"])
+def test_a_kind_with_half_of_it_missing_is_not_registered(written: Written, tmp_path: Path, half: str) -> None:
+    package = written()
+    (tmp_path / package / f"{half}.py").unlink()
+    with pytest.raises(Mistake, match=f"Write {half}.py with {half.upper()} in it") as refused:
+        registry.register(package)
+    assert refused.value.argument == f"{package}.{half}"
+
+
+def test_two_kinds_of_one_name_are_told_apart_when_the_second_is_registered(written: Written) -> None:
+    first, second = written(), written()
+    with registry.registered(first):
+        assert registry.register(first) == "tally", "the same again changes nothing"
+        with pytest.raises(Mistake, match=f"that is the kind in {first} already; name yours differently"):
+            registry.register(second)
+        assert registry.packages()["tally"] == first
+    assert "tally" not in registry.types()
+
+
+def test_a_package_that_is_not_there_is_no_kind() -> None:
+    with pytest.raises(Mistake, match="is no package that can be imported"):
+        registry.register("thebes_nowhere")
+
+
+@pytest.mark.parametrize("type_", registry.types())
+def test_every_kind_that_is_shipped_passes_the_look(type_: str) -> None:
+    package = registry.packages()[type_]
+    assert registration.looked_at(package) == type_
+    registration.aggregator_of(package)
+    registration.owner_of(package)
