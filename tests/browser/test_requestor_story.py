@@ -8,6 +8,7 @@ import json
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -272,6 +273,42 @@ def test_a_requestor_composes_rehearses_asks_and_takes_the_answer_home(
     page.get_by_role("navigation", name="Pages").get_by_role("link", name="Sign in").wait_for()
     me.open(f"/task/{task_id}")
     assert page.locator("#answer").is_visible()  # who may see a task may read its release
+
+
+def test_nothing_is_rehearsed_or_put_up_but_what_was_checked_and_shown(
+    town: Town, visit: Callable[..., Visitor]
+) -> None:
+    me = signed_in(town, visit)
+    page = me.page
+    me.open("/ask")
+    page.get_by_role("checkbox", name="age").check()
+    page.locator("#bound-0-low").wait_for()
+    page.fill("#bound-0-low", "0")
+    page.fill("#bound-0-high", "120")
+    page.fill("#min_count", str(PEOPLE))
+    page.get_by_text("This can be put up.").wait_for()
+
+    def slowly(route: Any) -> None:
+        time.sleep(1.0)
+        route.continue_()
+
+    page.route("**/ask/check", slowly)
+    page.fill("#purpose", "Said just before the button was pressed.")
+    assert page.locator("#verdict[inert]").count() == 1  # what stands there is of another question
+    page.get_by_role("button", name="Rehearse").click()
+    expect(page.locator("#verdict .plain")).to_contain_text("just before the button")
+    page.locator(".rehearsal strong").first.wait_for()
+    assert page.locator("#verdict[inert]").count() == 0
+
+    page.route("**/ask/check", lambda route: route.abort())
+    page.fill("#purpose", "Nobody checks this.")
+    page.wait_for_timeout(1000)
+    assert page.locator("#verdict[inert]").count() == 1
+    page.unroute("**/ask/check")
+    page.fill("#purpose", "Somebody checks this again.")
+    expect(page.locator("#verdict .plain")).to_contain_text("Somebody checks this again.")
+    expect(page.locator("#verdict[inert]")).to_have_count(0)
+    me.troubles.clear()
 
 
 def test_what_is_composed_outlasts_a_reload_and_a_sign_in_until_it_is_put_up(

@@ -1,5 +1,6 @@
 // What is composed stays in this tab, through a reload and a sign-in, until it is put up or begun anew. It is kept in
-// the browser only, and the server draws the form that it means.
+// the browser only, and the server draws the form that it means. What is said of it, and the buttons beside that, are of
+// what was checked: while the form says anything else, nothing there can be pressed.
 {
   const form = document.getElementById("ask");
   const again = document.getElementById("again");
@@ -44,6 +45,18 @@
   });
   document.addEventListener("htmx:after:request", ({ detail: { ctx } }) => {
     if (ctx.request.action === "/ask" && ctx.response.headers.has("HX-Redirect")) storage((kept) => kept.removeItem(place));
+  });
+  const verdict = document.getElementById("verdict");
+  let sent;
+  let shown;
+  const look = () => (verdict.inert = typed() !== shown);
+  const checking = ({ detail: { ctx } }) => ctx?.request?.action === "/ask/check";
+  for (const kind of ["input", "change", "recheck"]) form.addEventListener(kind, look, { capture: true });
+  document.addEventListener("htmx:before:request", (event) => checking(event) && (sent = typed()));
+  document.addEventListener("htmx:after:swap", (event) => {
+    if (!checking(event)) return;
+    shown = sent;
+    look();
   });
   const before = storage((kept) => kept.getItem(place));
   if (before) document.addEventListener("DOMContentLoaded", () => restore(before));
