@@ -165,6 +165,12 @@ def _no_keys(home: Path) -> None:
         key.unlink()
 
 
+def _rule(**changed: str) -> Callable[[Path], None]:
+    rule = {"requestors": '["ana"]', "datasets": '["patients"]', "kinds": '["query"]', "epsilon": "1", **changed}
+    text = "\n".join(["[[allow]]", *(f"{key} = {value}" for key, value in rule.items())])
+    return _write("policy.toml", text.encode())
+
+
 _begun = _sql("coordinator.db", "DELETE FROM coordinator_version")
 _unreleased = _sql("coordinator.db", "UPDATE coordinator_version SET version_num = '0005'")
 _ANOTHER = b'{"kept": "file", "key": "' + b"00" * 32 + b'"}'
@@ -188,6 +194,8 @@ SAID = [
     ("site", _write("link/site.pem", b"none"), "the site's key is that of its certificate", How.BROKEN),
     ("site", _write("policy.toml", b"allow everything"), "policy.toml says who may ask", How.BROKEN),
     ("site", _write("policy.toml", b""), "policy.toml says who may ask", How.WARNING),
+    ("site", _rule(kinds='["query", "algorithm"]'), "names what is there", How.WARNING),
+    ("site", _rule(datasets='["patient"]'), "names what is there", How.WARNING),
     ("site", _write("datasets/patients.toml", b"="), "the data set patients is declared", How.BROKEN),
     ("coordinator", _write("coordinator.toml", b"min_count_floor = 0"), "coordinator.toml can be read", How.BROKEN),
     ("coordinator", _write("log.key", b"short"), "log.key signs the task list", How.BROKEN),

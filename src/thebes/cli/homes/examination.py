@@ -34,6 +34,7 @@ from thebes.privacy.faults import Mistake, ThebesError
 from thebes.site.budget.policy import PolicyFile
 from thebes.site.dataset import DataSets
 from thebes.site.home import SiteHome
+from thebes.tasks import registry
 from thebes.wire.homes import HomeRole
 
 TOO_LITTLE, LITTLE = 64 * 2**20, 2**30  #: bytes that are free
@@ -222,6 +223,9 @@ def _declared(home: Path) -> Iterator[HomeFinding]:
     else:
         yield found(bool(policy.rules), what, "it has no rule, so that everything is refused", How.WARNING)
     datasets = DataSets(site)
+    if policy.rules:
+        missing = policy.missing(registry.site_types(), datasets.names())
+        yield found(not missing, "every rule of policy.toml names what is there", missing, How.WARNING)
     for name in datasets.names():
         try:
             datasets.get(name)

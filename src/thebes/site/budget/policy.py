@@ -77,6 +77,18 @@ class Policy:
         """The rule that allows it; None where none does."""
         return next((rule for rule in self.rules if rule.covers(asked)), None)
 
+    def missing(self, kinds: Sequence[str], datasets: Sequence[str]) -> str:
+        """Say which rules name a kind or a data set that is not there, and so allow less than they seem to; nothing
+        where none does."""
+        known = {"kinds": (ANY, *kinds), "datasets": (ANY, *datasets)}
+        return "; ".join(
+            f"{rule} names {name!r} among its {key}, where there are only {', '.join(known[key][1:]) or 'none'}"
+            for rule in self.rules
+            for key in known
+            for name in getattr(rule, key)
+            if name not in known[key]
+        )
+
     def refusal(self, asked: TaskFacts) -> str:
         """Say why nothing allows it, for whoever asked: nothing of what the file allows others."""
         for noise in NOISES:
