@@ -68,19 +68,26 @@ def test_the_command_line_checks_explains_and_simulates_it(ran: Ran) -> None:
 
 
 REHEARSED = """
-import json
+import json, sys
 from thebes.tasks import registry
 from thebes.web.coordinator.rehearsal import rehearse
-print(json.dumps(rehearse(registry.check(json.load(open("task.json"))))))
+print(json.dumps(rehearse(registry.check(json.loads(sys.argv[1])))))
 """
 
 
 def test_it_is_rehearsed_with_made_up_people(ran: Ran) -> None:
-    told = json.loads(ran("-c", REHEARSED))
-    assert (told["people"], told["unanswered"]) == (200, 0)
+    told = json.loads(ran("-c", REHEARSED, json.dumps(DOCUMENT)))
+    assert (told["people"], told["unanswered"], told["lent"]) == (200, 0, [])
     (quantity,) = told["quantities"]
     assert quantity["what"] == "the answer"
     assert 0 < quantity["within"] < 40  # a deviation of (200 p (1 - p))^1/2 / (2 p - 1) is 2
+
+
+def test_it_is_rehearsed_without_bounds_with_people_like_those_of_its_own_sample(ran: Ran) -> None:
+    unbounded = {field: value for field, value in DOCUMENT.items() if field != "bounds"}
+    told = json.loads(ran("-c", REHEARSED, json.dumps(unbounded)))
+    assert (told["people"], told["unanswered"], told["lent"]) == (200, 0, ["smokes"])
+    assert 0 < told["quantities"][0]["within"] < 40
 
 
 PLAYED = """

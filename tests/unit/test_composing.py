@@ -104,7 +104,7 @@ def test_the_page_of_a_rehearsal_says_what_guessing_gives_and_warns(
     error = {"what": rehearsal.ERROR, "most": 12.5, "exact": 9.0, "guessed": 16.0, "poor": False}
     share = {"what": "each value's share of income", "within": 0.031}
     none = {"what": "the mean of age", "within": None}
-    told = {"people": 20, "repeats": 100, "unanswered": 2, "quantities": [right, error, share, none]}
+    told = {"people": 20, "repeats": 100, "unanswered": 2, "quantities": [right, error, share, none], "lent": ["age"]}
     monkeypatch.setattr(rehearsal, "rehearse", lambda document: told)
     text = " ".join(re.sub("<[^>]+>", "", write(front, "/ask/rehearse", FORM)).split())
     assert "told at least 48 % of the labels right. Without noise it was 75 %; guessing tells 50 %." in text
@@ -115,6 +115,7 @@ def test_the_page_of_a_rehearsal_says_what_guessing_gives_and_warns(
     )
     assert "came within ± 3.1 percentage points of the truth" in text
     assert "No statement about the mean of age: too many of the 100 rehearsals gave no answer." in text
+    assert "Without bounds, age has the values of the example that comes with this kind" in text
     assert "Everybody here has a value that fits." in text
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.coordinator import AGES, PETS
 from thebes.tasks import registry
-from thebes.tasks.rehearsal import MOST_PEERS
+from thebes.tasks.rehearsal import MOST_PEERS, Rehearsal
 from thebes.web.coordinator import rehearsal
 from thebes.wire.refusals import Busy
 
@@ -62,6 +62,19 @@ def test_every_quantity_of_an_answer_has_its_own_error() -> None:
 def test_what_made_up_people_say_nothing_about_is_refused(changed: dict[str, Any], words: str) -> None:
     with pytest.raises(rehearsal.NotRehearsed, match=words):
         rehearsed(**changed)
+
+
+def test_a_kind_that_says_nothing_of_rehearsals_needs_bounds_for_columns_that_its_sample_lacks() -> None:
+    plain = Rehearsal(registry.samples("basic")[0])
+    assert plain.refused(registry.check({**AGES, "bounds": None})) == ""
+    two = {
+        **AGES,
+        "aggregator": "correlation",
+        "featurizer": "SELECT age, age AS b FROM profile.pets",
+        "missing": "count",
+        "bounds": None,
+    }
+    assert "declare bounds of 'age'" in plain.refused(registry.check(two))
 
 
 def test_one_rehearsal_at_a_time() -> None:

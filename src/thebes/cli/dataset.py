@@ -272,7 +272,7 @@ def grant(
     if name != "*" and name not in DataSets(place).names():
         raise Mistake("NAME", f"there is no data set {name!r} in {place.datasets}")
     asked, who = names("--kinds", kinds), names("--to", to)
-    known = sorted({*registry.site_types(), "pipeline"})
+    known = registry.site_types()
     unknown = [kind for kind in asked if kind != "*" and kind not in known]
     if unknown:
         raise Mistake("--kinds", f"{unknown[0]!r} is none of {', '.join(known)}")

@@ -243,9 +243,10 @@ def scenes(type_: str, players: Any) -> list[Any]:
 
 
 def rehearsal(type_: str) -> Rehearsal:
-    """Return how tasks of a kind are rehearsed: as its `rehearsal.py` says, else as what answers with a number."""
+    """Return how tasks of a kind are rehearsed: as its `rehearsal.py` says, else as what answers with a number, over
+    people like those of its first sample document where there are no bounds."""
     part = _part(type_, "rehearsal")
-    return Rehearsal() if part is None else cast(Rehearsal, part.REHEARSAL)
+    return Rehearsal(next(iter(samples(type_)), None)) if part is None else cast(Rehearsal, part.REHEARSAL)
 
 
 def audit(type_: str) -> list[Case]:

@@ -1,8 +1,9 @@
 """Rehearsals: how a kind's task is tried out beforehand over made-up people, and what of its answer is looked at.
 
 A kind's folder holds its own in `rehearsal.py` (`REHEARSAL`), where its answer is no number, is not exact with a huge
-epsilon, or where made-up people say nothing about it. A coordinator's pages run it in a child process. What must stay
-true: none of it loads an owner's half, and nothing in it is anybody's data.
+epsilon, or where made-up people say nothing about it. A kind that says nothing is rehearsed without bounds too: made-up
+people then have the values of those who answer its first sample document. A coordinator's pages run it in a child
+process. What must stay true: none of it loads an owner's half, and nothing in it is anybody's data.
 """
 
 from __future__ import annotations
@@ -13,8 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from thebes.data.featurizer import read
 from thebes.privacy.faults import Mistake
 from thebes.tasks.document import PeopleDocument, Values
+from thebes.tasks.samples import Sample
 
 HARMLESS = 1e5  #: an epsilon at which noise is far below anybody's interest: the same code gives the truth
 MOST_PEOPLE = 100_000  #: more people than that only make the answer better
@@ -31,10 +34,18 @@ RehearsalRun = Callable[..., Quantities | None]
 
 
 class Rehearsal:
-    """The rehearsal of a kind whose answer is a number, or a number for each key. `document` is of the kind."""
+    """The rehearsal of a kind whose answer is a number, or a number for each key. `document` is of the kind. `example`
+    is the sample whose people lend their values to columns without bounds, by their place; None where the kind says
+    itself what it cannot do without."""
+
+    def __init__(self, example: Sample | None = None) -> None:
+        self.example = example
 
     def refused(self, document: Any) -> str:
         """Say why made-up people say nothing about a task; nothing where they do."""
+        if self.example is not None and learned_by(document) is None:
+            lent = len(read(self.example.document["featurizer"]).outputs)
+            return unbounded(document) if lent < len(document.gives) else ""
         return unbounded(document)
 
     def people(self, document: Any) -> int:
@@ -54,6 +65,12 @@ class Rehearsal:
         if not isinstance(release.value, int | float | np.number):
             raise Mistake("type", "is of a kind whose answer is no number and which says nothing of rehearsals")
         return {"the answer": [float(release.value)]}
+
+
+def learned_by(document: PeopleDocument) -> str | None:
+    """Return the column whose values are learned to be told, where there is one."""
+    found = getattr(document, "output", None) or getattr(document, "label", None)
+    return None if found is None else str(found)
 
 
 def unbounded(document: PeopleDocument) -> str:

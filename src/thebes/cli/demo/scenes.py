@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from thebes.tasks import registry
+from thebes.tasks.document import Document, PeopleDocument
 from thebes.tasks.scene import MadeUpHospitals, MadeUpPeople, Scene, SiteScene
 
 LEAST = 11  #: people, below which a coordinator releases nothing
@@ -31,8 +32,15 @@ def scenes(people: int) -> list[Scene]:
 
 
 def waiting(people: int) -> list[Scene]:
-    """Return a task that only lacks the answer of whoever looks at the demo: one that trusts no server."""
-    return [scene for scene in scenes(people) if scene.document["type"] == "bounded" and not scene.few][:1]
+    """Return a task that only lacks the answer of whoever looks at the demo: one that trusts no server and has one
+    phase."""
+    return [scene for scene in scenes(people) if not scene.few and _lacks_one(registry.check(scene.document))][:1]
+
+
+def _lacks_one(document: Document) -> bool:
+    if not isinstance(document, PeopleDocument):
+        return False
+    return document.server == "untrusted" and document.phases == 1 and not document.endless
 
 
 def site_scenes(hospitals: MadeUpHospitals) -> list[SiteScene]:

@@ -15,6 +15,7 @@ from fastapi.responses import HTMLResponse, Response
 from thebes.privacy.faults import Mistake, Refusal
 from thebes.tasks import registry
 from thebes.tasks.document import InvalidDocument
+from thebes.tasks.rehearsal import learned_by
 from thebes.tasks.site_document import SiteDocument
 from thebes.web.coordinator import rehearsal, words
 from thebes.web.coordinator.forms.cautions import cautions
@@ -100,7 +101,7 @@ def routes(hall: Hall) -> APIRouter:
         except (Mistake, Refusal) as error:
             return hall.told(error)
         kept = -(-int(100 * rehearsal.SHARE) * told["repeats"] // 100)
-        return hall.part("rehearsal.html", told=told, kept=kept, leaning=rehearsal.learned_by(checked))
+        return hall.part("rehearsal.html", told=told, kept=kept, leaning=learned_by(checked))
 
     @made.post("/ask/quote")
     async def quote(request: Request) -> HTMLResponse:

@@ -1,8 +1,10 @@
 """A task rehearsed with made-up people, in a child process: `python -m thebes.web.coordinator.rehearsal`.
 
-The child draws people within the bounds a document declares and simulates it over them again and again, so that a
-requestor sees how far noise would move the answer. What must stay true: a coordinator never loads an owner's half; the
-child has no network, hears one document, and is over within a minute; nothing in it is anybody's data.
+The child draws people within the bounds a document declares, or where a column has none and its kind says nothing of
+rehearsals, like those who answer the kind's first sample document. It simulates the document over them again and
+again, so that a requestor sees how far noise would move the answer. What must stay true: a coordinator never loads an
+owner's half; the child has no network, hears one document, and is over within a minute; nothing in it is anybody's
+data.
 """
 
 from __future__ import annotations
@@ -15,14 +17,17 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from thebes.confinement.calls import die_with_parent
 from thebes.confinement.inside import hear, live, say
 from thebes.confinement.measures import cut_off, limit, mapped
 from thebes.confinement.parent import Child, ChildLost
 from thebes.privacy.faults import Mistake, Refusal
 from thebes.tasks import registry
-from thebes.tasks.document import PeopleDocument, Range, Values
-from thebes.tasks.rehearsal import Rehearsal
+from thebes.tasks.document import Bound, PeopleDocument, Range, Values
+from thebes.tasks.rehearsal import Rehearsal, learned_by
 from thebes.wire.refusals import Busy
 
 LENGTH = struct.Struct("<I")
@@ -48,8 +53,8 @@ _one_at_a_time = threading.Lock()
 
 
 def rehearse(document: PeopleDocument) -> dict[str, Any]:
-    """Estimate how far the answer would be off: {"people", "repeats", "unanswered", "quantities": [{"what",
-    "within"}]}.
+    """Estimate how far the answer would be off: {"people", "repeats", "unanswered", "lent", "quantities":
+    [{"what", "within"}]}. `lent` are the columns that have the values of the kind's own sample.
 
     `within` holds `SHARE` of the repeats; None where too few of them gave an answer. For a model there is also
     {"what": RIGHT, "least", "exact", "guessed", "poor"}: `SHARE` of the repeats tell at least that share of the labels
@@ -73,12 +78,6 @@ def rehearsable(document: PeopleDocument) -> None:
         raise NotRehearsed("it adds no noise, so there is nothing to rehearse")
     if refused := registry.rehearsal(document.type).refused(document):
         raise NotRehearsed(refused)
-
-
-def learned_by(document: Any) -> str | None:
-    """The column whose values are learned to be told, where there is one."""
-    found = getattr(document, "output", None) or getattr(document, "label", None)
-    return None if found is None else str(found)
 
 
 def _asked(question: Mapping[str, Any]) -> dict[str, Any]:
@@ -123,7 +122,8 @@ def serve(source: int, sink: int) -> None:
     limit(memory=mapped() + _MEMORY, cpu=_CPU_SECONDS, writing=0, core=0)
     question = json.loads(hear(source, LENGTH.unpack(hear(source, LENGTH.size))[0]))
     try:
-        document: Any = registry.check(question["document"])
+        document = registry.check(question["document"])
+        assert isinstance(document, PeopleDocument)  # noqa: S101
         answer = _rehearsed(document, kinds[document.type], question["repeats"], question["seconds"])
     except Mistake as mistake:
         answer = {"refused": f"{mistake.argument}: {mistake.message}"}
@@ -131,14 +131,13 @@ def serve(source: int, sink: int) -> None:
     say(sink, LENGTH.pack(len(text)) + text)
 
 
-def _rehearsed(document: Any, kind: Rehearsal, repeats: int, seconds: float) -> dict[str, Any]:
-    import numpy as np
-
+def _rehearsed(document: PeopleDocument, kind: Rehearsal, repeats: int, seconds: float) -> dict[str, Any]:
     from thebes.simulation.world import simulate
 
     people = kind.people(document)
-    rows = _made_up(document, people)
-    others = _made_up(document, JUDGED, seed=2) if learned_by(document) is not None else None
+    lent = _lent(document, kind)
+    rows = _made_up(document, people, lent)
+    others = _made_up(document, JUDGED, {}, seed=2) if learned_by(document) is not None else None
     names = ", ".join('"' + column.replace('"', '""') + '"' for column in rows)
     asked = {**document.as_json(), "featurizer": f"SELECT {names} FROM made.up"}  # noqa: S608
     asked.pop("max_count", None)
@@ -159,23 +158,40 @@ def _rehearsed(document: Any, kind: Rehearsal, repeats: int, seconds: float) -> 
         done += 1
         answers.append(run(done))
     heard = [answer for answer in answers if answer is not None]
-    quantities = []
+    quantities, learned = [], _learned(document)
     for what, exact in list(truth.items())[:_MOST_QUANTITIES]:
         if what in (RIGHT, ERROR):
-            if what == RIGHT:  # of as many of each, but for an odd one
-                exact = [exact[0], 1 / len(document.bounds[learned_by(document)].values)]
+            if what == RIGHT and isinstance(learned, Values):  # of as many of each, but for an odd one
+                exact = [exact[0], 1 / len(learned.values)]
             quantities.append(_beside_guess(what, exact, [answer[what] for answer in heard], done))
             continue
         off = [np.abs(np.asarray(answer[what]) - np.asarray(exact)).ravel() for answer in heard if what in answer]
         quantities.append({"what": what, "within": _reached(off, done)})
-    return {"people": people, "repeats": done, "unanswered": done - len(heard), "quantities": quantities}
+    told = {"people": people, "repeats": done, "unanswered": done - len(heard)}
+    return {**told, "lent": list(lent), "quantities": quantities}
+
+
+def _lent(document: PeopleDocument, kind: Rehearsal) -> dict[str, NDArray[Any]]:
+    """Return the values of the kind's sample people for every column without bounds, by its place."""
+    if kind.example is None:
+        return {}
+    from thebes.simulation.featurizer import featurize
+    from thebes.simulation.tables import people_of
+
+    found = featurize(kind.example.document["featurizer"], people_of(kind.example.people)).first().columns.values()
+    given = zip(document.gives, found, strict=False)
+    return {column: values for column, values in given if column not in (document.bounds or {})}
+
+
+def _learned(document: PeopleDocument) -> Bound | None:
+    """Return what is declared of the column whose values are learned to be told."""
+    label = learned_by(document)
+    return None if label is None else (document.bounds or {})[label]
 
 
 def _beside_guess(what: str, exact: list[float], answers: list[list[float]], repeats: int) -> dict[str, Any]:
     """Find what `SHARE` of the models keep to, beside the same without noise and a guess: `exact` has these two, and
     each answer these and whether it is better."""
-    import numpy as np
-
     worst = _reached([np.array([1.0 - each[0] if what == RIGHT else each[0]]) for each in answers], repeats)
     better = sum(each[2] for each in answers)
     told: dict[str, Any] = {"what": what, "exact": exact[0], "guessed": exact[1], "poor": better < SHARE * repeats}
@@ -186,8 +202,6 @@ def _beside_guess(what: str, exact: list[float], answers: list[list[float]], rep
 
 def _reached(off: list[Any], repeats: int) -> float | None:
     """The distance that `SHARE` of all answers kept; no answer is as far away as can be."""
-    import numpy as np
-
     if not off:
         return None
     every = np.sort(np.concatenate([*off, np.full((repeats - len(off)) * off[0].size, np.inf)]))
@@ -195,16 +209,15 @@ def _reached(off: list[Any], repeats: int) -> float | None:
     return found if np.isfinite(found) else None
 
 
-def _made_up(document: PeopleDocument, people: int, seed: int = 1) -> dict[str, Any]:
-    """People whose values are drawn evenly within the bounds, each column by itself. Where a label is learned there
-    are as many of each; every other column has one part of its bounds for each label, and a person's value comes from
-    the part of their label as often as `_LEANING` says, else from anywhere. Where a number is learned, a value lies as
-    far up its bounds as that number as often."""
-    import numpy as np
+def _made_up(document: PeopleDocument, people: int, lent: Mapping[str, NDArray[Any]], seed: int = 1) -> dict[str, Any]:
+    """People whose values are drawn evenly within the bounds, or from those that are lent, each column by itself.
 
+    Where a label is learned there are as many of each; every other column has one part of its bounds for each label,
+    and a person's value comes from the part of their label as often as `_LEANING` says, else from anywhere. Where a
+    number is learned, a value lies as far up its bounds as that number as often.
+    """
     draw = np.random.Generator(np.random.PCG64(seed))  # made-up people, not noise
-    label = learned_by(document)
-    declared = None if label is None else (document.bounds or {})[label]
+    label, declared = learned_by(document), _learned(document)
     classes = len(declared.values) if isinstance(declared, Values) else 1
     theirs = draw.permutation(np.arange(people) % classes)
     level = draw.random(people) if isinstance(declared, Range) else None
@@ -220,7 +233,8 @@ def _made_up(document: PeopleDocument, people: int, seed: int = 1) -> dict[str, 
         elif isinstance(bound, Values):
             rows[column] = np.array(bound.values, dtype=object)[(place * len(bound.values)).astype(np.int64)]
         else:
-            rows[column] = np.zeros(people)
+            values = lent.get(column, np.zeros(1))
+            rows[column] = values[(place * len(values)).astype(np.int64)]
     return rows
 
 
