@@ -1,4 +1,4 @@
-"""What every test stands on: the keyring of whoever runs it is never touched, and no test waits for a disk or for
+"""The ground of every test: the keyring of whoever runs it is never touched, and no test waits for a disk or for
 threads of another one."""
 
 from __future__ import annotations
@@ -42,6 +42,6 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """What is there now stays until the end; looking for garbage in it again and again takes long."""
+    """Keep what is there now until the end; looking for garbage in it again and again takes long."""
     gc.collect()
     gc.freeze()

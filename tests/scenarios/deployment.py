@@ -58,7 +58,7 @@ class Institution:
             self._process = None
 
     def block(self, name: str = "patients") -> Block:
-        """How the data set's budget stands, once the whole ledger was checked."""
+        """The state of the data set's budget, once the whole ledger was checked."""
         with Ledger(self.home.ledger, keeper=NoKeeper()) as ledger:
             ledger.verify()
             return ledger.block(name)
@@ -129,7 +129,7 @@ class Institutions:
         return found
 
     def phase(self, task: str) -> int:
-        """Which phase it is in; 0 while it has not begun."""
+        """The phase it is in; 0 while it has not begun."""
         return int((self.progress(task)["sites"] or {}).get("phase", 0))
 
     def ended(self, task: str, *, within: float = SOON) -> dict[str, Any]:
@@ -179,7 +179,7 @@ def children(pid: int) -> list[int]:
 
 
 def until(look: Callable[[], Any], within: float) -> Any:
-    """What `look` gives once it is not None."""
+    """Return what `look` gives once it is not None."""
     end = time.monotonic() + within
     while (found := look()) is None:
         assert time.monotonic() < end, "it took too long"

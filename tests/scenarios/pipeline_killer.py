@@ -62,7 +62,7 @@ class Steps:
 
 
 def forked(work: Callable[[int], None]) -> tuple[bool, str]:
-    """Whether the work was killed, and what it told."""
+    """Return whether the work was killed, and what it told."""
     listen, tell = os.pipe()
     child = os.fork()
     if child == 0:
@@ -101,7 +101,7 @@ def once(folder: Path, strategy: str, last: int) -> Callable[[int], None]:
 
 
 def looked(folder: Path) -> Callable[[int], None]:
-    """What somebody finds who comes after the kill: nothing half, and nothing spent that no attempt says."""
+    """Check what somebody finds who comes after the kill: nothing half, and nothing spent that no attempt says."""
 
     def work(tell: int) -> None:
         home = opened(folder)

@@ -102,7 +102,7 @@ def started(folders: list[Path], url: str, proxy: str) -> list[PersonProcess]:
 
 
 def settled(witness: Witness) -> tuple[int, int]:
-    """How many had come, and had gone too soon, once nobody new came for a while."""
+    """Count who had come, and who had gone too soon, once nobody new came for a while."""
     before, now = None, (len(witness.callers), witness.gone)
     while now != before:
         time.sleep(2)

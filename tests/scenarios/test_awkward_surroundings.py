@@ -33,7 +33,7 @@ ASCII = {"PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}  #: then the language de
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What a process finds around it. `home` makes HOME of a folder of the test, None takes it away."""
+    """The environment of a process. `home` makes HOME of a folder of the test, None takes it away."""
 
     umask: int
     folder: str
@@ -84,7 +84,7 @@ PETS: dict[str, Any] = {
 
 @pytest.fixture(params=AROUND)
 def folder(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Where the homes lie, while everything around this process is as the parameter says."""
+    """The folder of the homes, while everything around this process is as the parameter says."""
     around = AROUND[request.param]
     monkeypatch.delenv("HOME", raising=False)
     if around.home is not None:
@@ -99,7 +99,7 @@ def folder(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.M
 
 
 def open_to_others(*homes: Path) -> list[str]:
-    """What of these homes somebody else may read, write or look into."""
+    """List what of these homes somebody else may read, write or look into."""
     found = [path for home in homes for path in (home, *home.rglob("*"))]
     return sorted(str(path) for path in found if stat.S_IMODE(path.lstat().st_mode) & 0o077 and not path.is_symlink())
 

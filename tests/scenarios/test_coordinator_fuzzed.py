@@ -70,7 +70,7 @@ def test_schemathesis_finds_nothing(server: Server) -> None:
 
 
 def _unknowable(operation: Any) -> bool:
-    """Whether no schema can say what is right there: which documents, and which contributions at that moment."""
+    """Return whether no schema can say what is right there: which documents, and which contributions at that moment."""
     return (operation.method, operation.path) in {
         ("post", "/api/task"),
         ("post", "/api/quote"),

@@ -160,7 +160,7 @@ def test_servers_and_workers_killed_at_random_lose_and_double_nothing(tmp_path: 
 
 
 def rows_of(home: Path) -> dict[tuple[str, str], str]:
-    """Who contributed to what, and the receipt, straight from the file."""
+    """Read who contributed to what, and the receipt, straight from the file."""
     with closing(sqlite3.connect(home / "coordinator.db")) as connection:
         rows = connection.execute("SELECT task, contributor, receipt FROM coordinator_contribution").fetchall()
     return {(task, contributor): receipt for task, contributor, receipt in rows}

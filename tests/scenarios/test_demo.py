@@ -31,7 +31,7 @@ def started(place: Path, *more: str) -> subprocess.Popen[str]:
 
 
 def known(process: Path) -> bytes:
-    """What a process was started with, as far as it lives and may be looked at."""
+    """Return what a process was started with, as far as it lives and may be looked at."""
     try:
         return (process / "cmdline").read_bytes() + (process / "environ").read_bytes()
     except OSError:

@@ -136,7 +136,7 @@ COUNT: dict[str, Any] = {"type": "query", "sites": "all", "dataset": "patients",
 
 
 def waiting(world: Gathering) -> int:
-    """How many questions lie in the database."""
+    """Count the questions that lie in the database."""
     return world.database.read(lambda c: c.scalar(sa.select(sa.func.count()).select_from(QUESTION))) or 0
 
 
@@ -246,5 +246,5 @@ def test_a_question_by_accuracy_is_priced_alike_in_whichever_process(tmp_path: P
 
 
 def linked(client: httpx.Client) -> bool:
-    """Whether a site is there and has said what it has."""
+    """Return whether a site is there and has said what it has."""
     return any(site["state"] == "connected" and site["datasets"] for site in client.get("/api/site").json())

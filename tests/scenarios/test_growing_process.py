@@ -158,13 +158,13 @@ SHARES = {
 
 
 def attempted(home: Path) -> dict[str, Any]:
-    """What every attempt of a pipeline may spend, as its own process wrote it down."""
+    """Return what every attempt of a pipeline may spend, as its own process wrote it down."""
     with closing(Workshop(home)) as workshop:
         return dict(workshop.attempts.amounts())
 
 
 def began(home: Path) -> bool:
-    """Whether an attempt has its share of a block: while it was only written down, tasks may use all of it up."""
+    """Return whether an attempt has its share of a block: while only written down, tasks may use all of it up."""
     said = attempted(home)
     with Ledger(SiteHome(home).ledger, keeper=NoKeeper()) as ledger:
         return any((claim.key or "") in said and claim.state != "released" for claim in ledger.claims())

@@ -1,4 +1,4 @@
-"""What sites may do wrong, by mistake or on purpose: each is named and refused, and the others' answer comes all the
+"""Faults of sites, by mistake or on purpose: each is named and refused, and the others' answer comes all the
 same. Coordinator and honest sites are processes of their own; who lies dials in with a certificate like any site."""
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def asked(there: Institutions, document: Mapping[str, Any], answer: Answer) -> d
 
 
 def missed(task: Mapping[str, Any], site: str = "liar") -> str:
-    """Why a site is not in a release that came all the same."""
+    """Return why a site is not in a release that came all the same."""
     assert task["status"] == "done", task
     coverage = task["result"]["coverage"]
     assert set(HONEST) <= {*coverage["answered"]}

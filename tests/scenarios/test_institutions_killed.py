@@ -125,7 +125,7 @@ def harassed(trained: Trained, kills: int) -> None:
 
 
 def struck(trained: Trained, kills: int) -> int:
-    """How many kills came before the training was over."""
+    """Count the kills that came before the training was over."""
     there, draw = trained.there, random.Random(7)  # repeatable kills, not noise
     plan = sorted((draw.randrange(1, ROUNDS - 2), draw.choice((ALL, ONE, OTHER))) for _ in range(kills))
     task, killed = there.submit(TRAIN), 0

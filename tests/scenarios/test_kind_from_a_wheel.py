@@ -142,6 +142,11 @@ def test_a_coordinator_takes_it_and_its_pages_show_it(place: Path, ran: Ran) -> 
             page = client.get(f"/task/{task}").text
             assert "How many say yes" in page
             assert "It is often a lie." in page
+            assert f'href="/ask?like={task}"' in page
             assert "How many say yes" in client.get("/").text
+            assert 'value="tally">How many say yes' in client.get("/ask").text
+            alike = client.get("/ask", params={"like": task}).text
+            assert 'value="tally" selected>How many say yes' in alike
+            assert "SELECT smokes FROM profile.habits" in alike
     finally:
         assert process.stop() == 0

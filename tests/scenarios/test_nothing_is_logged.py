@@ -1,4 +1,4 @@
-"""What a coordinator writes down of those who ask and submit: nothing but the contribution itself."""
+"""A coordinator writes down nothing of those who ask and submit but the contribution itself."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def statuses(server: Server, task_id: str) -> list[int]:
 
 
 def rubbish(server: Server) -> None:
-    """What is no HTTP, and a request that breaks off."""
+    """Send what is no HTTP, and a request that breaks off."""
     where = ("127.0.0.1", int(server.ready["url"].rpartition(":")[2]))
     half = f"POST /api/task/{SLOT}/submit HTTP/1.1\r\nHost: telltale\r\nContent-Length: 999\r\n\r\n{SLOT}".encode()
     for words in (b"\x16\x03\x01telltale\r\n\r\n", half):

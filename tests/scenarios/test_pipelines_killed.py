@@ -24,7 +24,7 @@ QUIET = {"PYTHON_KEYRING_BACKEND": "keyring.backends.null.Keyring", "PYTHONPATH"
 
 
 def killed(folder: Path, strategy: str, stride: int) -> list[dict[str, Any]]:
-    """What was found after each kill; the last says how many steps there are."""
+    """Return what was found after each kill; the last says how many steps there are."""
     command = [sys.executable, str(KILLER), str(folder / "homes"), strategy, str(stride)]
     quiet = {**os.environ, **QUIET}
     done = subprocess.run(command, capture_output=True, text=True, env=quiet, timeout=900, check=False)
@@ -33,7 +33,7 @@ def killed(folder: Path, strategy: str, stride: int) -> list[dict[str, Any]]:
 
 
 def fair(one: dict[str, Any]) -> None:
-    """What holds wherever a process was killed."""
+    """Check what holds wherever a process was killed."""
     assert one["open"] == 0, "what was only reserved has gone back"
     assert one["exact"], "blocks have paid for the attempts that say so, and for nothing else"
     assert one["spare"] == []

@@ -70,7 +70,7 @@ class _Free:
 
 
 def contribution(people: CoordinatorClient, task_id: str, row: Mapping[str, Any], *, framed: bool = False) -> Any:
-    """What one person would send: the identity, the bytes and their media type."""
+    """Make what one person would send: the identity, the bytes and their media type."""
     document = registry.check(people.task(task_id)["document"])
     slot = secrets.token_hex(16)
     ask = people.ask(task_id, slot, framed=framed)

@@ -28,7 +28,7 @@ def _issued(folder: Path, at: Path, *, ago: int = 0) -> Path:
 
 
 def _told(home: Path, link: Path) -> str | None:
-    """What a site with this link is told by a coordinator with this home."""
+    """Return what a site with this link is told by a coordinator with this home."""
 
     async def scenario() -> str | None:
         hub = Hub(CertificateAuthority(home, SystemClock()), Links(), Pace())

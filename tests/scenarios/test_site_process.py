@@ -74,7 +74,7 @@ def alive(pid: int) -> bool:
 
 
 def line_of(pid: int) -> bytes:
-    """How a process was called; nothing once it has gone."""
+    """Return how a process was called; nothing once it has gone."""
     try:
         return Path(f"/proc/{pid}/cmdline").read_bytes()
     except PermissionError:

@@ -59,7 +59,7 @@ async def _passed_on(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -
 
 
 def linked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, address: str | None, named: str) -> list[str]:
-    """What a proxy that the environment names under `named` was asked for by a site until it was linked with
+    """Return what a proxy that the environment names under `named` was asked for by a site until it was linked with
     `address`: of no proxy at all nothing, and of a dead one nobody hears."""
 
     async def scenario() -> list[str]:

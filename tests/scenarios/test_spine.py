@@ -51,7 +51,7 @@ class World:
         return person
 
     def rows(self, table: str) -> list[dict[str, Any]]:
-        """What everybody's first row of a table is: nobody but this test can know."""
+        """Return everybody's first row of a table: nobody but this test can know."""
         found = [p.get(f"/api/store/profile/{table}")[-1] for p in self.processes]
         return found + [p.newest("profile", table)[-1] for p in self.people]
 
@@ -82,7 +82,7 @@ class World:
         return [*statuses, self.coordinator.stop()]
 
     def balanced(self) -> None:
-        """What everybody spent is what everybody's contributions cost, no more and no less."""
+        """Check that what everybody spent is what everybody's contributions cost, no more and no less."""
         epsilon, delta = (sum(prices) for prices in zip(*self.prices, strict=True))
         for view in [*(p.get("/api/ledger") for p in self.processes), *(p.ledger() for p in self.people)]:
             overall = [view[trust]["overall"] for trust in ("local", "trusted")]

@@ -1,4 +1,4 @@
-"""What draw-discard learns: known weights of every family, floors of the seed's model, and what attackers change."""
+"""Accuracy of draw-discard: known weights of every family, floors of the seed's model, and what attackers change."""
 
 from __future__ import annotations
 

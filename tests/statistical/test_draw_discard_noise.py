@@ -48,7 +48,7 @@ def checked(**more: object):
 
 
 def steps(document, a: float, b: float, y: object, chance) -> np.ndarray:
-    """What N owners of the same row take off the drawn model, at a rate of 1."""
+    """Draw what N owners of the same row take off the drawn model, at a rate of 1."""
     columns = {"a": np.full(N, a), "b": np.full(N, b), "y": np.full(N, y, dtype=object)}
     ask = Ask("a", "phase-0", 0, {"weights": DRAWN, "version": 0, "lane": 0})
     given = registry.owner(document).contribute(document, ask, Rows.one_each(columns), Purse(), randomness=chance)

@@ -1,4 +1,4 @@
-"""What ensembles reach on census and student data: never below the floors, at the epsilon one person pays in all."""
+"""Accuracy of ensembles on census and student data: never below the floors, at the epsilon one person pays in all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What documents of the three learning kinds reach on real data: never below the floors."""
+"""Accuracy of documents of the three learning kinds on real data: never below the floors."""
 
 from __future__ import annotations
 

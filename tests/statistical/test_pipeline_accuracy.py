@@ -1,4 +1,4 @@
-"""What ready pipelines reach on real samples, beside what is reached without privacy; floors, not promises."""
+"""Accuracy of ready pipelines on real samples, beside what is reached without privacy; floors, not promises."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ def test_moments_get_the_stated_noise(source: Any, rows: int) -> None:
 
 
 class Overheard(FitBudget):
-    """What it adds to counts, written down."""
+    """A budget that writes down what it adds to counts."""
 
     heard: list[Any]
 

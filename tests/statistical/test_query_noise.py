@@ -109,7 +109,7 @@ def document(question: str, noise: str, epsilon: float, **more: Any) -> Any:
 
 
 def noise_in(asked: Any, holding: dict[str, Table], source: Randomness, count: int, monkeypatch: Any) -> np.ndarray:
-    """What was added to the totals of one site, or to their sum at the coordinator, cell by cell, `count` times."""
+    """Draw what is added to totals of one site, or to their sum at the coordinator, cell by cell, `count` times."""
     seen: list[np.ndarray] = []
     finish = Plan.finish
     monkeypatch.setattr(

@@ -34,7 +34,7 @@ ABOUT = np.random.default_rng(20261122).random((QUESTIONS, PEOPLE)) < 0.5
 
 
 def document(number: int, epsilon: float) -> dict[str, Any]:
-    """How many of some are ill; another wording every third time, so that no answer looks like one from before."""
+    """Ask how many of some are ill; another wording every third time, so that no answer looks like one from before."""
     asked = ", ".join(str(place) for place in np.flatnonzero(ABOUT[number]))
     where = [
         f"ill = 'yes' AND place IN ({asked})",
@@ -53,7 +53,7 @@ def document(number: int, epsilon: float) -> dict[str, Any]:
 def attack(
     folder: Path, ill: NDArray[np.bool_], *, budget: float, epsilon: float
 ) -> tuple[NDArray[np.bool_], int, Any]:
-    """What the attacker takes each bit to be, how many questions were answered, and what the block has paid."""
+    """Return what the attacker takes each bit to be, how many questions were answered, and what the block has paid."""
     home = SiteHome(folder)
     rows = pd.DataFrame({"place": np.arange(PEOPLE), "ill": np.where(ill, "yes", "no")})
     declare(home, rows, schema=SCHEMA, epsilon=budget)

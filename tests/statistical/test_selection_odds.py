@@ -1,4 +1,4 @@
-"""What is really drawn follows the stated odds and no others."""
+"""Every real draw follows the stated odds and no others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What several independent noises are together, against draws; and the error bars of a correlation."""
+"""The sum of several independent noises, against draws; and the error bars of a correlation."""
 
 from __future__ import annotations
 

@@ -96,8 +96,8 @@ def test_what_a_threshold_passes_is_within_its_width_but_for_beta():
 
 
 def hunted(beta: float, hunters: int) -> int:
-    """How many of those succeed who ask what is just too near to fail until an opening stays open, which means that its
-    threshold's noise happens to be high, and who then ask for a guess that is a little too far."""
+    """Count the successes of those who ask what is just too near to fail until an opening stays open, which means that
+    its threshold's noise happens to be high, and who then ask for a guess that is a little too far."""
     chance, errors = seeded_for_simulation(5), 0
     for _ in range(hunters):
         check = SparseCheck()

@@ -1,4 +1,4 @@
-"""What the sparse vector really answers, how it closes, and how often a calibrated one misses."""
+"""The sparse vector against draws: what it really answers, how it closes, and how often a calibrated one misses."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def asked(**more):
 
 
 def sent(document, seed, *, size=None):
-    """What one site sends in a round, at a model of zeros."""
+    """Draw what one site sends in a round, at a model of zeros."""
     source = seeded_for_simulation(seed)
     ask = Ask("any", "phase-0", 0, {"weights": np.zeros(WIDE + 1), "size": size})
     return registry.site_owner(document).contribute(document, ask, TABLE, Purse(), randomness=source).fields

@@ -1,4 +1,4 @@
-"""What certificates claim is what was drawn: noise is judged by its scale and by what it was added to, without luck."""
+"""Certificates claim what was drawn: noise is judged by its scale and by what it was added to, without luck."""
 
 import importlib
 import math

@@ -63,7 +63,7 @@ def cells(file: sqlite3.Connection, table: str) -> Iterator[tuple[dict[str, Any]
 
 
 def others(value: Any) -> list[Any]:
-    """What could be put in the place of a value: another one of its type, of other types, nothing at all."""
+    """Yield what could be put in the place of a value: another one of its type, of other types, nothing at all."""
     if value is None:
         return [0, 1, "", "x"]
     if isinstance(value, int):
@@ -72,7 +72,7 @@ def others(value: Any) -> list[Any]:
 
 
 def put(file: sqlite3.Connection, table: str, key: dict[str, Any], column: str, value: Any) -> bool:
-    """Whether the table takes it."""
+    """Return whether the table takes it."""
     which = " AND ".join(f'"{name}" IS ?' for name in key)
     try:
         changed = file.execute(f'UPDATE "{table}" SET "{column}" = ? WHERE {which}', (value, *key.values()))

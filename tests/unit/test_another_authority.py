@@ -55,7 +55,7 @@ def shown(authority: CertificateAuthority, site: str) -> SiteCertificate | tuple
 
 
 def believes(authority: CertificateAuthority, site: str) -> bool:
-    """Whether the site, with what lies in its `link/`, takes the port for the coordinator's."""
+    """Return whether the site, with what lies in its `link/`, takes the port for the coordinator's."""
     port = x509.load_pem_x509_certificate(authority.hub([]).certificate)
     for by in x509.load_pem_x509_certificates(link(authority, site, "ca.pem")):
         try:

@@ -375,7 +375,7 @@ def test_a_handshake_and_a_name_of_many_addresses_are_within_the_time_too(
 
 
 def test_a_connection_is_kept_between_requests(hostile: Start) -> None:
-    """What is bounded is each request, and not the connection that it shares."""
+    """Each request is bounded, and not the connection that it shares."""
     body = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]"
     connections = []
 

@@ -70,7 +70,7 @@ class Held:
 
 @dataclass
 class Purses:
-    """What was set aside, paid and given back, in order."""
+    """List what was set aside, paid and given back, in order."""
 
     most: float = 100.0
     said: list[tuple[str, float]] = field(default_factory=list)

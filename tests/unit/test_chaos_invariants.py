@@ -50,7 +50,7 @@ async def ask_the_site(folder: Path, office: Office) -> None:
 
 
 def ask_people(folder: Path) -> dict[str, Any]:
-    """What was served of each task."""
+    """Return what was served of each task."""
     with Front(folder / "coordinator", clock=HandClock(datetime.now(UTC))) as front:
         people = []
         for number, name in enumerate(PEOPLE):
@@ -95,7 +95,7 @@ def world(folder: Path) -> World:
 
 
 def told(folder: Path) -> dict[str, set[str]]:
-    """Where, by the invariant that is broken."""
+    """Return where, by the invariant that is broken."""
     found: dict[str, set[str]] = {}
     for each in broken(world(folder)):
         found.setdefault(each.rule, set()).add(each.where)

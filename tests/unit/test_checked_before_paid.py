@@ -1,4 +1,4 @@
-"""What a document and a schema decide is decided before anything is set aside: a refusal leaves ledgers untouched."""
+"""All that document and schema decide is decided before anything is set aside: a refusal leaves ledgers untouched."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Rides:
         return [(block.name, block.remaining) for block in self.ledger.blocks()], list(map(repr, self.ledger.claims()))
 
     def refused_or_run(self, **document: Any) -> str:
-        """What came of it: nothing was charged for a refusal, and what was charged for did not fail."""
+        """Return what came of it: nothing was charged for a refusal, and what was charged for did not fail."""
         before = self.journal()
         try:
             pipeline = of({"stream": "rides", "epsilon": 8.0, "start_epsilon": 8.0, "timeout": "1h", **document})
@@ -182,7 +182,7 @@ def site_documents() -> Iterator[dict[str, Any]]:
 
 
 def fitting(document: dict[str, Any]) -> bool:
-    """Whether a document and the schema allow an answer."""
+    """Return whether a document and the schema allow an answer."""
     try:
         checked = registry.check(document)
         registry.kind(checked.type).fits(checked, SCHEMA)  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""What holds for every source behind another system's interface, on real sockets: REDCap and OpenSpecimen alike."""
+"""Promises of every source behind another system's interface, on real sockets: REDCap and OpenSpecimen alike."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class System:
         return [row for batch in batches for row in zip(batch["who"], batch["age"], batch["town"], strict=True)]
 
     def refusal(self, **more: Any) -> str:
-        """Why the rows cannot be read; never with a secret or a value."""
+        """Return why the rows cannot be read; never with a secret or a value."""
         with pytest.raises(ThebesError) as caught:
             self.rows(**more)
         said = str(caught.value)

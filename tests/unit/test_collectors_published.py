@@ -72,7 +72,7 @@ class Package:
 
 
 def compiled_copy(package: Package, module: str) -> Path:
-    """Where Python would look for it."""
+    """Return where Python would look for it."""
     folder = package.folder / "__pycache__"
     folder.mkdir(exist_ok=True)
     return folder / f"{module}.{sys.implementation.cache_tag}.pyc"

@@ -1,4 +1,4 @@
-"""What a coordinator writes to a connection leaves together, in order, and before the connection closes."""
+"""All that a coordinator writes to a connection leaves together, in order, and before the connection closes."""
 
 from __future__ import annotations
 

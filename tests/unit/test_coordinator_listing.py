@@ -1,4 +1,4 @@
-"""What the coordinator tells beside the open tasks: those that are over, what is wrong with a document, its users."""
+"""The coordinator's lists beside the open tasks: those that are over, what is wrong with a document, its users."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a coordinator keeps outside its database: keys, tokens, users; and how contributions look at rest."""
+"""The things that a coordinator keeps outside its database: keys, tokens, users; and how contributions look at rest."""
 
 from __future__ import annotations
 

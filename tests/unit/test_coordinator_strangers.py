@@ -1,4 +1,4 @@
-"""What strangers send costs everybody else little."""
+"""Nothing that strangers send costs everybody else much."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_the_documented_requests_of_a_requestor_do_what_they_say(front: Front) -
 
 
 def test_who_sends_a_document_as_a_form_is_told_how_to_send_it(front: Front) -> None:
-    """What curl does with `-d` alone."""
+    """Send what curl sends with `-d` alone."""
     as_form = {"Content-Type": "application/x-www-form-urlencoded"}
     answer = front.client.post("/api/check", content=json.dumps(AGES), headers=as_form)
     assert answer.status_code == 422
@@ -216,7 +216,7 @@ async def app(scope: Any, receive: Any, send: Any) -> None:
 
 
 async def talked(pieces: list[bytes], pause: float) -> bytes:
-    """What somebody hears who says these pieces with pauses, and then nothing more."""
+    """Return what somebody hears who says these pieces with pauses, and then nothing more."""
     loop = asyncio.get_running_loop()
     config = uvicorn.Config(app, http=WholeAnswers, lifespan="off", log_level="critical")
     config.load()

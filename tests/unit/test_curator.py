@@ -1,4 +1,4 @@
-"""What the curator answers without noise is what numpy computes, and what it refuses it names."""
+"""The curator answers without noise what numpy computes, and names what it refuses."""
 
 from __future__ import annotations
 

@@ -18,13 +18,7 @@ INSTEAD = """begin with a question word. Write instead, for a function, a verb a
 "Rules that say who ..."):"""
 
 
-FOLDERS = [
-    "src",
-    "papers",
-    "evidence",
-    "tools",
-    *(f"tests/{name}" for name in ("support", "contract", "laws", "vectors", "browser")),
-]
+FOLDERS = ["src", "papers", "evidence", "tools", "tests"]
 
 
 def questions(source: str) -> Iterator[tuple[int, str]]:

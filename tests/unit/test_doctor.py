@@ -44,7 +44,7 @@ def look(home: Path, *, days: float = 0.0, **around: str) -> list[HomeFinding]:
 
 
 def trouble(home: Path, *, days: float = 0.0, **around: str) -> dict[str, How]:
-    """What is not as it should be."""
+    """List what is not as it should be."""
     found = look(home, days=days, **around)
     for finding in found:
         assert finding.how is How.OK or finding.advice, finding

@@ -1,4 +1,4 @@
-"""What the servers of all three roles have in common: methods, slashes, JSON."""
+"""Promises that the servers of all three roles have in common: methods, slashes, JSON."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Door:
         self.addresses = sorted({context.path for context in iter_route_contexts(inner.routes) if context.path})
 
     def raw(self, method: str, path: str, host: bytes) -> dict[str, Any]:
-        """How the answer begins to a request whose path no client would send; by default at the server's own host."""
+        """Return how the answer begins to a path that no client would send; by default at the server's own host."""
         heard: list[Any] = []
         own = self.client.base_url.netloc
         bearer = (b"authorization", self.headers["Authorization"].encode())

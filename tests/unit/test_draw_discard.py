@@ -520,7 +520,7 @@ def test_the_certificate_says_what_is_proved_and_labels_what_is_estimated() -> N
 
 
 def test_an_update_may_lie_as_far_as_noise_and_one_gradient_can_bring_it() -> None:
-    """Where the instances lie together, where they lie as they do, and where somebody has driven them apart."""
+    """The instances lie together, lie as they do, and were driven apart by somebody."""
     outliers, deviation, reach = Outliers(4, 3, 0.01), 0.5, 0.2
     turns, most = (4 + 6) / 2, 4.0 * (4 + 6) / 2 * (deviation**2 + reach**2)
     for seen, counted in ((0.0, turns * deviation**2), (2.0, 2.0), (1e6, most)):

@@ -1,4 +1,4 @@
-"""What a draw-discard document may say: refusals that name the field, features, weights by name, the price."""
+"""The contents of a draw-discard document: refusals that name the field, features, weights by name, the price."""
 
 from __future__ import annotations
 

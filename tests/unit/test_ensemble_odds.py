@@ -1,4 +1,4 @@
-"""Which features are asked about together, and how far what is heard about them is believed."""
+"""The choice of features that are asked about together, and how far what is heard about them is believed."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def every_way(places: list[int]) -> Any:
 
 
 def error(made: Any, sizes: list[int], noise: Any) -> float:
-    """What the docstring says, without n: the squared error of every feature's own table."""
+    """Return what the docstring says, without n: the squared error of every feature's own table."""
     each = 0.0
     for joint in made:
         cells = 2 * int(np.prod([sizes[place] for place in joint]))

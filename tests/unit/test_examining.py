@@ -1,4 +1,4 @@
-"""What a submission is recognised by."""
+"""The marks that a submission is recognised by."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What lies at public places becomes the very files that experiments read, whoever packed it."""
+"""Files at public places become the very files that experiments read, whoever packed it."""
 
 from __future__ import annotations
 

@@ -156,7 +156,7 @@ def test_a_file_with_other_bytes_is_not_overwritten(tmp_path: Path) -> None:
 
 
 def test_files_that_somebody_has_already_are_taken_from_a_folder(tmp_path: Path) -> None:
-    """What the place has, under the name that a browser gives it, or the finished file; nothing is asked of a place."""
+    """A file named as a browser names it, or the finished one, will do; nothing is asked of a place."""
     for name, content in (("table.csv", TEXT), ("repository-table.csv", TEXT), ("adult.data.gz", gzip.compress(TEXT))):
         lying = tmp_path / "lying" / name
         lying.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""What to expect by how many people answer: documents that people could be asked, and laws that the errors follow."""
+"""The errors to expect by how many people answer: documents people could be asked, and laws that the errors follow."""
 
 from __future__ import annotations
 

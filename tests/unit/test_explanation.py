@@ -1,4 +1,4 @@
-"""What people are told of a task: the same sentences for every kind and in every place."""
+"""The words that people are told of a task: the same sentences for every kind and in every place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is over can be deleted: a task at its coordinator, everything at a person."""
+"""All that is over can be deleted: a task at its coordinator, everything at a person."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def front(tmp_path: Path, clock: HandClock, store: str | None) -> Iterator[Front
 
 
 def of(front: Front, store: str | None) -> list[str]:
-    """How the command is told of this coordinator."""
+    """Return how the command is told of this coordinator."""
     return ["--home", str(front.home.folder), *([] if store is None else ["--store", store])]
 
 

@@ -45,7 +45,7 @@ def fronts(folder: Path, count: int = 2) -> Fronts:
 
 
 def started(folder: Path) -> dict[int, dict[str, object]]:
-    """What each process was told, of all that ever were."""
+    """List what each process was told, of all that ever were."""
     return {int(file.name): json.loads(file.read_text() or "{}") for file in folder.iterdir() if file.name.isdigit()}
 
 

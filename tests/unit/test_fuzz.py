@@ -1,4 +1,4 @@
-"""What fuzzing begins with, and what it found once, is taken or refused as each reader promises; and whatever else
+"""All that fuzzing begins with or found once is taken or refused as each reader promises; and whatever else
 happened would be noticed."""
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from thebes.privacy.faults import Fault, Mistake
 
 @pytest.fixture(autouse=True, scope="module")
 def closed() -> Iterator[None]:
-    """What targets keep open is closed with the last test of this file."""
+    """Close what targets keep open with the last test of this file."""
     yield
     kept.OPEN.close()
 

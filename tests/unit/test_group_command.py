@@ -43,7 +43,7 @@ def thebes(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) 
 
 @pytest.fixture
 def address(tmp_path: Path) -> Iterator[tuple[str, int]]:
-    """Where a coordinator with the group `city` listens."""
+    """The address where a coordinator with the group `city` listens."""
     with Front(tmp_path / "coordinator") as front:
         front.reception.register.create("city", minimum=3, epoch="one")
         shown = front.client.get("/api/group/city").content

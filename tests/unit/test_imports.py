@@ -57,7 +57,7 @@ def bound(nodes: list[ast.stmt]) -> Iterator[str]:
 
 @cache
 def bound_in(path: Path) -> frozenset[str]:
-    """What a module binds by itself, also from inside of a function."""
+    """The names that a module binds by itself, also from inside of a function."""
     tree = tree_of(path)
     within = {name for node in statements(tree) if isinstance(node, ast.Global) for name in node.names}
     return frozenset(bound(tree.body)) | within
@@ -65,7 +65,7 @@ def bound_in(path: Path) -> frozenset[str]:
 
 @cache
 def names_of(path: Path) -> frozenset[str]:
-    """What can be taken from a module: what it binds, and the modules in its folder."""
+    """The names that can be taken from a module: what it binds, and the modules in its folder."""
     if path.name != "__init__.py" and not path.is_dir():
         return bound_in(path)
     folder = path if path.is_dir() else path.parent
@@ -78,7 +78,7 @@ def has(path: Path, name: str) -> bool:
 
 
 def missing_from(tree: ast.Module) -> list[str]:
-    """What is taken of our modules and not there, as `line: module.name`."""
+    """List what is taken of our modules and not there, as `line: module.name`."""
     found: list[str] = []
     modules: dict[str, Path] = {}
     for node in statements(tree):

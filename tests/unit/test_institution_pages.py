@@ -1,4 +1,4 @@
-"""What the coordinator's pages make of tasks that institutions answer: how one goes, and its answer."""
+"""The coordinator's pages of tasks that institutions answer: how one goes, and its answer."""
 
 from __future__ import annotations
 

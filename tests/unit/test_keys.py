@@ -1,4 +1,4 @@
-"""Where the key of a home lives, and that it is made once."""
+"""The key of a home lives in one place and is made once."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Forgetful(Remembering):
 
 
 class Absent(Remembering):
-    """What a server without a desktop has."""
+    """The keyring of a server without a desktop."""
 
     def set_password(self, service: str, username: str, password: str) -> None:
         raise keyring.errors.NoKeyringError("none")

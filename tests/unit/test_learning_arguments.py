@@ -123,7 +123,7 @@ def test_targets_of_a_wrong_shape_are_refused(name, y):
 @pytest.mark.parametrize("name", [*CLASSIFIERS, *REGRESSORS])
 @pytest.mark.parametrize("label", [np.nan, None, "secret", [1, 2], 7])
 def test_a_row_whose_target_does_not_fit_counts_for_nothing_and_is_no_refusal(name, label):
-    """Where rows come and go, as if it were not there; where their number is public, that is what it was."""
+    """With rows that come and go, as if it were not there; with a public number of rows, that is what it was."""
     X, y = rows()
     if name in REGRESSORS and label == 7:
         label = "seven"  # a number, however large, is one within the bounds

@@ -1,4 +1,4 @@
-"""What estimators promise holds for whatever labels and hyperparameters they are given."""
+"""Promises of estimators hold for whatever labels and hyperparameters they are given."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a role says on standard error, in words or as JSON: one line each, and never an error's own words."""
+"""The lines that a role says on standard error, in words or as JSON: one line each, and never an error's own words."""
 
 from __future__ import annotations
 

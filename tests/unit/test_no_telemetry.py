@@ -1,4 +1,4 @@
-"""What comes in with a request stays with the server: no hook for traces, figures or logs of the web framework is given
+"""Requests stay with the server: no hook for traces, figures or logs of the web framework is given
 any of it, whatever the environment or another package has set up in the process."""
 
 from __future__ import annotations

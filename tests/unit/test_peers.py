@@ -1,4 +1,4 @@
-"""What the comparison with other libraries counts and prints. Nothing is run beside it: that is `make peers`."""
+"""The counts and tables of the comparison with other libraries. Nothing is run beside it: that is `make peers`."""
 
 from __future__ import annotations
 

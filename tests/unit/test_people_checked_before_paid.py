@@ -1,4 +1,4 @@
-"""What a document and a person's tables decide is decided before anything is set aside, for every kind of people.
+"""All that a document and a person's tables decide is decided before anything is set aside, for every kind of people.
 
 Two things look alike and are not. What a document says of itself is public: nobody is ever charged for one that cannot
 work. Which tables and columns a home has is that person's secret: where taking part is not to tell it, a home without

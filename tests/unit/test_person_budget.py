@@ -384,7 +384,7 @@ def test_a_rule_that_was_interrupted_while_it_agreed_agrees_again_and_pays_once(
 
 
 def test_a_rule_never_looks_at_data(tmp_path: Path, server: CoordinatorInMemory, monkeypatch: Any) -> None:
-    """Whether one has the value must not show in whether one takes part."""
+    """Having the value must not show in whether one takes part."""
     with Person(tmp_path / "empty", client=server, delay=False) as nobody:  # type: ignore[arg-type]
         nobody.set_rules([ANY])
         task = server.post(MEDIAN)

@@ -65,7 +65,7 @@ def now() -> list[float]:
 
 @pytest.fixture(autouse=True)
 def _same_moments(monkeypatch: pytest.MonkeyPatch) -> None:
-    """How far apart the moments of a few packets lie is luck, and here the same luck in every run."""
+    """The distance of the moments of a few packets is luck, and here the same luck in every run."""
     luck = SimpleNamespace(randbelow=random.Random(1).randrange, token_hex=secrets.token_hex)
     for module in ("participation.schedule", "tasks.decisions"):
         monkeypatch.setattr(f"thebes.person.{module}.secrets", luck)

@@ -1,4 +1,4 @@
-"""What an owner can look at: columns at a glance, what noise would do, when what was spent, whether it is whole."""
+"""The views of an owner: columns at a glance, what noise would do, when what was spent, whether it is whole."""
 
 from __future__ import annotations
 
@@ -203,7 +203,7 @@ def test_a_whole_journal_is_whole_and_an_altered_one_is_not(world: World) -> Non
 
 
 def test_numbers_are_told_only_where_the_document_alone_says_how_many(world: World) -> None:
-    """How large an ensemble's packets are depends on what the server asks: no number is better than a wrong one."""
+    """The size of an ensemble's packets depends on what the server asks: no number is better than a wrong one."""
     task = world.server.post(
         {
             "type": "ensemble",

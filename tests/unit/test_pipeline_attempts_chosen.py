@@ -1,4 +1,4 @@
-"""What an attempt may spend, and what the next one gets: bounds on what a run costs, whatever happens to it."""
+"""The share of an attempt, and what the next one gets: bounds on what a run costs, whatever happens to it."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ class Held:
 
 @dataclass
 class Paid:
-    """What was paid."""
+    """Return what was paid."""
 
     purchases: list[Purchase] = field(default_factory=list)
 
@@ -117,7 +117,7 @@ def made(rows: Held, parameters: dict[str, Any] = WHOLE, **more: Any) -> Pmw:
 
 
 def mechanism(pmw: Pmw, plan: Plan, wanted: Wanted, rows: Held, source: Randomness) -> Answered:
-    """What the planner does where a synopsis has no answer."""
+    """Do what the planner does where a synopsis has no answer."""
     noise, purchase = wanted.calibrated(plan, SCHEMA)
     totals = noise.add(rows.totals(plan), source)
     answered = Answered(totals, (purchase.epsilon, purchase.delta), None, AnswerSource.MECHANISM)
@@ -506,7 +506,7 @@ def test_an_answer_as_it_was_guessed_moves_nothing() -> None:
 
 @dataclass
 class Purses:
-    """What was set aside, paid and given back."""
+    """List what was set aside, paid and given back."""
 
     reserved: float = 0.0
     paid: float = 0.0

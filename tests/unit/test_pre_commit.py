@@ -1,4 +1,4 @@
-"""What is checked before a commit is what `make check` checks, by the same programs, and fetches nothing."""
+"""Checks before a commit are what `make check` checks, by the same programs, and fetches nothing."""
 
 from __future__ import annotations
 

@@ -127,7 +127,7 @@ def test_no_document_ends_in_anything_but_acceptance_or_a_refusal_that_names_a_f
 
 
 def refusal(body: dict[str, Any]) -> Mistake | None:
-    """What is wrong with a document, alone or for the schema of these tests."""
+    """Return what is wrong with a document, alone or for the schema of these tests."""
     try:
         document = registry.check(body)
         assert registry.kind("query").explain(document)

@@ -1,4 +1,4 @@
-"""What a quote says beforehand of each site, and what comes of asking: the same word, and nothing charged for a no."""
+"""A quote says beforehand of each site what comes of asking: the same word, and nothing charged for a no."""
 
 from __future__ import annotations
 

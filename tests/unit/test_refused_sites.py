@@ -1,4 +1,4 @@
-"""Why a site is not in an answer, and that nobody paid: in the same words in REST, Python, command line and pages."""
+"""REST, Python, command line and pages say in the same words why a site is not in an answer, and that nobody paid."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def at(office: Office, *, but: Callable[[dict[str, Any]], Any] | None = None) ->
 
 
 def told(tmp_path: Path, site: Any, document: dict[str, Any], by: Somebody = ANA, *, leave: bool = False) -> Any:
-    """What is told of a task of which nothing comes: (its detail over HTTP, its page, what Python raises)."""
+    """Return what is told of a task of which nothing comes: (its detail over HTTP, its page, what Python raises)."""
 
     async def scenario() -> Any:
         async with Gathering(tmp_path / "home") as world:

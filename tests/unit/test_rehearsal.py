@@ -128,7 +128,7 @@ ENSEMBLE: dict[str, Any] = {
 
 
 def classified(**changed: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What a rehearsal of an ensemble says of the labels told right, and of how frequent they are."""
+    """Return what a rehearsal of an ensemble says of the labels told right, and of how frequent they are."""
     document: Any = registry.check({**ENSEMBLE, **changed})
     told = rehearsal.rehearse(document)
     right, shares = told["quantities"]
@@ -178,7 +178,7 @@ LASTING: dict[str, Any] = {
 
 
 def lasting(**changed: Any) -> dict[str, Any]:
-    """What a rehearsal of a model that keeps learning says of the labels told right."""
+    """Return what a rehearsal of a model that keeps learning says of the labels told right."""
     document: Any = registry.check({**LASTING, **changed})
     (right,) = rehearsal.rehearse(document)["quantities"]
     assert right["what"] == rehearsal.RIGHT
@@ -218,7 +218,7 @@ INTEGRATED: dict[str, Any] = {
 
 
 def beside_guess(**changed: Any) -> dict[str, Any]:
-    """What a rehearsal says of a model, which it says first."""
+    """Return what a rehearsal says of a model, which it says first."""
     document: Any = registry.check({**INTEGRATED, **changed})
     return dict(rehearsal.rehearse(document)["quantities"][0])
 

@@ -1,4 +1,4 @@
-"""What a requestor does with a coordinator, held against a small one that follows the contract in one process."""
+"""A requestor and a coordinator, held against a small one that follows the contract in one process."""
 
 from __future__ import annotations
 

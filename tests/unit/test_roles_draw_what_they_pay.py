@@ -86,7 +86,7 @@ def differing(
     others: Sequence[tuple[str, float, str]] = OTHERS,
     **declared: Any,
 ) -> tuple[NoiseLoss, list[Decimal]]:
-    """What a site's noise lets through of one person, and what its ledger says of the two runs."""
+    """Measure what a site's noise lets through of one person, and what its ledger says of the two runs."""
     spent: list[Decimal] = []
 
     def run(rows: Sequence[tuple[str, float, str]]) -> Callable[[Randomness], None]:
@@ -102,7 +102,7 @@ def differing(
 
 
 def question(office: Office, number: int, **fields: Any) -> str:
-    """Where the answer came from."""
+    """Return where the answer came from."""
     document = {"type": "query", "sites": "all", "dataset": "patients", **fields}
     told = office.answer(ask(document, task=f"t{number}", schema=schema_of(PATIENTS)))
     assert told["kind"] == "contribution", told

@@ -52,7 +52,7 @@ def store(request: pytest.FixtureRequest) -> str | None:
 
 
 def list_key(home: Path, store: str | None) -> list[str]:
-    """What puts another key of the list in the place of that one."""
+    """Return what puts another key of the list in the place of that one."""
     return ["rotate", "log.key", "--home", str(home), *([] if store is None else ["--store", store])]
 
 
@@ -233,7 +233,7 @@ def test_every_process_on_one_database_signs_with_the_next_key_at_once(
 
 
 def said_of_the_list_key(front: Front) -> How:
-    """What `thebes doctor` says of it."""
+    """Return what `thebes doctor` says of it."""
     (front.home.folder / "coordinator.db").chmod(0o600)
     around = Surroundings(clock=lambda: front.clock.now().timestamp())
     return {f.what: f.how for f in examined(front.home.folder, around)}["log.key is the one that the list names last"]

@@ -1,4 +1,4 @@
-"""What strangers' SQL may do over a person's rows, and what happens to all that it may not."""
+"""The limits of strangers' SQL over a person's rows, and what happens to all that it may not."""
 
 from __future__ import annotations
 

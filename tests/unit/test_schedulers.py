@@ -151,7 +151,7 @@ def many_blocks(draw: np.random.Generator) -> tuple[Any, int]:
 
 
 def granted(scheduler: Scheduler, make: Any, claims: int, *, days: int = 8, passes: int = 4, life: int = 16) -> int:
-    """How many of the claims on the newest blocks are granted, `claims` of them a day; no block ever pays too much."""
+    """Count the granted ones of the claims on the newest blocks, `claims` a day; no block ever pays too much."""
     draw, total = np.random.default_rng(0), 0
     capacity = np.tile(CAPACITY, (days, 1))
     held, born = np.zeros_like(capacity), np.full(days, np.inf)

@@ -18,7 +18,7 @@ from thebes.testing.command import typed
 
 
 def cells(tmp_path: Path, *texts: str, **more: Any) -> list[object]:
-    """What a column of these cells holds."""
+    """Return what a column of these cells holds."""
     file = tmp_path / "people.csv"
     file.write_text("x,one\n" + "".join(f"{text},1\n" for text in texts))
     return featurize("SELECT x FROM p.t", load(file, **more)).columns["x"].tolist()

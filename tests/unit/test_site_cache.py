@@ -80,7 +80,7 @@ def held(office: Office) -> int:
 
 
 def counted(office: Office) -> float:
-    """What the rule for everybody has left."""
+    """Return what the rule for everybody has left."""
     rule: PolicyRule = office.policy().rules[0]
     return float(office.purse._left(rule, office.ledger.block("patients")).epsilon)
 
@@ -514,7 +514,7 @@ def test_what_every_attempt_paid_counts_under_the_rule_and_is_told(
 def test_a_rule_that_allows_no_other_attempt_beside_what_one_has_bought_refuses_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where losses are counted in rho, what is left of a claim may buy more than what it was said to cost at most."""
+    """With losses counted in rho, what is left of a claim may buy more than what it was said to cost at most."""
     deaths = ["0.1"]
     monkeypatch.setattr(caches, "synopsis_of", lambda kind, *_, **__: Wavering(deaths))
     home = site_home(tmp_path / "site", delta=1e-6, filter="zcdp")
@@ -883,7 +883,7 @@ def test_a_set_is_declared_with_a_kind_of_cache(tmp_path: Path, run: Run) -> Non
 
 
 class _Linked:
-    """What the pages see of a link: an office in this process."""
+    """A link, as far as the pages see it: an office in this process."""
 
     name, state, reason = "north", "connected", ""
 

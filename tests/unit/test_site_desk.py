@@ -180,7 +180,7 @@ def test_another_ask_for_a_part_that_was_answered_is_refused(office: Office) -> 
 
 
 def test_a_part_that_failed_over_the_rows_is_not_asked_anything_else(home: SiteHome, office: Office) -> None:
-    """How a question fails may say something of the rows, and a part is paid for once."""
+    """The way in which a question fails may say something of the rows, and a part is paid for once."""
     failing = relay(trouble="after", rounds=2)
     assert office.answer(ask(failing))["code"] == "failed"
     shut(office)

@@ -115,7 +115,7 @@ class Answers:
 
 
 class Linked:
-    """What the pages see of a link."""
+    """A link, as far as the pages see it."""
 
     name = "north"
 

@@ -34,7 +34,7 @@ OLDER = {**COUNT, "where": "age > 40"}
 
 
 class Heard:
-    """What was said to the coordinator."""
+    """List what was said to the coordinator."""
 
     def __init__(self) -> None:
         self.all: dict[str, dict[str, Any]] = {}

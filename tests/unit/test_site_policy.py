@@ -1,4 +1,4 @@
-"""Who may ask what: nothing that no rule allows, nothing from a file that is not exactly a policy."""
+"""The policy of who may ask what: nothing that no rule allows, nothing from a file that is not exactly a policy."""
 
 from __future__ import annotations
 

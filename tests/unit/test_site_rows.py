@@ -1,4 +1,4 @@
-"""Which rows a task at a site sees: the same in all its phases, those that there are then in the next one."""
+"""The rows that a task at a site sees: the same in all its phases, those that there are then in the next one."""
 
 from __future__ import annotations
 

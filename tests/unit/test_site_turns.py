@@ -1,4 +1,4 @@
-"""Whose turn it is among the pipelines of a site's growing data set: said by its owner, in its file."""
+"""The turns among the pipelines of a site's growing data set: said by its owner, in its file."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ for n in range(100_000):
 
 
 def killed(program: str, home: Path, *, after_seconds: float) -> list[str]:
-    """What the program said before it was killed, `after_seconds` after its first line."""
+    """Return what the program said before it was killed, `after_seconds` after its first line."""
     process = subprocess.Popen([sys.executable, "-c", program, str(home)], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     first = process.stdout.readline()

@@ -158,7 +158,7 @@ def test_a_size_takes_its_share_of_a_block_as_the_block_counts(filter: str, shar
 
 
 def test_sizes_beside_the_rest_are_within_the_whole(tmp_path: Path) -> None:
-    """Where sizes have a block of their own: what it can pay and what a block beside it can are the declared budget."""
+    """With a block of their own for sizes, what it can pay and what a block beside it can are the declared budget."""
     terms = Terms(Decimal(1), Decimal("1e-6"), "zcdp", size_share=Decimal("0.2"), periods=7)
     sizes, rest = (terms.of_ledger("person", share=share) for share in ("sizes", "rest"))
     assert (sizes["filter"], sizes["delta"]) == ("basic", 0)

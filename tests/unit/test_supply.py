@@ -1,4 +1,4 @@
-"""What Thebes is built from: pinned with hashes, listed with licences, and built into the same bytes each time."""
+"""Parts of Thebes: pinned with hashes, listed with licences, and built into the same bytes each time."""
 
 from __future__ import annotations
 

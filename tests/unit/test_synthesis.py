@@ -49,7 +49,7 @@ BUDGETS = [(1, 0), (1, 1e-6), (Fraction(1, 10), 0)]
 
 
 def people(count: int = 4000, seed: int = 0) -> pd.DataFrame:
-    """Who is old is sick; the dose goes with being sick; the sex has to do with nothing."""
+    """Make people of whom the old are sick; the dose goes with being sick; the sex has to do with nothing."""
     draw = np.random.default_rng(seed)
     age = draw.integers(0, 100, count)
     sick = draw.random(count) < np.where(age < 50, 0.1, 0.8)

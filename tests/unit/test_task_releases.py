@@ -1,4 +1,4 @@
-"""What a task releases: values with bars, models, rows and networks; missing data; and the same again from JSON."""
+"""The releases of tasks: values with bars, models, rows and networks; missing data; and the same again from JSON."""
 
 from __future__ import annotations
 

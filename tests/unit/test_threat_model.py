@@ -70,7 +70,7 @@ def test_a_backticked_test_that_cannot_be_read_does_not_hide_from_this() -> None
 
 
 def draws(path: Path) -> bool:
-    """Whether a file draws from Python's, numpy's or torch's generators."""
+    """Return whether a file draws from Python's, numpy's or torch's generators."""
     text = path.read_text(encoding="utf-8")
     for node in ast.walk(ast.parse(text)) if "rand" in text or "torch" in text else ():
         if isinstance(node, ast.Import) and any(alias.name.split(".")[0] == "random" for alias in node.names):

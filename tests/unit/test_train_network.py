@@ -120,7 +120,7 @@ def test_a_network_that_fails_over_the_rows_sends_nothing(monkeypatch) -> None:
 
 
 def test_how_many_rows_there_are_does_not_decide_whether_the_child_has_enough_memory(monkeypatch) -> None:
-    """What one request makes of the rows, their targets spread over all classes too, stays below what it may hold."""
+    """One request makes of the rows, their targets spread over all classes too, less than it may hold."""
     classes = 4000
     model, loss = encode(nn.Linear(1, classes, bias=False), nn.CrossEntropyLoss())
     asked = []

@@ -1,4 +1,4 @@
-"""What trusted tasks promise holds at the edges: for people without a value, odd labels, and whoever reads a model."""
+"""Promises of trusted tasks hold at the edges: for people without a value, odd labels, and whoever reads a model."""
 
 from __future__ import annotations
 

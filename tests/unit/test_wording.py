@@ -1,4 +1,4 @@
-"""What is said of a request that cannot be read: what the field must be, in our words, and never what was sent."""
+"""The words said of a request that cannot be read: what the field must be, in our words, and never what was sent."""
 
 from __future__ import annotations
 
