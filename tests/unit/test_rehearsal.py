@@ -65,7 +65,7 @@ def test_what_made_up_people_say_nothing_about_is_refused(changed: dict[str, Any
 
 
 def test_a_kind_that_says_nothing_of_rehearsals_needs_bounds_for_columns_that_its_sample_lacks() -> None:
-    plain = Rehearsal(registry.samples("basic")[0])
+    plain: Rehearsal[Any] = Rehearsal(registry.samples("basic")[0])
     assert plain.refused(registry.check({**AGES, "bounds": None})) == ""
     two = {
         **AGES,

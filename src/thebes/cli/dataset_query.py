@@ -107,15 +107,15 @@ def _priced(
     return cast("QueryDocument", registry.check({**found.as_json(), "epsilon": epsilon})), told
 
 
-def _released(question: StewardQuestion, dataset: DataSet, document: Any, quotes: dict[str, Any]) -> Release:
+def _released(question: StewardQuestion, dataset: DataSet, document: QueryDocument, quotes: dict[str, Any]) -> Release:
     """From the ask to the release, with this site alone."""
     from thebes.privacy.promise import Unit
     from thebes.privacy.randomness import system
     from thebes.tasks import registry
-    from thebes.tasks.protocols import Ask, Convened, Setting
+    from thebes.tasks.protocols import Ask, Setting
 
     setting = Setting(unit=Unit(dataset.schema.unit), randomness=system(), sites={SITE: dataset.schema}, quotes=quotes)
-    aggregator = cast("Convened", registry.aggregator(document, setting))
+    aggregator = registry.aggregator(document, setting)
     ask = aggregator.ask(SITE)
     if not isinstance(ask, Ask):
         raise Mistake("NAME", "cannot be asked this")

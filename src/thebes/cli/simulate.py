@@ -13,35 +13,39 @@ from thebes.privacy.faults import Mistake
 
 if TYPE_CHECKING:
     from thebes.simulation.tables import Population
+    from thebes.tasks.document import Document, PeopleDocument
 
 
-def _numbers(document: Any) -> set[str]:
+def _numbers(document: PeopleDocument) -> set[str]:
     """The columns of a table that the task can use as numbers only."""
     from thebes.data.featurizer import read
     from thebes.tasks.document import Range
 
-    named = {name for name, bound in (getattr(document, "bounds", None) or {}).items() if isinstance(bound, Range)}
-    named |= {*getattr(document, "inputs", ())} - {*(getattr(document, "bounds", None) or {})}
+    bounds = document.bounds or {}
+    named = {name for name, bound in bounds.items() if isinstance(bound, Range)}
+    named |= {*getattr(document, "inputs", ())} - {*bounds}
     if getattr(document, "aggregator", "histogram") not in ("histogram", "count"):
         named |= {*document.gives}
-    straight = read(document.featurizer).straight if hasattr(document, "featurizer") else {}
+    straight = read(document.featurizer).straight
     return {straight[name] for name in named if name in straight}
 
 
-def _sets(document: Any) -> dict[str, Any]:
+def _sets(document: PeopleDocument) -> dict[str, Any]:
     """The columns of a table that hold the values which the task declares, and these."""
     from thebes.data.featurizer import read
     from thebes.tasks.document import Values
 
-    straight = read(document.featurizer).straight if hasattr(document, "featurizer") else {}
-    bounds = (getattr(document, "bounds", None) or {}).items()
+    straight, bounds = read(document.featurizer).straight, (document.bounds or {}).items()
     return {straight[name]: bound.values for name, bound in bounds if name in straight and isinstance(bound, Values)}
 
 
-def people_like(document: Any, file: Path) -> Population:
+def people_like(document: Document, file: Path) -> Population:
     """The people of a table, each cell read as the document declares its column."""
     from thebes.simulation.files import load
+    from thebes.tasks.document import PeopleDocument
 
+    if not isinstance(document, PeopleDocument):
+        raise Mistake("type", "is not a kind that people answer")
     return load(file, numbers=_numbers(document), sets=_sets(document))
 
 

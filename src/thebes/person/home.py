@@ -17,7 +17,6 @@ from types import TracebackType
 from typing import Any, Self
 
 from thebes.data import keys
-from thebes.data.featurizer import read as read_featurizer
 from thebes.data.store import Store
 from thebes.data.store.delivery import Overtaken
 from thebes.ledger import Ledger
@@ -38,7 +37,7 @@ from thebes.person.tasks.rules import in_force, read_rules
 from thebes.person.tasks.task_feed import Board, is_fingerprint, pinned_in
 from thebes.person.tasks.task_store import Book
 from thebes.privacy.faults import Mistake, ThebesError
-from thebes.tasks.document import Document
+from thebes.tasks.document import PeopleDocument
 from thebes.wire.client import CoordinatorClient
 from thebes.wire.refusals import Conflict, NotFound
 from thebes.wire.task_log import fingerprint
@@ -147,7 +146,7 @@ class Person:
         standing = self._standing(offer.document, mine)
         return {**offer.as_json(), **standing, "participations": [p.as_json() for p in mine]}
 
-    def _standing(self, document: Document, mine: list[Participation]) -> dict[str, Any]:
+    def _standing(self, document: PeopleDocument, mine: list[Participation]) -> dict[str, Any]:
         """Tell where this person stands with a task: the latest participation, whether it can be taken back, and how
         often one may still agree."""
         latest = mine[-1] if mine else None
@@ -175,7 +174,7 @@ class Person:
             "sent": None if claim is None else self._charged.of(claim),
         }
 
-    def document(self, task_id: str) -> Document:
+    def document(self, task_id: str) -> PeopleDocument:
         """Return the document of a task that this person takes or took part in."""
         mine = self._book.participations(task_id=task_id)
         if not mine:
@@ -186,12 +185,11 @@ class Person:
         """Exactly the rows the task would read, and which values of them do not count as they are, for the owner's eyes
         only."""
         document = self._with_coordinator().offer(task_id).document
-        sql, most = str(getattr(document, "featurizer", "")), int(getattr(document, "most_rows", 1))
-        rows = self._store.preview(sql, most_rows=most)
+        rows = self._store.preview(document.featurizer, most_rows=document.most_rows)
         able, misfits = self._decisions.looked_at(document)
         return {
             "task_id": task_id,
-            "columns": list(read_featurizer(sql).outputs),
+            "columns": list(document.gives),
             "rows": rows,
             "able": able,
             "misfits": misfits,
@@ -200,8 +198,8 @@ class Person:
     def example(self, task_id: str) -> dict[str, Any]:
         """One example of what noise does to the rows of a task: a fresh draw, never the one that is sent."""
         document = self._with_coordinator().offer(task_id).document
-        sql, most = str(getattr(document, "featurizer", "")), int(getattr(document, "most_rows", 1))
-        return {"task_id": task_id, **example(document, self._store.featurize(sql, most_rows=most))}
+        rows = self._store.featurize(document.featurizer, most_rows=document.most_rows)
+        return {"task_id": task_id, **example(document, rows)}
 
     def accept(self, task_id: str) -> dict[str, Any]:
         """Agree to one participation: sets the price aside, then asks, computes and sends in the background."""

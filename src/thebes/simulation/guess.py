@@ -20,6 +20,7 @@ from thebes.data.table import Table
 from thebes.tasks import beside_guess, fit
 from thebes.tasks.beside_guess import Guess
 from thebes.tasks.document import PeopleDocument, Range, Values
+from thebes.tasks.rehearsal import learned_by
 from thebes.tasks.release import Release
 from thebes.tasks.rows_document import RowsDocument
 from thebes.tasks.site_document import SiteDocument
@@ -153,13 +154,13 @@ def _of_network(
     return beside_guess.of_numbers(name, said, table, aside=aside, whose=whose)
 
 
-def _outputs(document: Any) -> tuple[str, ...]:
+def _outputs(document: PeopleDocument) -> tuple[str, ...]:
     if hasattr(document, "outputs"):
         return tuple(document.outputs)
-    return (document.output if hasattr(document, "output") else document.label,)
+    return (str(learned_by(document)),)
 
 
-def _cells(document: Any, rows: Rows, name: str) -> Cells:
+def _cells(document: PeopleDocument, rows: Rows, name: str) -> Cells:
     """A column as a model takes it: numbers within their bounds, else as it is."""
     if not fit.is_number(document, name):
         return np.asarray(rows.columns[name])

@@ -12,7 +12,7 @@ from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -29,9 +29,10 @@ from thebes.simulation.purses import Purses, PursesOf
 from thebes.simulation.streams import rows_of, simulate_stream
 from thebes.tasks import registry
 from thebes.tasks.fit import Fit, fits_of_table, nobody_at
-from thebes.tasks.protocols import Ask, Convened, Setting, State
+from thebes.tasks.protocols import Ask, Setting, State
 from thebes.tasks.release import Release
 from thebes.tasks.site_document import SiteDocument
+from thebes.tasks.site_protocols import Convened
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)  #: a simulation has no clock
 _FILES = {".csv": "csv", ".tsv": "csv", ".parquet": "parquet"}
@@ -104,7 +105,7 @@ def run(
     schemas = {site: table.schema for site, table in tables.items()}
     setting = Setting(unit=Unit.EVENT, randomness=source, simulated=True, sites=schemas)
     document = registry.priced(document, setting)
-    aggregator = cast("Convened", registry.aggregator(document, setting))
+    aggregator = registry.aggregator(document, setting)
     owner = registry.site_owner(document, simulated=True)
     purses = {site: _purse(document) for site in tables}
     while aggregator.state is State.OPEN:

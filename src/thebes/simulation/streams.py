@@ -18,16 +18,16 @@ from thebes.tasks.site_document import SiteDocument
 def simulate_stream(document: SiteDocument, rows: Any, schema: Schema, source: Randomness) -> Release:
     """Run a document that a site answers in attempts."""
     site = document.sites[0]
-    aggregator: Any = registry.aggregator(
-        document, Setting(unit=Unit.EVENT, randomness=source, simulated=True, sites={site: schema})
-    )
+    setting = Setting(unit=Unit.EVENT, randomness=source, simulated=True, sites={site: schema})
+    aggregator = registry.aggregator(document, setting)
     ask = aggregator.ask(site)
     assert isinstance(ask, Ask)  # noqa: S101
     epsilon, delta = document.epsilon, document.delta
     with simulated_attempts(document.dataset, rows, schema, epsilon=epsilon, delta=delta, source=source) as attempts:
         aggregator.accept(registry.stream_owner(document).attempt(document, ask, attempts))
     aggregator.advance(LATER)
-    release: Release = aggregator.release()
+    release = aggregator.release()
+    assert release is not None  # noqa: S101
     return release
 
 

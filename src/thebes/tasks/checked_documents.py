@@ -50,7 +50,7 @@ class CheckedDocuments:
                     return found[0]
         return None
 
-    def keep(self, text: str | None, document: Any, *, new: bool) -> None:
+    def keep(self, text: str | None, document: object, *, new: bool) -> None:
         """Keep a document that was read from this text, and forget the oldest where it is too much."""
         if text is None or len(text) > self._most_characters:
             return

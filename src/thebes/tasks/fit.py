@@ -142,7 +142,7 @@ def whole(document: PeopleDocument, rows: Rows) -> tuple[Rows, NDArray[np.int64]
     return Rows.one_each(columns), kept.person[counted]
 
 
-def is_number(document: Any, column: str) -> bool:
+def is_number(document: PeopleDocument, column: str) -> bool:
     """Return whether a column is read as numbers."""
     return not isinstance((document.bounds or {}).get(column), Values) and not _as_text(document, column)
 
@@ -188,7 +188,7 @@ def _each(document: PeopleDocument, rows: Rows) -> Iterator[tuple[Fit, Flags]]:
         yield Fit(column, len(values) + empty, int(usable.sum()), counts, _instead(document, column)), usable
 
 
-def columns_of(document: Any) -> tuple[str, ...]:
+def columns_of(document: PeopleDocument) -> tuple[str, ...]:
     """The columns that a document works on."""
     if hasattr(document, "columns"):
         return tuple(document.columns)
@@ -197,7 +197,7 @@ def columns_of(document: Any) -> tuple[str, ...]:
     return (*inputs, *outputs) or tuple(document.gives)
 
 
-def _as_text(document: Any, column: str) -> bool:
+def _as_text(document: PeopleDocument, column: str) -> bool:
     return hasattr(document, "texts") and column in document.texts()
 
 
@@ -210,7 +210,7 @@ def _none(values: NDArray[Any]) -> Flags:
     return np.zeros(len(values), dtype=np.bool_)
 
 
-def _instead(document: Any, column: str) -> str:
+def _instead(document: PeopleDocument, column: str) -> str:
     missing = getattr(document, "missing", None)
     bound = (document.bounds or {}).get(column)
     if bound is not None and bound.default is not None:
@@ -220,7 +220,7 @@ def _instead(document: Any, column: str) -> str:
     return f"of everybody {_without_default(document, column)}"
 
 
-def _becomes(document: Any, column: str, failed: bool) -> str:
+def _becomes(document: PeopleDocument, column: str, failed: bool) -> str:
     """Say what counts instead of one person's value that does not fit. `failed` says that the featurizer did."""
     bound, missing = (document.bounds or {}).get(column), getattr(document, "missing", None)
     if bound is not None and bound.default is not None:
@@ -235,10 +235,10 @@ def _becomes(document: Any, column: str, failed: bool) -> str:
     return f"you cannot agree; if a rule agrees for you, your machine {sent}"
 
 
-def _without_default(document: Any, column: str) -> str:
+def _without_default(document: PeopleDocument, column: str) -> str:
     """Say what kinds whose owners perturb make of a value that does not fit where no default is declared."""
     if not hasattr(document, "outputs") and not hasattr(document, "output"):
-        searched = document.type == "ensemble" and document.searching and column in document.ranges
+        searched = getattr(document, "searching", 0) and column in getattr(document, "ranges", ())
         asked = f", and as {_stand_in(document, column)} where it is asked how to cut {column}" if searched else ""
         return f"it counts as missing, as the task declares{asked}"
     if column not in getattr(document, "inputs", ()):
@@ -248,7 +248,7 @@ def _without_default(document: Any, column: str) -> str:
     return f"{_shown(bound.values[-1]) if last else _stand_in(document, column)} counts instead"  # type: ignore[union-attr]
 
 
-def _stand_in(document: Any, column: str) -> str:
+def _stand_in(document: PeopleDocument, column: str) -> str:
     """Return what is sent of a column of which nothing else may be."""
     bound = (document.bounds or {}).get(column)
     if isinstance(bound, Values):

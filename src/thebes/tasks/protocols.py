@@ -2,11 +2,12 @@
 
 A requestor's question is a *document*: immutable JSON, known by its digest. Its `type` names its *kind* (`Kind`), which
 reads, prices and explains it by pure functions. An *owner* has the rows: a person, or an institution (a *site*). The
-owner's half (`Owner`, `SiteOwner`) makes of them a *contribution*, the only thing that ever leaves; before it draws
-noise it consumes its *claim*, what the owner has set aside for this document. The *aggregator* runs at the coordinator:
-it *asks* a *slot* (a pseudonym, or a site's name), hears contributions *part* by part, one *phase* after another, and
-makes the *release*: the answer with its error bar and its *certificate*. Whoever runs it gives it a *setting*. The two
-halves meet in `Contributions` alone: the same code runs for one person, a simulated million, and over a network.
+owner's half (`Owner`; a site's is in `site_protocols`) makes of them a *contribution*, the only thing that ever leaves;
+before it draws noise it consumes its *claim*, what the owner has set aside for this document. The *aggregator* runs at
+the coordinator: it *asks* a *slot* (a pseudonym, or a site's name), hears contributions *part* by part, one *phase*
+after another, and makes the *release*: the answer with its error bar and its *certificate*. Whoever runs it gives it a
+*setting*. The two halves meet in `Contributions` alone: the same code runs for one person, a simulated million, and
+over a network.
 
     document = registry.check(told)                        # or InvalidDocument, naming the field at fault
     price = registry.kind(document.type).price(document)   # the most that one owner pays, over all phases
@@ -28,14 +29,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from thebes.data.rows import Rows
 from thebes.data.schema import Schema
-from thebes.data.table import Table
 from thebes.privacy import exact
 from thebes.privacy.faults import Refusal
 from thebes.privacy.guarantees import Price
@@ -44,13 +44,6 @@ from thebes.privacy.randomness import Randomness
 from thebes.tasks.contributions import Contributions, Layout
 from thebes.tasks.document import Document, DocumentType
 from thebes.tasks.release import Release
-
-if TYPE_CHECKING:
-    from thebes.curator.cache.answer import Answered
-    from thebes.curator.cache.requirement import Wanted
-    from thebes.curator.pipelines.outcome import RunOutcome
-    from thebes.curator.pipelines.pipeline import Pipeline
-    from thebes.curator.questions.plans import Plan
 
 #: the class of a kind's documents, for the halves that only read them
 DocumentRead = TypeVar("DocumentRead", bound=Document, contravariant=True)
@@ -327,94 +320,6 @@ class Endless(Aggregator, Protocol):
     def pictured(self) -> Any:
         """Return what only the requestor and operators are shown beside: pieces may be single contributions."""
         ...
-
-
-class Convened(Aggregator, Protocol):
-    """The additions of an aggregator where institutions answer, each known by its name: a slot is a site, and a peer
-    partition of its own."""
-
-    @property
-    def missing(self) -> Mapping[str, str]:
-        """The sites that will not answer this phase, each with the reason."""
-        ...
-
-    @property
-    def awaited(self) -> tuple[str, ...]:
-        """The sites that have neither answered this phase nor been excused."""
-        ...
-
-    def excuse(self, site: str, why: str) -> None:
-        """Go on without a site in this phase: it refused, failed, or took too long."""
-        ...
-
-    def covers(self, site: str, told: object) -> None:
-        """Take what a site says its answer is about, where its data set grows; whatever is no such thing is not
-        taken."""
-        ...
-
-    def paid(self, site: str, cost: object, source: object) -> None:
-        """Take what a site says its answer cost one unit there, and where it came from: rows (`mechanism`), an
-        earlier answer (`cache`), or what earlier answers say (`synopsis`); whatever cannot be is not taken."""
-        ...
-
-    def progress(self) -> dict[str, Any]:
-        """Return how far it is, in public figures, for a live view."""
-        ...
-
-
-class SiteOwner(Protocol[DocumentRead]):
-    """The half that computes on an institution's rows: its table is read-only and clips by itself."""
-
-    def contribute(
-        self, document: DocumentRead, ask: Ask, table: Table, claim: Claim, *, randomness: Randomness
-    ) -> Contributions: ...
-
-    def layout(self, document: DocumentRead, ask: Ask, schema: Schema) -> Layout:
-        """Return what a contribution to this ask must look like: the same as the aggregator's, known without it."""
-        ...
-
-
-@runtime_checkable
-class Planned(SiteOwner[DocumentRead], Protocol[DocumentRead]):
-    """The addition to a site owner's half where an answer may come from what its site released before."""
-
-    def planned(
-        self, document: DocumentRead, ask: Ask | None, schema: Schema
-    ) -> tuple[Plan, Wanted | None, str] | None:
-        """Return what is asked of the rows, what is wanted of every total (None without an ask), and how it can be
-        asked again; None where exact totals leave the site."""
-        ...
-
-    def told(self, document: DocumentRead, ask: Ask, answered: Answered) -> Contributions:
-        """The contribution that says it."""
-        ...
-
-
-class Attempting(Protocol):
-    """The right to work on a growing data set in attempts, as a site gives it for one task: every attempt is allowed by
-    its policy, charged to all of its blocks or to none before a row is read, and written down. Where an owner of fixed
-    rows has a claim and a table, this stands for both."""
-
-    @property
-    def name(self) -> str:
-        """Under which the attempts are kept."""
-        ...
-
-    def run(self, pipeline: Pipeline) -> RunOutcome:
-        """As many attempts as can be paid; again gives the same outcome."""
-        ...
-
-
-class StreamOwner(Protocol[DocumentRead]):
-    """The half of a document that is worked on `in_attempts`."""
-
-    def attempt(self, document: DocumentRead, ask: Ask, attempting: Attempting) -> Contributions: ...
-
-    def paid(self, contributions: Contributions) -> Price:
-        """Return what one unit in the block that paid most paid for it, as the answer says."""
-        ...
-
-    def layout(self, document: DocumentRead, ask: Ask, schema: Schema) -> Layout: ...
 
 
 class Owner(Protocol[DocumentRead]):

@@ -19,8 +19,9 @@ from typing import Any, get_args
 
 from thebes.privacy.faults import Mistake
 from thebes.tasks.document import Document, PeopleDocument
-from thebes.tasks.protocols import Aggregator, Kind, Owner, SiteOwner, StreamOwner, Words
-from thebes.tasks.site_document import SiteDocument, SiteKind
+from thebes.tasks.protocols import Aggregator, Kind, Owner, Words
+from thebes.tasks.site_document import SiteDocument
+from thebes.tasks.site_protocols import SiteKind, SiteOwner, StreamOwner
 
 _TYPE = r"[a-z][a-z0-9-]*"
 _HALVES = {"aggregator": "AGGREGATOR", "owner": "OWNER"}
@@ -39,7 +40,7 @@ def looked_at(package: str) -> str:
         raise Mistake(f"{where}.type", 'must be what documents say as "type": lower-case letters, digits and hyphens')
     _document(f"{where}.document", getattr(kind, "document", None), kind.type, sites=sites)
     _words(f"{where}.words", getattr(kind, "words", None))
-    _same_calls(where, kind, SiteKind if sites else Kind, "SiteKind" if sites else "Kind")
+    _same_calls(where, kind, SiteKind if sites else Kind)
     for half, name in _HALVES.items():
         if find_spec(f"{package}.{half}") is None:
             why = "its documents could be accepted and never answered"
@@ -61,7 +62,7 @@ def aggregator_of(package: str) -> Callable[..., Aggregator]:
         missing += sorted(getattr(made, "__abstractmethods__", ()))
         if missing:
             raise Mistake(f"{where}.{missing[0]}", f"is missing: {made.__name__} needs {_listed(missing)}")
-        _same_calls(where, made, Aggregator, "Aggregator", bound=False)
+        _same_calls(where, made, Aggregator, bound=False)
         for name, method, base in _collisions(made):
             why = f"which {base.__name__} keeps for its own work, so that phases would never end or end wrongly"
             at = f"{package}.aggregator.{made.__name__}.{method}"
@@ -77,11 +78,11 @@ def owner_of(package: str) -> Any:
     """Return a kind's owner's half; Mistake where it could not do an owner's work."""
     owner = _said(package, "owner", "OWNER")
     if _answered_by(package) != "sites":
-        _same_calls(f"{package}.owner.OWNER", owner, Owner, "Owner")
+        _same_calls(f"{package}.owner.OWNER", owner, Owner)
     elif hasattr(owner, "attempt"):
-        _same_calls(f"{package}.owner.OWNER", owner, StreamOwner, "StreamOwner")
+        _same_calls(f"{package}.owner.OWNER", owner, StreamOwner)
     else:
-        _same_calls(f"{package}.owner.OWNER", owner, SiteOwner, "SiteOwner")
+        _same_calls(f"{package}.owner.OWNER", owner, SiteOwner)
     return owner
 
 
@@ -143,14 +144,16 @@ def _words(where: str, words: Any) -> None:
         raise Mistake(where, "must have a title and an about: pages call the kind by them")
 
 
-def _same_calls(where: str, half: Any, protocol: Any, named: str, *, bound: bool = True) -> None:
+def _same_calls(where: str, half: Any, protocol: Any, *, bound: bool = True) -> None:
     """Refuse a half that lacks a method of its protocol, or cannot be called as everybody calls it."""
+    named = protocol.__name__
     for name in _named_by(protocol):
         if not inspect.isfunction(getattr(protocol, name, None)):
             continue
         mine = getattr(half, name, None)
         if not callable(mine):
-            raise Mistake(f"{where}.{name}", f"is missing; {named} in thebes/tasks/protocols.py says what it does")
+            file = protocol.__module__.replace(".", "/") + ".py"
+            raise Mistake(f"{where}.{name}", f"is missing; {named} in {file} says what it does")
         called = list(inspect.signature(getattr(protocol, name)).parameters.values())[1:]
         placed = [object() for each in called if each.kind is not each.KEYWORD_ONLY]
         told = {each.name: object() for each in called if each.kind is each.KEYWORD_ONLY}

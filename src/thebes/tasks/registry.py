@@ -23,7 +23,7 @@ from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
-from typing import Any, cast
+from typing import Any, cast, overload
 
 from thebes.data.rows import Rows
 from thebes.privacy.faults import Mistake
@@ -34,9 +34,10 @@ from thebes.tasks.audit.case import Case
 from thebes.tasks.course_view import CourseView
 from thebes.tasks.document import Document, InvalidDocument, PeopleDocument, raw, rules_for_new_documents_rest
 from thebes.tasks.form import Form
-from thebes.tasks.protocols import Aggregator, Convened, Dialect, Kind, Owner, Setting, SiteOwner, StreamOwner, Words
+from thebes.tasks.protocols import Aggregator, Dialect, Kind, Owner, Setting, Words
 from thebes.tasks.rehearsal import Rehearsal
-from thebes.tasks.site_document import SiteDocument, SiteKind
+from thebes.tasks.site_document import SiteDocument
+from thebes.tasks.site_protocols import Convened, SiteKind, SiteOwner, StreamOwner
 
 _PLAIN = Form()
 
@@ -242,11 +243,11 @@ def scenes(type_: str, players: Any) -> list[Any]:
     return [] if part is None else list(part.scenes(players))
 
 
-def rehearsal(type_: str) -> Rehearsal:
+def rehearsal(type_: str) -> Rehearsal[Any]:
     """Return how tasks of a kind are rehearsed: as its `rehearsal.py` says, else as what answers with a number, over
     people like those of its first sample document where there are no bounds."""
     part = _part(type_, "rehearsal")
-    return Rehearsal(next(iter(samples(type_)), None)) if part is None else cast(Rehearsal, part.REHEARSAL)
+    return Rehearsal(next(iter(samples(type_)), None)) if part is None else cast(Rehearsal[Any], part.REHEARSAL)
 
 
 def audit(type_: str) -> list[Case]:
@@ -278,6 +279,10 @@ def accepted_earlier(document: Mapping[str, Any]) -> Document:
         return check(document)
 
 
+@overload
+def aggregator(document: SiteDocument, setting: Setting) -> Convened: ...
+@overload
+def aggregator(document: Document, setting: Setting) -> Aggregator: ...
 def aggregator(document: Document, setting: Setting) -> Aggregator:
     """Make a new aggregator for a checked document."""
     return registration.aggregator_of(packages()[document.type])(document, setting)
@@ -294,7 +299,7 @@ def priced(document: SiteDocument, setting: Setting) -> SiteDocument:
     other as it is. `InvalidDocument` where that is more than it allows."""
     if not document.by_accuracy:
         return document
-    asked = cast(Convened, aggregator(document, setting)).awaited
+    asked = aggregator(document, setting).awaited
     made = import_module(f"{packages()[document.type]}.accuracy").priced
     found: SiteDocument = made(document, {site: setting.sites[site] for site in asked}, setting.quotes)
     return found
@@ -303,7 +308,7 @@ def priced(document: SiteDocument, setting: Setting) -> SiteDocument:
 def alone(document: SiteDocument, setting: Setting) -> dict[str, float]:
     """Return what a site is told that answers within a width of its own, of a document that says how exact the answer
     is to be; nothing where none can."""
-    asked = cast(Convened, aggregator(document, setting)).awaited
+    asked = aggregator(document, setting).awaited
     made = import_module(f"{packages()[document.type]}.accuracy").alone
     told: dict[str, float] = made(document, {site: setting.sites[site] for site in asked})
     return told
@@ -312,7 +317,7 @@ def alone(document: SiteDocument, setting: Setting) -> dict[str, float]:
 def expected(document: SiteDocument, setting: Setting) -> dict[str, tuple[float, str]]:
     """Return what each site is expected to pay, and where its answer would come from, of a document that says how exact
     the answer is to be."""
-    asked = cast(Convened, aggregator(document, setting)).awaited
+    asked = aggregator(document, setting).awaited
     made = import_module(f"{packages()[document.type]}.accuracy").expected
     found: dict[str, tuple[float, str]] = made(document, {site: setting.sites[site] for site in asked}, setting.quotes)
     return found

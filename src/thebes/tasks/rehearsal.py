@@ -9,14 +9,14 @@ process. What must stay true: none of it loads an owner's half, and nothing in i
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from thebes.data.featurizer import read
 from thebes.privacy.faults import Mistake
-from thebes.tasks.document import PeopleDocument, Values
+from thebes.tasks.document import Document, PeopleDocument, Values
 from thebes.tasks.samples import Sample
 
 HARMLESS = 1e5  #: an epsilon at which noise is far below anybody's interest: the same code gives the truth
@@ -29,30 +29,32 @@ UNRELATED = (
 
 #: the numbers of an answer, by what they are
 Quantities = dict[str, list[float]]
+#: the class of a kind's documents
+Asked = TypeVar("Asked", bound=PeopleDocument)
 #: runs the task with these fields changed; None where no answer came out
 RehearsalRun = Callable[..., Quantities | None]
 
 
-class Rehearsal:
-    """The rehearsal of a kind whose answer is a number, or a number for each key. `document` is of the kind. `example`
+class Rehearsal(Generic[Asked]):
+    """The rehearsal of a kind whose answer is a number, or a number for each key. `example`
     is the sample whose people lend their values to columns without bounds, by their place; None where the kind says
     itself what it cannot do without."""
 
     def __init__(self, example: Sample | None = None) -> None:
         self.example = example
 
-    def refused(self, document: Any) -> str:
+    def refused(self, document: Asked) -> str:
         """Say why made-up people say nothing about a task; nothing where they do."""
         if self.example is not None and learned_by(document) is None:
             lent = len(read(self.example.document["featurizer"]).outputs)
             return unbounded(document) if lent < len(document.gives) else ""
         return unbounded(document)
 
-    def people(self, document: Any) -> int:
+    def people(self, document: Asked) -> int:
         """Return how many people are made up."""
         return min(int(document.min_count), MOST_PEOPLE)
 
-    def truth(self, document: Any, rows: Mapping[str, NDArray[Any]], run: RehearsalRun) -> Quantities | None:
+    def truth(self, document: Asked, rows: Mapping[str, NDArray[Any]], run: RehearsalRun) -> Quantities | None:
         """Return what would be answered without noise."""
         return run(epsilon=HARMLESS)
 
@@ -67,7 +69,7 @@ class Rehearsal:
         return {"the answer": [float(release.value)]}
 
 
-def learned_by(document: PeopleDocument) -> str | None:
+def learned_by(document: Document) -> str | None:
     """Return the column whose values are learned to be told, where there is one."""
     found = getattr(document, "output", None) or getattr(document, "label", None)
     return None if found is None else str(found)

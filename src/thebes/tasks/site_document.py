@@ -5,15 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, Protocol, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
 from thebes.data.schema import Column, Schema
-from thebes.privacy.events import Event
 from thebes.privacy.figures import figure
-from thebes.tasks.document import Document, DocumentType, rule
-from thebes.tasks.protocols import Kind
+from thebes.tasks.document import Document, rule
 
 SITE_NAME = r"^[a-z0-9][a-z0-9._-]{0,62}$"  #: as it stands in a certificate
 DATASET_NAME = SITE_NAME
@@ -98,19 +96,6 @@ class SiteDocument(Document):
     def needed(self, asked: int) -> int:
         """Return how many of the sites that are asked must answer every phase."""
         return min(self.min_sites or 1, asked) if self.min_sites is None else self.min_sites
-
-
-class SiteKind(Kind[DocumentType], Protocol[DocumentType]):
-    """The additions of a kind where sites answer."""
-
-    def fits(self, document: DocumentType, schema: Schema) -> None:
-        """Refuse a schema that cannot answer, naming the document's field and the column."""
-        ...
-
-    def event(self, document: DocumentType, schema: Schema) -> Event:
-        """Return what happens to one unit at a site in one phase, under add-remove-one: the ledger there prices it. All
-        phases together cost no more than the document's (epsilon, delta)."""
-        ...
 
 
 def explained(document: SiteDocument, *, does: str, price: str | None = None) -> str:

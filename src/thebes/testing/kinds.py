@@ -21,7 +21,7 @@ from thebes.simulation.tables import people_of
 from thebes.tasks import registry
 from thebes.tasks.audit.purse import Purse
 from thebes.tasks.contributions import Contributions, read_payloads
-from thebes.tasks.document import Document, InvalidDocument
+from thebes.tasks.document import Document, InvalidDocument, PeopleDocument
 from thebes.tasks.protocols import Aggregator, Ask, Closed, Setting, State, TaskClosed
 from thebes.tasks.release import Release
 from thebes.tasks.release_reader import release_from_json
@@ -52,20 +52,28 @@ def _expect(truth: bool, message: str) -> None:
         raise AssertionError(message)
 
 
-def _begin(sample: Sample, *, seed: int | None = None) -> tuple[Document, Aggregator, Rows, randomness.Randomness]:
+def _checked(sample: Sample) -> PeopleDocument:
     document = registry.check(sample.document)
+    assert isinstance(document, PeopleDocument)
+    return document
+
+
+def _begin(
+    sample: Sample, *, seed: int | None = None
+) -> tuple[PeopleDocument, Aggregator, Rows, randomness.Randomness]:
+    document = _checked(sample)
     source = randomness.seeded_for_simulation(sample.seed if seed is None else seed)
     setting = Setting(unit=Unit.PERSON, randomness=source, simulated=True)
     rows = featurize(str(sample.document["featurizer"]), people_of(sample.people))
     return document, registry.aggregator(document, setting), rows, source
 
 
-def _turns(sample: Sample, document: Any, rows: Rows) -> list[np.ndarray[Any, Any]]:
+def _turns(sample: Sample, document: PeopleDocument, rows: Rows) -> list[np.ndarray[Any, Any]]:
     able = np.flatnonzero(registry.owner(document, simulated=True).able(document, rows))
     return [able[phase :: document.phases] for phase in range(document.phases)]
 
 
-def _run(sample: Sample) -> tuple[Document, Aggregator, list[tuple[Ask, Contributions, Purse]]]:
+def _run(sample: Sample) -> tuple[PeopleDocument, Aggregator, list[tuple[Ask, Contributions, Purse]]]:
     """Every batch that was heard, with the purse of those who sent it: one for each packet of a participation."""
     document, aggregator, rows, source = _begin(sample)
     heard = []
@@ -79,7 +87,7 @@ def _run(sample: Sample) -> tuple[Document, Aggregator, list[tuple[Ask, Contribu
 
 
 def _given(
-    document: Any, aggregator: Aggregator, rows: Rows, people: Any, phase: int, source: randomness.Randomness
+    document: PeopleDocument, aggregator: Aggregator, rows: Rows, people: Any, phase: int, source: randomness.Randomness
 ) -> Iterator[tuple[Ask, Contributions, Purse]]:
     """Yield what these people send in a phase, packet by packet, peer partition by peer partition."""
     owner = registry.owner(document, simulated=True)
@@ -139,7 +147,7 @@ def check_reading_twice_changes_nothing(sample: Sample) -> None:
 
 
 def check_the_explanation_names_what_is_read(sample: Sample) -> None:
-    document: Any = registry.check(sample.document)
+    document = _checked(sample)
     words = registry.kind(document.type).explain(document)
     for table, columns in document.reads.items():
         _expect(table in words, f"the explanation does not name the table {table}")
@@ -193,7 +201,6 @@ def check_a_wrong_field_is_refused_by_name_or_makes_another_document(sample: Sam
 
 
 def check_nobody_spends_more_than_the_price(sample: Sample) -> None:
-    document: Any
     document, _, heard = _run(sample)
     price = registry.kind(document.type).price(document)
     for ask, _, purse in heard:

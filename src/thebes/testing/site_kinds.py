@@ -27,11 +27,12 @@ from thebes.site.budget.prices import cost
 from thebes.tasks import registry
 from thebes.tasks.audit.purse import Purse
 from thebes.tasks.contributions import Contributions, read_payloads
-from thebes.tasks.protocols import Ask, Closed, Convened, Setting, State, TaskClosed, Wait
+from thebes.tasks.protocols import Ask, Closed, Setting, State, TaskClosed, Wait
 from thebes.tasks.release import Release
 from thebes.tasks.release_reader import release_from_json
 from thebes.tasks.samples import Sample, SiteSample
 from thebes.tasks.site_document import SiteDocument
+from thebes.tasks.site_protocols import Convened
 from thebes.testing import kinds, prices
 from thebes.wire import frames
 
@@ -52,7 +53,7 @@ def _table(schema: Schema, rows: Any) -> Table:
 
 
 def answered(
-    sample: SiteSample, document: Any, ask: Ask, site: str, purse: Purse, source: randomness.Randomness
+    sample: SiteSample, document: SiteDocument, ask: Ask, site: str, purse: Purse, source: randomness.Randomness
 ) -> Contributions:
     """Return what a site sends: from its table and a claim, or from attempts at its stream, which pay for
     themselves."""
@@ -90,7 +91,7 @@ def _checked(sample: SiteSample, **more: Any) -> SiteDocument:
 def _aggregator(document: SiteDocument, schemas: Mapping[str, Schema], seed: int) -> Convened:
     source = randomness.seeded_for_simulation(seed)
     setting = Setting(unit=Unit.EVENT, randomness=source, simulated=True, sites=schemas)
-    return cast("Convened", registry.aggregator(document, setting))
+    return registry.aggregator(document, setting)
 
 
 def _schemas(sample: SiteSample) -> dict[str, Schema]:
@@ -408,21 +409,21 @@ def check_a_snapshot_continues_where_it_was_taken(sample: SiteSample) -> None:
     document, whole, heard = _run(sample)
     source = randomness.seeded_for_simulation(sample.seed + 1)
     setting = Setting(unit=Unit.EVENT, randomness=source, simulated=True, sites=_schemas(sample))
-    aggregator = cast("Convened", registry.aggregator(document, setting))
+    aggregator = registry.aggregator(document, setting)
     for site, ask, given, _ in heard:
         saved = aggregator.snapshot()
-        aggregator = cast("Convened", registry.aggregator(document, setting))
+        aggregator = registry.aggregator(document, setting)
         aggregator.restore(saved)
         _expect(_same_ask(aggregator.ask(site), ask), "a restart changes what is asked")
         aggregator.accept(given)
         aggregator.advance(_NOON)
     _expect(_written(aggregator.release()) == _written(whole.release()), "a restart changes the answer")
-    done = cast("Convened", registry.aggregator(document, setting))
+    done = registry.aggregator(document, setting)
     done.restore(aggregator.snapshot())
     _expect(done.state is State.DONE and _written(done.release()) == _written(whole.release()), "the end is forgotten")
     others = {**_schemas(sample), "another": schema_of(sample.schema)}
     try:
-        cast("Convened", registry.aggregator(document, replace(setting, sites=others))).restore(aggregator.snapshot())
+        registry.aggregator(document, replace(setting, sites=others)).restore(aggregator.snapshot())
     except Mistake:
         return
     raise AssertionError("a snapshot of other sites was taken")

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 from thebes.coordinator.auth.authority import CertificateAuthority
 from thebes.coordinator.auth.capabilities import Capabilities
@@ -27,8 +27,9 @@ from thebes.privacy.promise import Unit
 from thebes.tasks import registry
 from thebes.tasks.document import InvalidDocument
 from thebes.tasks.posting_rules import check_postable
-from thebes.tasks.protocols import Ask, Convened, Setting
-from thebes.tasks.site_document import LOCAL, SiteDocument, SiteKind, schemas_of
+from thebes.tasks.protocols import Ask, Setting
+from thebes.tasks.site_document import LOCAL, SiteDocument, schemas_of
+from thebes.tasks.site_protocols import Convened
 from thebes.wire.link import Code
 from thebes.wire.refusals import NotAllowed
 from thebes.wire.refused_sites import GONE
@@ -79,7 +80,7 @@ class Convocation:
         return unit_of(self.asked)
 
     def aggregator(self) -> Convened:
-        return cast(Convened, registry.aggregator(self.document, self._setting))
+        return registry.aggregator(self.document, self._setting)
 
     def priced(self) -> Convocation:
         """The same with the document's price in it, where it says how exact the answer is to be."""
@@ -192,7 +193,7 @@ class Inquiries:
             named = list(document.sites)
             self._all_known(document, named, known)
         asked, left_out, first = dict[str, Schema](), dict[str, str](), None
-        kind = cast(SiteKind[Any], registry.kind(document.type))
+        kind = registry.site_kind(document)
         for name in named:
             schema = read_shown(known[name][document.dataset]["schema"])
             try:

@@ -34,8 +34,8 @@ from thebes.privacy.promise import Unit
 from thebes.tasks import registry
 from thebes.tasks.contributions import Layout, read_payloads
 from thebes.tasks.protocols import Ask, Setting, State, TaskClosed
-from thebes.tasks.protocols import Convened as Aggregator
 from thebes.tasks.site_document import SiteDocument, declared, schemas_of
+from thebes.tasks.site_protocols import Convened as Aggregator
 from thebes.wire.link import Code, Word
 from thebes.wire.refusals import Malformed, TooLarge
 from thebes.wire.refused_sites import GONE, LATE
@@ -132,7 +132,7 @@ class TaskRun:
             sites=schemas_of(self._task.schemas),
             quotes=self._task.quotes,
         )
-        made = cast(Aggregator, registry.aggregator(document, setting))
+        made = registry.aggregator(document, setting)
         if self._task.snapshot is not None:
             made.restore(self._opened(self._task.snapshot))
         self._document, self._aggregator = document, made

@@ -351,14 +351,14 @@ class Runner:
         run: PipelineRun,
         pipeline: Pipeline,
         attempt: Attempt,
-        document: Any,
+        model: dict[str, Any],
         data: Data,
         said: list[Validation],
         claim: LedgerClaim,
     ) -> dict[str, Any]:
         paid = self._paid(run)
         return {
-            "model": document,
+            "model": model,
             "features": [dict(one.as_json()) for one in data.features],
             "inputs": list(pipeline.inputs),
             "output": pipeline.output,

@@ -15,8 +15,7 @@ from typing import Any
 from thebes.privacy import exact
 from thebes.privacy.faults import Refusal
 from thebes.privacy.figures import figure
-from thebes.privacy.promise import Unit
-from thebes.tasks.document import Document
+from thebes.tasks.document import PeopleDocument
 from thebes.wire.refusals import NotFound
 
 
@@ -109,7 +108,7 @@ class Participation:
     task_id: str
     number: int
     digest: str
-    document: Document
+    document: PeopleDocument
     requestor: str
     slot: str
     state: ParticipationState
@@ -133,12 +132,12 @@ class Participation:
     @property
     def returnable(self) -> bool:
         """True where what was sent can be taken back for as long as the server has not used it."""
-        return not getattr(self.document, "endless", False)
+        return not self.document.endless
 
     @property
     def times(self) -> int:
         """The number of times that one person may take part in its task."""
-        return int(getattr(self.document, "participations", 1))
+        return self.document.participations
 
     def as_json(self) -> dict[str, Any]:
         epsilon, delta = share(self.document)
@@ -188,18 +187,18 @@ def still(mine: Sequence[Mapping[str, Any]], seconds: float) -> Refusal:
     return Refusal(f"after {figure(seconds)} seconds your part in this task is still {mine[-1]['state']}{why}")
 
 
-def _unit(document: Document) -> str:
-    return str(getattr(document, "unit", Unit.DEVICE))
+def _unit(document: PeopleDocument) -> str:
+    return str(document.unit)
 
 
-def is_trusted(document: Document) -> bool:
-    return getattr(document, "server", "untrusted") == "trusted"
+def is_trusted(document: PeopleDocument) -> bool:
+    return document.server == "trusted"
 
 
-def share(document: Document) -> tuple[Decimal, Decimal]:
+def share(document: PeopleDocument) -> tuple[Decimal, Decimal]:
     """Return the price of one participation: the document's price over the participations it may take, rounded down, so
     that all of them together stay within the price."""
-    times = int(getattr(document, "participations", 1))
+    times = document.participations
     epsilon, delta = exact.epsilon(document.epsilon), exact.delta(document.delta)
     if times == 1:
         return epsilon, delta
@@ -211,5 +210,5 @@ def share(document: Document) -> tuple[Decimal, Decimal]:
     )
 
 
-def canonical(document: Document) -> str:
+def canonical(document: PeopleDocument) -> str:
     return json.dumps(document.as_json(), ensure_ascii=False, sort_keys=True)

@@ -28,7 +28,7 @@ from thebes.privacy.faults import Fault, Mistake, Refusal, ThebesError
 from thebes.privacy.randomness import system
 from thebes.tasks import registry
 from thebes.tasks.contributions import Contributions
-from thebes.tasks.document import Document, PeopleDocument
+from thebes.tasks.document import PeopleDocument
 from thebes.tasks.protocols import Ask, Closed, TaskClosed, Wait
 from thebes.wire import frames
 from thebes.wire.client import CoordinatorClient
@@ -209,7 +209,7 @@ class Work:
                 participation, ParticipationState.FAILED, "the task is not the one that was agreed to; nothing was sent"
             )
         early = 0.0 if participation.due_at is None else participation.due_at - self._clock()
-        if early > 0 and _soon_stale(participation.document):
+        if early > 0 and participation.document.endless:
             self._pause(participation, early)
             return None
         ask = self._ask(participation, framed=True)
@@ -265,7 +265,7 @@ class Work:
         """The bytes to send, and for how many seconds more than reading takes their making may be the data's doing."""
         document = participation.document
         owner = registry.owner(document)
-        if isinstance(document, PeopleDocument) and not self._packets.has(document, ask, participation):
+        if not self._packets.has(document, ask, participation):
             raise Refusal("the server asks for a part that this task does not have")
         made, paid = self._contribution(participation, ask)
         layout = owner.layout(document, ask)
@@ -301,17 +301,15 @@ class Work:
             return made, paid
         raise AssertionError("the last attempt returns or raises")
 
-    def _rows(self, document: Document) -> Rows:
-        return self._store.featurize(
-            getattr(document, "featurizer", ""), most_rows=int(getattr(document, "most_rows", 1))
-        )
+    def _rows(self, document: PeopleDocument) -> Rows:
+        return self._store.featurize(document.featurizer, most_rows=document.most_rows)
 
     def _ready(self, participation: Participation) -> Participation | None:
         """Wait until it is due; what waited long is sent only if it is still wanted."""
         if participation.due_at is not None and participation.due_at > self._clock():
             self._pause(participation, participation.due_at - self._clock())
             return None
-        if _soon_stale(participation.document):  # nothing has left: what is asked now is answered instead
+        if participation.document.endless:  # nothing has left: what is asked now is answered instead
             return self._book.drop(participation, ParticipationState.RESERVED)
         ask = self._ask(participation)
         if self._packets.passed(participation, ask):
@@ -429,17 +427,12 @@ class Work:
         return participation.id, self._packets.number(participation)
 
 
-def _soon_stale(document: Document) -> bool:
-    """Return whether what is asked changes all the time, so that it is answered when that is due and not before."""
-    return isinstance(document, PeopleDocument) and document.endless
-
-
 def _deadline(participation: Participation) -> float | None:
-    moment = getattr(participation.document, "deadline", None)
-    return None if moment is None else float(moment.timestamp())
+    moment = participation.document.deadline
+    return None if moment is None else moment.timestamp()
 
 
-def nothing(document: Document) -> Rows:
+def nothing(document: PeopleDocument) -> Rows:
     """A person without a single row, whose featurizer failed: what stands in for rows when nothing else works."""
-    columns = {name: np.empty(0, dtype=object) for name in getattr(document, "gives", ())}
+    columns = {name: np.empty(0, dtype=object) for name in document.gives}
     return Rows(columns, np.empty(0, dtype=np.int64), 1, np.full(1, 1 + FAILURES.index("other"), dtype=np.uint8))

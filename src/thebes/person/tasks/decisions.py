@@ -9,7 +9,6 @@ import logging
 import secrets
 import threading
 from collections.abc import Callable
-from typing import Any
 
 from thebes.data.rows import Rows
 from thebes.data.store import Store
@@ -25,6 +24,7 @@ from thebes.person.tasks.task_feed import Board, NotListed, OfferedTask
 from thebes.person.tasks.task_store import Book
 from thebes.privacy.faults import ThebesError
 from thebes.tasks import registry
+from thebes.tasks.document import PeopleDocument
 from thebes.tasks.fit import told_to_owner
 from thebes.tasks.protocols import TaskClosed
 from thebes.wire.client import CoordinatorClient
@@ -172,15 +172,15 @@ class Decisions:
         if any(p.state.unfinished for p in mine):
             raise Conflict("your earlier participation in this task is not finished")
         if self.turns_left(offer.document, mine) == 0:
-            times = _times(offer.document)
+            times = offer.document.participations
             raise Conflict(
                 f"this task takes {times} participation{'s' if times > 1 else ''} of one person, and had yours"
             )
         return self._undecided(offer.task_id)
 
-    def turns_left(self, document: Any, mine: list[Participation]) -> int:
+    def turns_left(self, document: PeopleDocument, mine: list[Participation]) -> int:
         """Return how often one may still agree to a task."""
-        return max(0, _times(document) - sum(self._charged(p) for p in mine))
+        return max(0, document.participations - sum(self._charged(p) for p in mine))
 
     def _undecided(self, task_id: str) -> Participation | None:
         found = self._book.participations(
@@ -193,17 +193,16 @@ class Decisions:
         spent = None if claim is None else consumed(claim)
         return spent is not None and bool(spent.epsilon or spent.delta)
 
-    def able(self, document: Any) -> bool:
+    def able(self, document: PeopleDocument) -> bool:
         return bool(registry.owner(document).able(document, self._rows(document))[0])
 
-    def looked_at(self, document: Any) -> tuple[bool, list[str]]:
+    def looked_at(self, document: PeopleDocument) -> tuple[bool, list[str]]:
         """Return whether this person can take part, and in words which own values do not count as they are."""
         rows = self._rows(document)
         return bool(registry.owner(document).able(document, rows)[0]), told_to_owner(document, rows)
 
-    def _rows(self, document: Any) -> Rows:
-        sql = str(getattr(document, "featurizer", ""))
-        return self._store.featurize(sql, most_rows=int(getattr(document, "most_rows", 1)))
+    def _rows(self, document: PeopleDocument) -> Rows:
+        return self._store.featurize(document.featurizer, most_rows=document.most_rows)
 
     def _due(self, offer: OfferedTask) -> float:
         """Choose when to send: decided at consent, before any data is touched, so that it tells nothing about them."""
@@ -219,7 +218,3 @@ class Decisions:
 def _pseudonym() -> str:
     """128 random bits under which one task knows this person; never used for another task."""
     return secrets.token_hex(16)
-
-
-def _times(document: Any) -> int:
-    return int(getattr(document, "participations", 1))

@@ -14,7 +14,7 @@ from thebes.privacy.exact import Number
 from thebes.privacy.faults import ThebesError
 from thebes.privacy.randomness import system
 from thebes.tasks import registry
-from thebes.tasks.document import Document
+from thebes.tasks.document import PeopleDocument
 from thebes.tasks.protocols import Ask, Foreseeing, Legible
 
 _PART = "example"
@@ -27,7 +27,7 @@ class _MadeUp:
         return None
 
 
-def example(document: Document, rows: Rows) -> dict[str, Any]:
+def example(document: PeopleDocument, rows: Rows) -> dict[str, Any]:
     """Show what would leave: `leaves` says in which form (values, noised, report), `columns` holds one draw where it
     can be read, and `numbers` says how many numbers would leave, by field, where the document alone says so."""
     owner = registry.owner(document)
@@ -46,15 +46,14 @@ def example(document: Document, rows: Rows) -> dict[str, Any]:
     return told
 
 
-def _numbers(document: Document) -> dict[str, int]:
+def _numbers(document: PeopleDocument) -> dict[str, int]:
     """Count the numbers that one participation sends, by field. Nothing where that depends on the phase or on the
     ask."""
-    last = int(getattr(document, "phases", 1)) - 1
-    told = [_numbers_in(document, phase) for phase in sorted({0, last})]
+    told = [_numbers_in(document, phase) for phase in sorted({0, document.phases - 1})]
     return told[0] if all(numbers == told[0] for numbers in told) else {}
 
 
-def _numbers_in(document: Any, phase: int) -> dict[str, int]:
+def _numbers_in(document: PeopleDocument, phase: int) -> dict[str, int]:
     try:
         layout = registry.owner(document).layout(document, Ask(_PART, _PART, phase))
     except (ThebesError, LookupError, TypeError, ValueError):  # known only from what the server asks

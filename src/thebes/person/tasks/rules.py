@@ -102,11 +102,11 @@ class AgreementRule:
         return (
             document.type == self.type
             and self.requestor in (None, offer.requestor)
-            and self.server in (None, getattr(document, "server", None))
-            and (self.tables is None or set(getattr(document, "reads", {})) <= self.tables)
+            and self.server in (None, document.server)
+            and (self.tables is None or set(document.reads) <= self.tables)
             and epsilon <= self.epsilon_at_most
             and (self.delta_at_most is None or delta <= self.delta_at_most)
-            and (self.min_count is None or getattr(document, "min_count", 0) >= self.min_count)
+            and (self.min_count is None or document.min_count >= self.min_count)
         )
 
     def toss(self) -> bool:

@@ -67,7 +67,7 @@ class OfferedTask:
             "anonymity": self.document.anonymity,
             "requestor": self.requestor,
             "contributions": self.contributions,
-            "min_count": getattr(self.document, "min_count", None),
+            "min_count": self.document.min_count,
         }
 
 
@@ -120,7 +120,7 @@ class Board:
             raise NotListed("this task is for institutions, not for people")
         if document.digest != listed[task_id]:
             raise NotListed("this task's document is not the one in the coordinator's signed list")
-        if getattr(document, "only_simulated", None) is not None:  # whatever its price says
+        if document.only_simulated is not None:  # whatever its price says
             raise NotListed("this task adds no noise; it is for simulations only, so it is not shown")
         count = told.get("contributions")
         return OfferedTask(

@@ -21,7 +21,7 @@ from thebes.person.participation.participation import AFTER, Participation, Part
 from thebes.person.participation.seal import Seal
 from thebes.privacy.faults import Fault
 from thebes.tasks import registry
-from thebes.tasks.document import Document
+from thebes.tasks.document import PeopleDocument
 from thebes.wire.refusals import Conflict
 from thebes.wire.task_log import Seen, TaskLogEntry
 
@@ -75,7 +75,7 @@ class Book:
     def __init__(self, path: Path, seal: Seal) -> None:
         self._seal = seal
         self._lock = threading.RLock()
-        self._documents: dict[str, Document] = {}
+        self._documents: dict[str, PeopleDocument] = {}
         self._db = opened(path, _TABLES, foreign_keys=True)
 
     def close(self) -> None:
@@ -87,7 +87,7 @@ class Book:
     def begin(
         self,
         task_id: str,
-        document: Document,
+        document: PeopleDocument,
         requestor: str,
         new_slot: Callable[[], str],
         state: ParticipationState = ParticipationState.SEEN,
@@ -373,7 +373,9 @@ class Book:
     def _read(self, row: tuple[Any, ...]) -> Participation:
         id_, task_id, number, digest, requestor, state, consent, rule, accepted, due, result, note, body, slot = row
         if digest not in self._documents:
-            self._documents[digest] = registry.accepted_earlier(json.loads(body))
+            document = registry.accepted_earlier(json.loads(body))
+            assert isinstance(document, PeopleDocument)  # noqa: S101
+            self._documents[digest] = document
         return Participation(
             id_, task_id, number, digest, self._documents[digest], requestor, slot, ParticipationState(state), consent,
             rule, accepted, due, None if result is None else json.loads(result), note,

@@ -25,8 +25,9 @@ from thebes.site.requests.gate import without_noise
 from thebes.site.requests.planned_question import budget_of, whole
 from thebes.site.requests.response_store import SiteRequest
 from thebes.tasks import registry
-from thebes.tasks.protocols import Ask, Planned
+from thebes.tasks.protocols import Ask
 from thebes.tasks.site_document import SiteDocument
+from thebes.tasks.site_protocols import Planned
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +79,7 @@ class Permission:
         return True
 
     def _whole(self, document: SiteDocument) -> Way:
-        kind: Any = registry.kind(document.type)
-        event = kind.event(document, self.dataset.schema)
+        event = registry.site_kind(document).event(document, self.dataset.schema)
         return Way(cost(document, event, self.dataset.budget.filter), price_of(document))
 
     def _planned(self, document: SiteDocument, payload: Mapping[str, Any]) -> list[Way] | None:

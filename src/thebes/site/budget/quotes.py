@@ -16,8 +16,9 @@ from thebes.data.schema import Schema
 from thebes.privacy.faults import Refusal
 from thebes.site.requests.planned_question import whole
 from thebes.tasks import registry
-from thebes.tasks.protocols import Ask, Planned
+from thebes.tasks.protocols import Ask
 from thebes.tasks.site_document import SiteDocument
+from thebes.tasks.site_protocols import Planned
 
 
 def quoted(

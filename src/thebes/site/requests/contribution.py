@@ -35,7 +35,7 @@ from thebes.site.requests.response_store import ResponseStore, SiteRequest
 from thebes.site.streams import context_of, covered
 from thebes.tasks import registry
 from thebes.tasks.contributions import Contributions, Layout
-from thebes.tasks.protocols import Attempting, Planned
+from thebes.tasks.site_protocols import Attempting, Planned
 from thebes.wire import frames
 from thebes.wire.link import Code, Word
 

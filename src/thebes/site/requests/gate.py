@@ -58,9 +58,8 @@ class Gate:
             raise Declined(Code.DATASET, "this data set is declared in a way that cannot be read") from None
         if dataset is None:
             raise Declined(Code.DATASET, "the site has no data set of that name")
-        kind: Any = registry.kind(document.type)
         try:
-            kind.fits(document, dataset.schema)
+            registry.site_kind(document).fits(document, dataset.schema)
         except (Mistake, Refusal) as mistake:
             raise Declined(Code.SCHEMA, str(mistake)) from None
         if without_noise(document) and not dataset.schema.public:

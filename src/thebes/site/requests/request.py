@@ -53,8 +53,8 @@ class Matter:
 
     def price(self, dataset: DataSet, filter: str) -> Cost:
         if self._priced is None or self._priced[0] is not dataset or self._priced[1] != filter:
-            kind: Any = registry.kind(self.document.type)
-            self._priced = (dataset, filter, cost(self.document, kind.event(self.document, dataset.schema), filter))
+            event = registry.site_kind(self.document).event(self.document, dataset.schema)
+            self._priced = (dataset, filter, cost(self.document, event, filter))
         return self._priced[2]
 
 

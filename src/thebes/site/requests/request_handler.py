@@ -33,8 +33,8 @@ from thebes.site.requests.request import Allowed, Matter, Turn
 from thebes.site.requests.response_store import CLOSED, KeptAnswer, ResponseStore, SiteRequest
 from thebes.site.steward.audit_log import Audit
 from thebes.tasks import registry
-from thebes.tasks.protocols import Planned
 from thebes.tasks.site_document import SiteDocument
+from thebes.tasks.site_protocols import Planned
 from thebes.wire import frames
 from thebes.wire.link import MOST_BYTES, Code, Word
 

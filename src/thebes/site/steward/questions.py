@@ -26,8 +26,9 @@ from thebes.site.requests.planned_question import Planning, budget_of
 from thebes.site.streams import covered
 from thebes.tasks import registry
 from thebes.tasks.contributions import Contributions
-from thebes.tasks.protocols import Ask, Planned
+from thebes.tasks.protocols import Ask
 from thebes.tasks.site_document import SiteDocument
+from thebes.tasks.site_protocols import Planned
 
 STEWARD = "steward"  #: who pays, in the ledger
 

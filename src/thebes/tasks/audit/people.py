@@ -44,9 +44,11 @@ HERE: dict[str, Any] = {"x": 0.0, "g": "a", "y": 0}
 THERE: dict[str, Any] = {"x": 1.0, "g": "c", "y": 1}
 
 
-def document_of(fields: Mapping[str, Any]) -> Any:
+def document_of(fields: Mapping[str, Any]) -> PeopleDocument:
     """Check a document that five people answer; its epsilon is 1 where it does not say."""
-    return registry.check({"epsilon": 1.0, "min_count": 5, **fields})
+    document = registry.check({"epsilon": 1.0, "min_count": 5, **fields})
+    assert isinstance(document, PeopleDocument)  # noqa: S101
+    return document
 
 
 def rows_of(document: PeopleDocument, people: Sequence[Mapping[str, Any]]) -> Rows:
@@ -61,13 +63,15 @@ def released(document: PeopleDocument, own: Mapping[str, Any], randomness: Rando
     """Release what everybody is told of the four and the fifth."""
     everybody = [*OTHERS, own]
     setting = Setting(unit=Unit.PERSON, randomness=randomness, simulated=True)
-    aggregator: Any = registry.aggregator(document, setting)
+    aggregator = registry.aggregator(document, setting)
     aggregator.expect(len(everybody))
     ask = aggregator.ask("somebody")
+    assert isinstance(ask, Ask)  # noqa: S101
     owner = registry.owner(document, simulated=True)
     aggregator.accept(owner.contribute(document, ask, rows_of(document, everybody), Purse(), randomness=randomness))
     aggregator.advance(_NOON)
-    release: Release = aggregator.release()
+    release = aggregator.release()
+    assert release is not None  # noqa: S101
     return release
 
 
@@ -78,7 +82,7 @@ def told(name: str, fields: Mapping[str, Any], look: Callable[[Any], list[float]
     return Audited(name, document.epsilon, document.delta, Adjacency.REPLACE_ONE, one, other, draws=draws)
 
 
-def _looked(look: Callable[[Any], list[float]], document: Any, own: Mapping[str, Any]) -> list[float]:
+def _looked(look: Callable[[Any], list[float]], document: PeopleDocument, own: Mapping[str, Any]) -> list[float]:
     return look(released(document, own))
 
 
@@ -89,7 +93,7 @@ def drawn(name: str, fields: Mapping[str, Any], *, used: float) -> Written:
     return Written(f"drawn: {name}", document.epsilon, document.delta, Adjacency.REPLACE_ONE, one, other, used=used)
 
 
-def _certified(document: Any, own: Mapping[str, Any], randomness: Randomness) -> Certificate:
+def _certified(document: PeopleDocument, own: Mapping[str, Any], randomness: Randomness) -> Certificate:
     return released(document, own, randomness).certificate
 
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any
 
 from thebes.data.table import Table
 from thebes.privacy.certificate import Certificate
@@ -15,7 +14,7 @@ from thebes.privacy.randomness import Randomness
 from thebes.tasks import registry
 from thebes.tasks.audit.case import Written
 from thebes.tasks.audit.purse import Purse
-from thebes.tasks.protocols import Setting, State
+from thebes.tasks.protocols import Ask, Setting, State
 from thebes.tasks.site_document import SiteDocument
 
 _NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
@@ -30,11 +29,13 @@ def drawn(name: str, document: SiteDocument, tables: Sequence[Table], *, used: f
 
 def _convened(document: SiteDocument, table: Table, randomness: Randomness) -> Certificate:
     setting = Setting(unit=Unit.PERSON, randomness=randomness, simulated=True, sites={"a": table.schema})
-    aggregator: Any = registry.aggregator(document, setting)
+    aggregator = registry.aggregator(document, setting)
     while aggregator.state is State.OPEN:
         ask = aggregator.ask("a")
+        assert isinstance(ask, Ask)  # noqa: S101
         owner = registry.site_owner(document, simulated=True)
         aggregator.accept(owner.contribute(document, ask, table, Purse(), randomness=randomness))
         aggregator.advance(_NOON)
-    found: Certificate = aggregator.release().certificate
-    return found
+    release = aggregator.release()
+    assert release is not None  # noqa: S101
+    return release.certificate

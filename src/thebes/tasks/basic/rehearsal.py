@@ -6,7 +6,7 @@ from thebes.tasks.basic.kind import BasicDocument
 from thebes.tasks.rehearsal import Rehearsal
 
 
-class StatisticRehearsal(Rehearsal):
+class StatisticRehearsal(Rehearsal[BasicDocument]):
     def refused(self, document: BasicDocument) -> str:
         return "" if document.aggregator == "count" else super().refused(document)
 

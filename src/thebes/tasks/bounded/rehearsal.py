@@ -13,7 +13,7 @@ from thebes.tasks.document import Values
 from thebes.tasks.rehearsal import Quantities, Rehearsal, RehearsalRun, shares, true_shares
 
 
-class RowsRehearsal(Rehearsal):
+class RowsRehearsal(Rehearsal[BoundedDocument]):
     def truth(
         self, document: BoundedDocument, rows: Mapping[str, NDArray[Any]], run: RehearsalRun
     ) -> Quantities | None:

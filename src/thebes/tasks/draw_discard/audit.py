@@ -8,10 +8,10 @@ from typing import Any
 from numpy.typing import NDArray
 
 from thebes.privacy.promise import Adjacency
-from thebes.tasks import registry
 from thebes.tasks.audit.case import Audited, Case
 from thebes.tasks.audit.people import sent
 from thebes.tasks.contributions import Contributions
+from thebes.tasks.draw_discard.kind import KIND
 from thebes.tasks.protocols import Ask
 
 EPSILON = 1.0
@@ -51,7 +51,7 @@ def cases() -> list[Case]:
 def _row(
     name: str, *, claim: float = EPSILON, seen: slice = slice(None), positive_control: bool = False, **more: Any
 ) -> Audited:
-    document: Any = registry.check({n: v for n, v in {**DOCUMENT, **more}.items() if v is not None})
+    document = KIND.check({n: v for n, v in {**DOCUMENT, **more}.items() if v is not None})
     ask = Ask("a", "phase-0", 0, {"weights": DRAWN, "version": 0, "lane": 0})
 
     def look(given: Contributions) -> NDArray[Any]:

@@ -11,7 +11,7 @@ from thebes.tasks.draw_discard.kind import DrawDiscardDocument
 from thebes.tasks.rehearsal import HARMLESS, MOST_PEERS, UNRELATED, Quantities, Rehearsal, RehearsalRun
 
 
-class LanesRehearsal(Rehearsal):
+class LanesRehearsal(Rehearsal[DrawDiscardDocument]):
     def refused(self, document: DrawDiscardDocument) -> str:
         """Say that nothing is known to learn where no label is predicted."""
         return super().refused(document) if document.family in ("logistic", "multinomial") else UNRELATED

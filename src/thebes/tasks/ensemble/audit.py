@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from thebes.privacy.promise import Adjacency
-from thebes.tasks import registry
 from thebes.tasks.audit.case import Audited, Case
 from thebes.tasks.audit.people import LABEL, RANGE, sent
 from thebes.tasks.ensemble import plan
+from thebes.tasks.ensemble.kind import KIND, EnsembleDocument
 from thebes.tasks.protocols import Ask
 
 EPSILON = 1.0
@@ -31,22 +31,22 @@ def cases() -> list[Case]:
     to tell two people apart. Each packet with the whole epsilon, and a packet before a score, must be caught."""
     found: list[Case] = []
     for perturbation in ("krr", "rappor", "pq", "subset"):
-        document = registry.check({**DOCUMENT, "perturbation": perturbation})
+        document = KIND.check({**DOCUMENT, "perturbation": perturbation})
         found.append(_row(f"ensemble, two packets by {perturbation}", document, _packets(document)))
-        scored = registry.check({**DOCUMENT, "perturbation": perturbation, "scoring_share": 0.2})
+        scored = KIND.check({**DOCUMENT, "perturbation": perturbation, "scoring_share": 0.2})
         found.append(_row(f"ensemble, one classifier scored by {perturbation}", scored, [_scoring(scored)]))
     question = Ask("a", "phase-0", 0, {"question": {"column": "x0", "at": 0.5}})
     return [
         *found,
-        _row("ensemble, one answer about a threshold", registry.check(DOCUMENT), [question]),
+        _row("ensemble, one answer about a threshold", KIND.check(DOCUMENT), [question]),
         *_broken(),
     ]
 
 
 def _broken() -> list[Case]:
     """A person pays epsilon twice: every packet has the whole of it; who sent one scores a classifier too."""
-    careless = registry.check({**DOCUMENT, "epsilon": 2 * EPSILON, "perturbation": "krr"})
-    scored: Any = registry.check({**DOCUMENT, "subsets": 1, "perturbation": "krr", "scoring_share": 0.2})
+    careless = KIND.check({**DOCUMENT, "epsilon": 2 * EPSILON, "perturbation": "krr"})
+    scored = KIND.check({**DOCUMENT, "subsets": 1, "perturbation": "krr", "scoring_share": 0.2})
     both = [Ask("a", f"phase-{scored.learning}", scored.learning, _about("x0")), _scoring(scored)]
     return [
         _row("ensemble, two packets that each spend all of it", careless, _packets(careless), positive_control=True),
@@ -54,13 +54,13 @@ def _broken() -> list[Case]:
     ]
 
 
-def _row(name: str, document: Any, asks: Sequence[Ask], *, positive_control: bool = False) -> Audited:
+def _row(name: str, document: EnsembleDocument, asks: Sequence[Ask], *, positive_control: bool = False) -> Audited:
     one, other = (sent(document, own, asks=asks, look=lambda given: given.fields[plan.REPORT]) for own in (HERE, THERE))
     draws = 180_000 if positive_control else 60_000
     return Audited(name, EPSILON, 0.0, Adjacency.REPLACE_ONE, one, other, positive_control, draws)
 
 
-def _packets(document: Any) -> list[Ask]:
+def _packets(document: EnsembleDocument) -> list[Ask]:
     """Ask a person for two packets."""
     return [
         Ask("a", f"phase-{document.learning}.packet-{packet}", document.learning, _about(feature))
@@ -68,7 +68,7 @@ def _packets(document: Any) -> list[Ask]:
     ]
 
 
-def _scoring(document: Any) -> Ask:
+def _scoring(document: EnsembleDocument) -> Ask:
     """Ask how a classifier of x0 votes about a person, and what is true."""
     phase = document.learning + 1
     return Ask("a", f"phase-{phase}", phase, {**_about("x0"), "votes": [0, 1]})

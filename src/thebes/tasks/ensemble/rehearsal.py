@@ -11,7 +11,7 @@ from thebes.tasks.ensemble.kind import EnsembleDocument
 from thebes.tasks.rehearsal import MOST_PEERS, Quantities, Rehearsal, RehearsalRun, shares, true_shares
 
 
-class EnsembleRehearsal(Rehearsal):
+class EnsembleRehearsal(Rehearsal[EnsembleDocument]):
     def people(self, document: EnsembleDocument) -> int:
         return min(sum(document.least_in(phase) for phase in range(document.phases)), MOST_PEERS)
 

@@ -10,6 +10,7 @@ from thebes.privacy.randomness import bulk
 from thebes.tasks import registry
 from thebes.tasks.audit.case import Audited, Case
 from thebes.tasks.audit.people import sent
+from thebes.tasks.gradient.kind import KIND
 from thebes.tasks.gradient.network import REPORT
 from thebes.tasks.protocols import Ask, Setting
 from thebes.tasks.samples import NETWORK
@@ -40,7 +41,7 @@ def cases() -> list[Case]:
 
 
 def _row(name: str, *, positive_control: bool = False, **more: Any) -> Audited:
-    document: Any = registry.check({**DOCUMENT, **more})
+    document = KIND.check({**DOCUMENT, **more})
     first = registry.aggregator(document, Setting(unit=Unit.PERSON, randomness=bulk(), simulated=True)).ask("a")
     assert isinstance(first, Ask)  # noqa: S101
     asks = [replace(first, part=f"phase-{phase}", phase=phase) for phase in range(document.participations)]

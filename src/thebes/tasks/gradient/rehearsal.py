@@ -6,7 +6,7 @@ from thebes.tasks.gradient.kind import GradientDocument
 from thebes.tasks.rehearsal import UNRELATED, Rehearsal
 
 
-class NetworkRehearsal(Rehearsal):
+class NetworkRehearsal(Rehearsal[GradientDocument]):
     def refused(self, document: GradientDocument) -> str:
         return UNRELATED
 

@@ -10,7 +10,7 @@ from thebes.tasks.integrated.kind import IntegratedDocument
 from thebes.tasks.rehearsal import UNRELATED, Quantities, Rehearsal
 
 
-class ModelRehearsal(Rehearsal):
+class ModelRehearsal(Rehearsal[IntegratedDocument]):
     def refused(self, document: IntegratedDocument) -> str:
         return UNRELATED if document.model == "RandomForestClassifier" else super().refused(document)
 

@@ -17,7 +17,8 @@ from thebes.privacy.promise import Adjacency, Unit
 from thebes.privacy.randomness import Randomness
 from thebes.tasks import registry
 from thebes.tasks.audit.case import Case, Written
-from thebes.tasks.protocols import Setting
+from thebes.tasks.pipeline.kind import KIND
+from thebes.tasks.protocols import Ask, Setting
 
 _NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 _HOURS = 48
@@ -58,13 +59,16 @@ def _rides(mine: bool) -> pd.DataFrame:
 
 def _attempted(mine: bool, randomness: Randomness) -> Certificate:
     """Run all attempts. Of whether a row is trained or tested on, both runs toss the same for everybody else."""
-    document: Any = registry.check(DOCUMENT)
+    document = KIND.check(DOCUMENT)
     setting = Setting(unit=Unit.EVENT, randomness=randomness, simulated=True, sites={"a": RIDES})
-    aggregator: Any = registry.aggregator(document, setting)
-    price = {"epsilon": document.epsilon, "delta": document.delta}
-    with simulated_attempts(document.dataset, _rides(mine), RIDES, **price, source=randomness) as attempts:
-        given = registry.stream_owner(document).attempt(document, aggregator.ask("a"), attempts)
+    aggregator = registry.aggregator(document, setting)
+    epsilon, delta, rows = document.epsilon, document.delta, _rides(mine)
+    with simulated_attempts(document.dataset, rows, RIDES, epsilon=epsilon, delta=delta, source=randomness) as attempts:
+        ask = aggregator.ask("a")
+        assert isinstance(ask, Ask)  # noqa: S101
+        given = registry.stream_owner(document).attempt(document, ask, attempts)
     aggregator.accept(given)
     aggregator.advance(_NOON)
-    found: Certificate = aggregator.release().certificate
-    return found
+    release = aggregator.release()
+    assert release is not None  # noqa: S101
+    return release.certificate

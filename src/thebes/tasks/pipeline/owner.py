@@ -10,7 +10,8 @@ from thebes.privacy.promise import Unit
 from thebes.tasks.contributions import Contributions, Layout
 from thebes.tasks.pipeline.answer import LAYOUT, PipelineAnswer, of_bundle, read
 from thebes.tasks.pipeline.kind import PipelineDocument
-from thebes.tasks.protocols import Ask, Attempting
+from thebes.tasks.protocols import Ask
+from thebes.tasks.site_protocols import Attempting
 
 
 class PipelineOwner:

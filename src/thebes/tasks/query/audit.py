@@ -14,6 +14,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from thebes.curator.questions.noise import noise_for
+from thebes.curator.questions.quantiles import QuantilePlan
 from thebes.data.engines.source import frame_table
 from thebes.data.schema import Schema, schema_of
 from thebes.data.table import Batch, Sums, Table
@@ -24,6 +25,7 @@ from thebes.tasks.audit import sites
 from thebes.tasks.audit.case import Audited, Case, Draw, repeatedly
 from thebes.tasks.audit.purse import Purse
 from thebes.tasks.protocols import Ask, Setting
+from thebes.tasks.query.kind import KIND, QueryDocument
 from thebes.tasks.query.totals import TOTALS
 
 ADD = Adjacency.ADD_REMOVE_ONE
@@ -119,12 +121,12 @@ def neighbours(mine: pd.DataFrame) -> list[SummedTable]:
     return [SummedTable(pd.concat([OTHERS, *rows], ignore_index=True)) for rows in ([mine], [])]
 
 
-def document_of(name: str, fields: dict[str, Any], noise: str) -> Any:
+def document_of(name: str, fields: dict[str, Any], noise: str) -> QueryDocument:
     body = {"type": "query", "dataset": "audited", "statistic": name, "epsilon": 1.0, "noise": noise, **fields}
-    return registry.check(body)
+    return KIND.check(body)
 
 
-def _sent(document: Any, table: Table) -> list[float]:
+def _sent(document: QueryDocument, table: Table) -> list[float]:
     """All that one site sends."""
     ask = Ask("any", "phase-0", 0)
     given = registry.site_owner(document).contribute(document, ask, table, Purse(), randomness=FAST)
@@ -132,15 +134,18 @@ def _sent(document: Any, table: Table) -> list[float]:
     return _telling(totals)
 
 
-def _told(document: Any, table: Table) -> list[float]:
+def _told(document: QueryDocument, table: Table) -> list[float]:
     """All that is told of one site's totals: the answer, and its error bar."""
     setting = Setting(unit=Unit.PERSON, randomness=FAST, simulated=True, sites={"s": table.schema})
-    aggregator: Any = registry.aggregator(document, setting)
+    aggregator = registry.aggregator(document, setting)
     ask = aggregator.ask("s")
+    assert isinstance(ask, Ask)  # noqa: S101
     aggregator.accept(registry.site_owner(document).contribute(document, ask, table, Purse(), randomness=FAST))
     aggregator.advance(_NOON)
     release = aggregator.release()
+    assert release is not None  # noqa: S101
     bar = release.interval(0.9)
+    assert bar is not None  # noqa: S101
     values = list(release.value.values()) if isinstance(release.value, dict) else [release.value]
     return [*values, *np.atleast_1d(bar.low).tolist(), *np.atleast_1d(bar.high).tolist()]
 
@@ -150,15 +155,16 @@ def _telling(totals: list[float]) -> list[float]:
     return totals if len(totals) <= 64 else [*totals[:2], totals[31], totals[63], totals[-1], sum(totals[:32])]
 
 
-def _underestimated(document: Any, table: Table, rows: int) -> Draw:
+def _underestimated(document: QueryDocument, table: Table, rows: int) -> Draw:
     plan = document.plan(table.schema)
     held = _with_rows(table.schema, rows)
     noise = noise_for(plan, held, epsilon=1, delta=0)
-    if rows > 1:  # one of the levels
+    if isinstance(plan, QuantilePlan):  # one of the levels
         noise = replace(noise, drawn_scale=noise.drawn_scale / len(plan.counts.levels))
     totals = plan.totals(table)
-    telling = totals if totals.size <= 64 else totals[[plan.counts.levels[0] - 1, -1]]  # where the person is
-    return lambda n: noise.add(np.tile(telling, (n, 1)), FAST).sum(axis=1)
+    if isinstance(plan, QuantilePlan) and totals.size > 64:
+        totals = totals[[plan.counts.levels[0] - 1, -1]]  # where the person is
+    return lambda n: noise.add(np.tile(totals, (n, 1)), FAST).sum(axis=1)
 
 
 def _with_rows(schema: Schema, rows: int) -> Schema:

@@ -20,7 +20,8 @@ from thebes.tasks.audit import sites
 from thebes.tasks.audit.case import Audited, Case, Draw
 from thebes.tasks.audit.purse import Purse
 from thebes.tasks.protocols import Ask, Setting
-from thebes.tasks.train.kind import TrainDocument
+from thebes.tasks.train.aggregator import TrainAggregator
+from thebes.tasks.train.kind import KIND, TrainDocument
 from thebes.tasks.train.local import read, totals
 from thebes.tasks.train.plan import TrainingPlan
 
@@ -97,23 +98,25 @@ def _as_if_alone(table: Table, *, times: int) -> Draw:
 
 def trained(name: str, body: Mapping[str, Any]) -> Case:
     """Return the row of a document that is answered in rounds: whoever is told all of them."""
-    document: Any = registry.check(body)
+    document = KIND.check(body)
     one, other = (_rounds(document, table) for table in NEIGHBOURS)
     return Audited(name, document.epsilon, document.delta, ADD, one, other, draws=1000)
 
 
 def drawn(name: str, body: Mapping[str, Any]) -> Case:
     """Return the row that judges the noise of all rounds."""
-    document: Any = registry.check(body)
+    document = KIND.check(body)
     return sites.drawn(name, document, NEIGHBOURS, used=0.6)
 
 
-def _rounds(document: Any, table: Table) -> Draw:
-    seen: Callable[[Any, Table], list[float]] = _at_the_coordinator if document.noise == "coordinator" else _by_the_site
+def _rounds(document: TrainDocument, table: Table) -> Draw:
+    seen: Callable[[TrainDocument, Table], list[float]] = (
+        _at_the_coordinator if document.noise == "coordinator" else _by_the_site
+    )
     return lambda n: np.array([seen(document, table) for _ in range(n)])
 
 
-def _by_the_site(document: Any, table: Table) -> list[float]:
+def _by_the_site(document: TrainDocument, table: Table) -> list[float]:
     """All that one site sends: in each round what it tells of the weights, and its size and losses."""
     weights, size, seen = np.zeros(2), None, []
     for phase in range(document.phases):
@@ -130,14 +133,14 @@ def _by_the_site(document: Any, table: Table) -> list[float]:
     return seen
 
 
-def _at_the_coordinator(document: Any, table: Table) -> list[float]:
+def _at_the_coordinator(document: TrainDocument, table: Table) -> list[float]:
     """All that is told of one site's totals: its size once, and the weights after every round."""
-    aggregator: Any = registry.aggregator(
-        document, Setting(unit=Unit.PERSON, randomness=FAST, simulated=True, sites={"a": SCHEMA})
-    )
+    setting = Setting(unit=Unit.PERSON, randomness=FAST, simulated=True, sites={"a": SCHEMA})
+    aggregator = TrainAggregator(document, setting)
     seen: list[float] = []
     for _ in range(document.phases):
         ask = aggregator.ask("a")
+        assert isinstance(ask, Ask)  # noqa: S101
         given = registry.site_owner(document).contribute(document, ask, table, Purse(), randomness=FAST)
         aggregator.accept(given)
         aggregator.advance(_NOON)

@@ -14,9 +14,8 @@ from fastapi.responses import HTMLResponse, Response
 
 from thebes.privacy.faults import Mistake, Refusal
 from thebes.tasks import registry
-from thebes.tasks.document import InvalidDocument
+from thebes.tasks.document import Document, InvalidDocument
 from thebes.tasks.rehearsal import learned_by
-from thebes.tasks.site_document import SiteDocument
 from thebes.web.coordinator import rehearsal, words
 from thebes.web.coordinator.forms.cautions import cautions
 from thebes.web.coordinator.forms.draft import Draft, Told, kinds
@@ -77,7 +76,7 @@ def routes(hall: Hall) -> APIRouter:
         found = await examined(draft)
         rehearsed, careful = "", []
         if not found["problems"]:
-            checked: Any = await asyncio.to_thread(registry.check, found["document"])
+            checked = await asyncio.to_thread(registry.check, found["document"])
             rehearsed = _not_rehearsed(checked)
             careful = cautions(checked, draft, told)
         return hall.part(
@@ -96,7 +95,7 @@ def routes(hall: Hall) -> APIRouter:
         draft, _ = await written(request)
         try:
             await hall.somebody(request)
-            checked: Any = await asyncio.to_thread(reception.acceptance.checked, draft.document())
+            checked = await asyncio.to_thread(reception.acceptance.checked, draft.document())
             told = await asyncio.to_thread(rehearsal.rehearse, checked)
         except (Mistake, Refusal) as error:
             return hall.told(error)
@@ -165,12 +164,8 @@ def told_plainly(problem: Mapping[str, str], draft: Draft) -> dict[str, str]:
     return {"field": problem["field"], "label": label, "message": message, "anchor": anchor}
 
 
-def _not_rehearsed(checked: Any) -> str:
+def _not_rehearsed(checked: Document) -> str:
     """Say why there is no rehearsal of a task; nothing where there is one."""
-    if isinstance(checked, SiteDocument):
-        return (
-            "To see it beforehand, run it over rows of your own with thebes.simulate: made-up rows would not be theirs."
-        )
     try:
         rehearsal.rehearsable(checked)
     except Refusal as refusal:

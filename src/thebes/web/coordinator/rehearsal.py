@@ -26,7 +26,7 @@ from thebes.confinement.measures import cut_off, limit, mapped
 from thebes.confinement.parent import Child, ChildLost
 from thebes.privacy.faults import Mistake, Refusal
 from thebes.tasks import registry
-from thebes.tasks.document import Bound, PeopleDocument, Range, Values
+from thebes.tasks.document import Bound, Document, PeopleDocument, Range, Values
 from thebes.tasks.rehearsal import Rehearsal, learned_by
 from thebes.wire.refusals import Busy
 
@@ -52,7 +52,7 @@ class NotRehearsed(Refusal):
 _one_at_a_time = threading.Lock()
 
 
-def rehearse(document: PeopleDocument) -> dict[str, Any]:
+def rehearse(document: Document) -> dict[str, Any]:
     """Estimate how far the answer would be off: {"people", "repeats", "unanswered", "lent", "quantities":
     [{"what", "within"}]}. `lent` are the columns that have the values of the kind's own sample.
 
@@ -72,8 +72,12 @@ def rehearse(document: PeopleDocument) -> dict[str, Any]:
         _one_at_a_time.release()
 
 
-def rehearsable(document: PeopleDocument) -> None:
+def rehearsable(document: Document) -> None:
     """Refuse what made-up people say nothing about."""
+    if not isinstance(document, PeopleDocument):
+        raise NotRehearsed(
+            "to see it beforehand, run it over rows of your own with thebes.simulate: made-up rows would not be theirs"
+        )
     if document.only_simulated is not None:
         raise NotRehearsed("it adds no noise, so there is nothing to rehearse")
     if refused := registry.rehearsal(document.type).refused(document):
@@ -131,7 +135,7 @@ def serve(source: int, sink: int) -> None:
     say(sink, LENGTH.pack(len(text)) + text)
 
 
-def _rehearsed(document: PeopleDocument, kind: Rehearsal, repeats: int, seconds: float) -> dict[str, Any]:
+def _rehearsed(document: PeopleDocument, kind: Rehearsal[Any], repeats: int, seconds: float) -> dict[str, Any]:
     from thebes.simulation.world import simulate
 
     people = kind.people(document)
@@ -171,7 +175,7 @@ def _rehearsed(document: PeopleDocument, kind: Rehearsal, repeats: int, seconds:
     return {**told, "lent": list(lent), "quantities": quantities}
 
 
-def _lent(document: PeopleDocument, kind: Rehearsal) -> dict[str, NDArray[Any]]:
+def _lent(document: PeopleDocument, kind: Rehearsal[Any]) -> dict[str, NDArray[Any]]:
     """Return the values of the kind's sample people for every column without bounds, by its place."""
     if kind.example is None:
         return {}

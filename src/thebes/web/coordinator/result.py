@@ -17,7 +17,7 @@ from typing import Any
 from thebes.privacy.figures import spaced
 from thebes.tasks import registry
 from thebes.tasks.answer_view import AnswerTable, Section, one_number, percent, plain, short
-from thebes.tasks.document import PeopleDocument
+from thebes.tasks.document import Document
 from thebes.tasks.release import Release
 from thebes.tasks.release_reader import release_from_json
 from thebes.wire.refusals import NotFound
@@ -41,7 +41,7 @@ class ShownResult:
     nothing: str = ""  #: why there is no answer
 
 
-def shown(document: PeopleDocument, body: str) -> ShownResult:
+def shown(document: Document, body: str) -> ShownResult:
     """The stored JSON text of a release, read for its page."""
     release = release_from_json(json.loads(body))
     certificate = release.certificate.as_json()
@@ -55,7 +55,7 @@ def shown(document: PeopleDocument, body: str) -> ShownResult:
     return ShownResult(sections, certificate, tuple(_facts(certificate, release)), answer, around)
 
 
-def table_of(document: PeopleDocument, body: str) -> str:
+def table_of(document: Document, body: str) -> str:
     """The same as CSV: every number, key or row."""
     release = release_from_json(json.loads(body))
     if not release.answered:

@@ -51,7 +51,7 @@ def routes(hall: Hall) -> APIRouter:
 
     async def going(task_id: str, task: Mapping[str, Any], visitor: Visitor) -> TaskCourse:
         progress = await hall.reception.progress(task_id, visitor.somebody)
-        document: Any = registry.accepted_earlier(task["document"])
+        document = registry.accepted_earlier(task["document"])
         return await asyncio.to_thread(registry.course(document.type).going, document, progress)
 
     @made.get("/task/{task_id}")
@@ -59,7 +59,7 @@ def routes(hall: Hall) -> APIRouter:
         """Everything there is to see of a task."""
         told = await standing(request, task_id)
         whole = told["task"]["document"]
-        document: Any = registry.accepted_earlier(whole) if told["training"] else None
+        document = registry.accepted_earlier(whole) if told["training"] else None
         told["learned"] = await asyncio.to_thread(registry.course(document.type).learned, document) if document else []
         return await hall.page(request, "task.html", title=words.title(told["task"]), document=abridged(whole), **told)
 
@@ -95,7 +95,7 @@ def routes(hall: Hall) -> APIRouter:
         if words.of_sites(task["document"]):
             written = result.csv_of(*sites.history(progress))
         else:
-            document: Any = registry.accepted_earlier(task["document"])
+            document = registry.accepted_earlier(task["document"])
             written = result.csv_of(*registry.course(document.type).history(document, progress))
         return attached(written, "text/csv; charset=utf-8", f"thebes-{task_id[:8]}-training.csv")
 
@@ -109,7 +109,7 @@ def routes(hall: Hall) -> APIRouter:
     async def table(task_id: str) -> Response:
         """The numbers of the release as a table."""
         task, body = await hall.task(task_id)
-        document: Any = registry.accepted_earlier(task["document"])
+        document = registry.accepted_earlier(task["document"])
         written = await asyncio.to_thread(result.table_of, document, body_of(body))
         return attached(written, "text/csv; charset=utf-8", f"thebes-{task_id[:8]}-release.csv")
 
@@ -135,7 +135,7 @@ class Results:
         async with self._making:
             known = self._kept.get(name)
             if known is None:
-                document: Any = registry.accepted_earlier(task["document"])
+                document = registry.accepted_earlier(task["document"])
                 known = await asyncio.to_thread(result.shown, document, body)
                 self._kept[name] = known
             self._kept.move_to_end(name)

@@ -12,7 +12,7 @@ from typing import Any
 
 from thebes.data import featurizer as sql
 from thebes.tasks import registry
-from thebes.tasks.document import PeopleDocument
+from thebes.tasks.document import Document, PeopleDocument
 from thebes.tasks.site_document import SiteDocument
 from thebes.web.coordinator.forms.draft import Draft, Told
 
@@ -20,16 +20,17 @@ _NAMED = re.compile(r'\bAS\s+(?:"([^"]+)"|(\w+))', re.IGNORECASE)
 SPARE = 0.2  #: of a group's members; with fewer to spare an answer may never come
 
 
-def cautions(document: PeopleDocument | SiteDocument, draft: Draft, told: Told) -> list[dict[str, str]]:
+def cautions(document: Document, draft: Draft, told: Told) -> list[dict[str, str]]:
     """Each with the place in the form where it can be mended: {"label", "message", "anchor"}."""
     types: dict[str, str] = {}
+    found: list[tuple[str, str]] = []
     if isinstance(document, SiteDocument):
-        found = list(_of_sites(document, told["sites"]))
-    else:
+        found += _of_sites(document, told["sites"])
+    elif isinstance(document, PeopleDocument):
         read = sql.read(document.featurizer)
         # The one who typed a name knows it; SQLite itself does not mind its capitals.
         published = {name.lower(): table["columns"] for name, table in told["tables"].items()}
-        found = [("featurizer", words) for words in _unpublished(read, published)]
+        found += [("featurizer", words) for words in _unpublished(read, published)]
         found += [("group", words) for words in _hardly_enough(document, told["groups"])]
         known = {c.lower(): says.get("type") for t in read.tables for c, says in published.get(t.lower(), {}).items()}
         types = {column: str(known.get(column.lower())) for column in read.straight.values()}
