@@ -405,7 +405,7 @@ def test_parts_of_a_pure_claim_cost_less_than_the_whole_and_the_rest_goes_back(l
     claim.consume(epsilon=0.1)
     claim.consume()
     meter = ledger.block("z").meters["rho"]
-    assert (meter.reserved, meter.spent) == (0, 10**10)  # 2 * 0.1^2 / 2
+    assert (meter.reserved, meter.spent) == (0, 2 * 4_995_837_496)  # twice 0.1 tanh(0.05)
     assert ledger.verify()
 
 

@@ -39,6 +39,7 @@ from thebes.privacy.losses import (
     Pure,
     compose,
     concentrated_to_approximate,
+    pure_to_concentrated,
     pure_to_renyi,
     renyi_to_approximate,
     repeat,
@@ -117,7 +118,10 @@ def test_pure_prices_are_the_formulas_rounded_up():
 def test_concentrated_prices_are_the_formulas_rounded_up():
     assert concentrated.price(GaussianEvent(4.0), adjacency=ADD) == Concentrated("0.03125")
     assert concentrated.price(ExponentialEvent(2), adjacency=ADD) == Concentrated("0.5")
-    assert concentrated.price(LaplaceEvent(2.0), adjacency=ADD) == Concentrated("0.125")
+    assert concentrated.price(LaplaceEvent(2.0), adjacency=ADD) == pure_to_concentrated(Pure("0.5"))
+    assert float(concentrated.price(LaplaceEvent(2.0), adjacency=ADD).rho) == pytest.approx(0.5 * math.tanh(0.25))
+    # Of a large epsilon the range says less than that the mechanism is pure.
+    assert concentrated.price(ExponentialEvent(20), adjacency=ADD) == pure_to_concentrated(Pure(20))
     assert Fraction(concentrated.price(GaussianEvent(3.0), adjacency=ADD).rho) >= Fraction(1, 18)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -438,7 +439,7 @@ def test_what_is_paid_is_counted_as_the_block_counts() -> None:
     rho = loss_of(both, "zcdp")
     assert isinstance(rho, Concentrated)
     ratio = noise.event.ratio  # type: ignore[union-attr]
-    assert float(rho.rho) == pytest.approx(0.125 + 1 / (2 * ratio**2))
+    assert float(rho.rho) == pytest.approx(0.5 * math.tanh(0.25) + 1 / (2 * ratio**2))
 
 
 def test_nothing_is_paid_for_below_its_cost() -> None:

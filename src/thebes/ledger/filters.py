@@ -164,9 +164,7 @@ class ZCDP(EventFilter):
 
     def pure_within(self, loss: Loss, most: Decimal) -> Decimal:
         assert isinstance(loss, Concentrated)  # noqa: S101
-        # The largest epsilon with epsilon^2 / 2 <= rho.
-        largest = _DOWN.sqrt(_DOWN.multiply(loss.rho, Decimal(2))).quantize(exact.EPSILON_STEP, ROUND_FLOOR)
-        return min(most, largest)
+        return min(most, _largest_pure_of_rho(exact.steps_down(loss.rho, exact.EPSILON_STEP)) * exact.EPSILON_STEP)
 
     def capacity(self, epsilon: Decimal, delta: Decimal, orders: Iterable[float] | None = None) -> Steps:
         _no_orders(orders, self.name)
@@ -181,8 +179,7 @@ class ZCDP(EventFilter):
         return {RHO: _clamped(losses.pure_to_concentrated(_pure(loss, self.name)).rho)}
 
     def reading(self, steps: Mapping[str, int], delta: int) -> Budget:
-        # The largest whole e with e^2 / 2 <= rho, both in steps of 1e-12.
-        return Budget.of_steps(math.isqrt(2 * 10**12 * max(0, steps.get(RHO, 0))), delta)
+        return Budget.of_steps(_largest_pure_of_rho(steps.get(RHO, 0)), delta)
 
 
 class RenyiFilter(EventFilter):
@@ -345,6 +342,24 @@ def _divergences(epsilon: Decimal, delta: Decimal, orders: tuple[float, ...]) ->
 
 
 @lru_cache(maxsize=65536)
+def _largest_pure_of_rho(rho: int) -> int:
+    """The largest pure epsilon whose rho, rounded up, is at most this; all in steps."""
+
+    def holds(steps: int) -> bool:
+        return CONCENTRATED.price(Pure(steps * exact.EPSILON_STEP), (RHO,))[RHO] <= rho
+
+    if rho <= 0:
+        return 0
+    most = float(rho * exact.EPSILON_STEP)
+    guess = max(math.sqrt(2 * most), most)
+    for _ in range(9):  # Newton's steps from below; whole steps near the last one settle it
+        tanh = math.tanh(guess / 2)
+        guess += (most - guess * tanh) / (tanh + guess * (1 - tanh * tanh) / 2)
+    near, far = int(guess * 1e12), int(guess * 1e-1) + 2
+    return _largest(holds, start=near + far, low=max(1, near - far))
+
+
+@lru_cache(maxsize=65536)
 def _largest_pure(room: tuple[tuple[str, int], ...]) -> int:
     places = [place for place, _ in room]
     left = dict(room)
@@ -355,14 +370,16 @@ def _largest_pure(room: tuple[tuple[str, int], ...]) -> int:
     return _largest(holds, start=max(left.values())) if room else 0
 
 
-def _largest(holds: Callable[[int], bool], *, start: int) -> int:
-    """The largest number for which `holds`, a condition that is true up to some point and false beyond it."""
-    if not holds(1):
-        return 0
+def _largest(holds: Callable[[int], bool], *, start: int, low: int = 1) -> int:
+    """The largest number for which `holds`, a condition that is true up to some point and false beyond it: quickly
+    where it lies between `low` and `start`."""
+    if not holds(low):
+        if not holds(1):
+            return 0
+        low = 1
     high = max(2, start)
     while holds(high):
         high *= 2
-    low = 1
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if holds(middle) else (low, middle)

@@ -118,7 +118,8 @@ class RandomizedResponseEvent:
 class ExponentialEvent:
     """The exponential mechanism with total `epsilon`.
 
-    Its zCDP cost is epsilon^2 / 8 (bounded range; Cesar & Rogers 2021), better than epsilon^2 / 2.
+    Its zCDP cost is epsilon^2 / 8 (bounded range; Cesar & Rogers 2021), better than what
+    a pure epsilon costs until that is large.
     """
 
     epsilon: Decimal

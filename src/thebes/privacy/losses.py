@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, Context, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from functools import lru_cache, reduce
 from typing import Any, Protocol, TypeVar
 
@@ -41,6 +41,7 @@ ORDERS: tuple[float, ...] = (
 #: Losses keep at most this many decimals, rounded up, so that sums below 10^30 are exact in any order.
 FINEST = Decimal("1e-30")
 _WIDE = Context(prec=60, rounding=ROUND_CEILING)
+_DOWN = Context(prec=60, rounding=ROUND_FLOOR)
 
 
 def _checked(argument: str, value: exact.Number) -> Decimal:
@@ -170,8 +171,27 @@ def pure_to_approximate(loss: Pure) -> Approximate:
 
 
 def pure_to_concentrated(loss: Pure) -> Concentrated:
-    """epsilon-DP implies (epsilon^2 / 2)-zCDP (Bun & Steinke, proposition 3.3); rounded up."""
-    return Concentrated(_WIDE.divide(_WIDE.multiply(loss.epsilon, loss.epsilon), Decimal(2)))
+    """epsilon-DP implies rho-zCDP with rho = epsilon tanh(epsilon / 2), and no smaller one; rounded up.
+
+    Randomised response between e^epsilon to 1 has the largest Renyi divergence of any pure mechanism at every order
+    (the likelihood ratio lies in [e^-epsilon, e^epsilon] and has mean 1, and a convex function of it is largest where
+    it takes only the ends). Over its order a that is
+
+        (ln cosh((a - 1/2) epsilon) - ln cosh(epsilon / 2)) / (a (a - 1)).
+
+    Put x = (a - 1/2)^2 and L(x) = ln cosh(epsilon sqrt x). The denominator is x - 1/4, and L(1/4) is what is taken
+    away above: this is the slope of the chord of L from 1/4 to x. L is concave, because its derivative
+    epsilon tanh(epsilon sqrt x) / (2 sqrt x) falls (tanh(y) / y does). So the slope falls in a, and its supremum is
+    the derivative at 1/4, epsilon tanh(epsilon / 2), as a tends to 1. It is epsilon^2 / 2 for small epsilon, which
+    it never passes (Bun & Steinke, proposition 3.3), and epsilon for large ones.
+    """
+    e = loss.epsilon
+    if e.is_infinite():
+        return Concentrated(e)
+    # tanh(e / 2) = (1 - x) / (1 + x) with x = e^-e, taken a last digit too small: decimals round `exp` to nearest.
+    x = max(Decimal(0), _WIDE.next_minus(_WIDE.exp(-e)))
+    tanh = _WIDE.divide(_WIDE.subtract(1, x), _DOWN.add(1, x))
+    return Concentrated(min(_WIDE.multiply(e, tanh), _WIDE.divide(_WIDE.multiply(e, e), Decimal(2))))
 
 
 def pure_to_renyi(loss: Pure) -> Renyi:

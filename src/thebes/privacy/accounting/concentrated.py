@@ -1,8 +1,8 @@
 """Zero-concentrated accounting: rhos add. Sound however the events were chosen, also adaptively.
 
-Sources: Bun & Steinke 2016 (Gaussian: proposition 1.6; pure: proposition 3.3; composition: lemma 1.7); the
-discrete Gaussian costs no more than the continuous one (Canonne, Kamath & Steinke 2020, theorem 14), so no slack
-enters a rho; bounded range, Cesar & Rogers 2021.
+Sources: Bun & Steinke 2016 (Gaussian: proposition 1.6; composition: lemma 1.7); the discrete Gaussian costs no more
+than the continuous one (Canonne, Kamath & Steinke 2020, theorem 14), so no slack enters a rho; bounded range, Cesar &
+Rogers 2021; pure, the proof at `losses.pure_to_concentrated`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from thebes.privacy.events import (
     PoissonGaussianEvent,
     SingleEvent,
 )
-from thebes.privacy.losses import Concentrated, pure_to_concentrated
+from thebes.privacy.losses import Concentrated, Pure, pure_to_concentrated
 from thebes.privacy.promise import Adjacency, adjacency_of
 
 _UP = Context(prec=60, rounding=ROUND_CEILING)
@@ -43,7 +43,9 @@ def _once(event: SingleEvent, adjacency: Adjacency) -> Concentrated:
         case ExponentialEvent():
             # Cesar & Rogers 2021. The loss L lies in an interval of length epsilon, so by Hoeffding's lemma
             # ln E e^((a-1)L) <= (a-1) E L + (a-1)^2 epsilon^2 / 8, and 1 = E e^(-L) gives E L <= epsilon^2 / 8.
-            return Concentrated(_UP.divide(_UP.multiply(event.epsilon, event.epsilon), Decimal(8)))
+            # Of a large epsilon less than that is known of every pure mechanism.
+            ranged = _UP.divide(_UP.multiply(event.epsilon, event.epsilon), Decimal(8))
+            return Concentrated(min(ranged, pure_to_concentrated(Pure(event.epsilon)).rho))
         case ApproximateEvent() if event.delta > 0:
             raise unpriced(event, "zero-concentrated", "set its delta aside first, as `report.total` does")
         case PoissonGaussianEvent():
