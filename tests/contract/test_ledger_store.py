@@ -13,10 +13,11 @@ import pytest
 from tests.support.postgres import new_database
 from thebes.ledger import BudgetExceeded, ClaimEnded, Frozen, Ledger, LedgerStore, NoKeeper
 from thebes.ledger.address import open_store
+from thebes.ledger.filters import FILTERS
 from thebes.ledger.memory import MemoryStore
 from thebes.ledger.store import WriteConflict
 from thebes.privacy.faults import Fault, Mistake
-from thebes.privacy.losses import ORDERS, Approximate, Concentrated, Pure, Renyi
+from thebes.privacy.losses import ORDERS, Approximate, Both, Concentrated, Pure, Renyi
 
 Reopen = Callable[[], Ledger]
 
@@ -144,14 +145,23 @@ def test_every_refusal_and_mistake_leaves_every_row_untouched(ledger: Ledger) ->
 
 @pytest.mark.parametrize("capped", [False, True])
 def test_check_says_beforehand_what_reserve_says_and_changes_nothing(ledger: Ledger, capped: bool) -> None:
-    for name in ("zcdp", "renyi"):
+    for name in ("zcdp", "either", "renyi"):
         ledger.open_block(name, epsilon=1, delta=1e-6, filter=name)
     ledger.open_block("people", epsilon=1, unit="person")
     ledger.retire_block(ledger.open_block("old", epsilon=1).name)
     if capped:
         ledger.cap("ana", 0.5)
     losses = [Pure(Decimal(size)) for size in ("0.1", "0.2", "0.4")] + [Approximate(Decimal("0.3"), Decimal("1e-7"))]
-    blocks = [("monday",), ("zcdp",), ("renyi",), ("monday", "tuesday"), ("old",), ("monday", "people"), ("nowhere",)]
+    blocks = [
+        ("monday",),
+        ("zcdp",),
+        ("either",),
+        ("renyi",),
+        ("monday", "tuesday"),
+        ("old",),
+        ("monday", "people"),
+        ("nowhere",),
+    ]
 
     def said(what: Callable[[], object]) -> str:
         try:
@@ -387,8 +397,8 @@ def test_a_zcdp_block_lets_many_small_claims_in_where_basic_would_not(ledger: Le
     assert ledger.verify()
 
 
-def test_remaining_of_zcdp_and_renyi_is_the_largest_pure_epsilon_that_still_fits(ledger: Ledger) -> None:
-    for name in ("zcdp", "renyi"):
+def test_remaining_is_the_largest_pure_epsilon_that_still_fits(ledger: Ledger) -> None:
+    for name in ("zcdp", "either", "renyi"):
         ledger.open_block(name, epsilon=1, delta=1e-6, filter=name)
         for _ in range(3):
             ask(ledger, name, epsilon=0.1).consume()
@@ -448,7 +458,7 @@ def test_an_order_without_promise_comes_back_when_its_claim_is_released(ledger: 
 
 
 def test_caps_count_like_their_block(ledger: Ledger) -> None:
-    for name in ("zcdp", "renyi"):
+    for name in ("zcdp", "either", "renyi"):
         ledger.open_block(name, epsilon=1, delta=1e-6, filter=name)
         ledger.cap("ana", 0.5, block=name)
         whole = ledger.remaining(name).epsilon
@@ -470,6 +480,76 @@ def test_a_claim_may_span_filters(ledger: Ledger) -> None:
     assert ledger.verify()
     with pytest.raises(Mistake, match="delta"):
         ask(ledger, "monday", "z", loss=Approximate("0.1", "1e-7"))
+
+
+# --- either ----------------------------------------------------------------------------------------
+
+
+def test_an_either_block_takes_five_answers_of_a_fifth_and_says_both_sums(ledger: Ledger) -> None:
+    ledger.open_block("e", epsilon=1, delta=1e-6, filter="either")
+    for _ in range(5):
+        ask(ledger, "e", epsilon=0.2).consume()
+    meters = ledger.block("e").meters
+    assert (meters["pure"].spent, meters["pure"].left) == (10**12, 0)
+    assert meters["rho"].spent > meters["rho"].capacity  # in rho alone there was room for one
+    with pytest.raises(BudgetExceeded):
+        ask(ledger, "e", epsilon="0.000000000001")
+    assert ledger.block("e").account.endswith("no answer can be paid for")
+    assert ledger.verify()
+
+
+def test_what_is_not_pure_ends_the_sum_of_epsilons_while_it_is_open_and_once_it_is_used(ledger: Ledger) -> None:
+    fresh = ledger.open_block("e", epsilon=1, delta=1e-6, filter="either").meters
+    smooth = ask(ledger, "e", loss=Concentrated("0.001"))
+    with pytest.raises(BudgetExceeded) as refused:
+        ask(ledger, "e", epsilon=0.5)
+    assert refused.value.requested.epsilon == Decimal("0.5")
+    assert 0.21 < refused.value.remaining.epsilon < 0.22  # the rest of rho
+    assert "nothing as epsilons add up" in ledger.block("e").account
+    smooth.release()
+    assert ledger.block("e").meters == fresh
+    pure = ask(ledger, "e", epsilon=0.5).consume()
+    with pytest.raises(BudgetExceeded):
+        ask(ledger, "e", loss=Concentrated("0.001"))  # the half took all of rho
+    assert pure.state == "closed"
+    ledger.open_block("f", epsilon=1, delta=1e-6, filter="either")
+    ask(ledger, "f", loss=Concentrated("0.001")).consume(loss=Concentrated("0.0001")).release()
+    meters = ledger.block("f").meters
+    assert (meters["pure"].spent, meters["rho"].spent) == (10**12 + 1, 10**8)
+    with pytest.raises(BudgetExceeded):
+        ask(ledger, "f", epsilon=0.5)
+    ask(ledger, "f", epsilon=0.2).consume()
+    assert ledger.verify()
+
+
+def test_of_a_claim_without_a_pure_price_only_the_pure_parts_count_that_were_taken(ledger: Ledger) -> None:
+    ledger.open_block("e", epsilon=1, delta=1e-6, filter="either")
+    claim = ask(ledger, "e", loss=Both(Decimal("Infinity"), "0.01"))
+    claim.consume(loss=Both("0.1", "0.005"), part="a pure one")
+    assert claim.left == Both(Decimal("Infinity"), "0.005")
+    with pytest.raises(ClaimEnded):
+        claim.consume(loss=Both("0.1", "0.0051"))
+    claim.release()
+    meters = ledger.block("e").meters
+    assert [(m.reserved, m.spent) for m in (meters["pure"], meters["rho"])] == [(0, 10**11), (0, 5 * 10**9)]
+    assert ledger.remaining("e").epsilon == Decimal("0.9")
+    both = ask(ledger, "e", loss=Both("0.9", "0.5")).consume()  # by the sum of epsilons alone
+    assert both.loss == Both("0.9", "0.5")
+    assert ledger.remaining("e").epsilon == 0
+    assert ledger.verify()
+
+
+def test_a_cap_above_its_block_is_not_pure_after_an_answer_that_was_not(ledger: Ledger) -> None:
+    """What costs more than all of a place is held as a step more than all: to a larger cap that looked like little."""
+    ledger.open_block("e", epsilon=1, delta=1e-6, filter="either")
+    ledger.cap("ana", 5, 1e-15, block="e")
+    ledger.cap("ben", 1.5, 1e-15, block="e")
+    rho = FILTERS["zcdp"].capacity(Decimal("1.5"), Decimal("1e-15"))["rho"]
+    with pytest.raises(BudgetExceeded) as refused:
+        ask(ledger, "e", loss=Concentrated(Decimal(rho + 1).scaleb(-12)), spender="ben")
+    assert refused.value.spender == "ben"
+    ask(ledger, "e", loss=Concentrated("0.001"), spender="ana").consume()
+    assert ledger.remaining("e", "ana").epsilon < Decimal("0.3")
 
 
 # --- frozen ----------------------------------------------------------------------------------------

@@ -241,7 +241,9 @@ def hockey_stick(name: str, seed: int, orders: tuple[float, ...] | None, depth: 
     return total
 
 
-@pytest.mark.parametrize(("name", "orders"), [("basic", None), ("zcdp", None), ("renyi", None), ("renyi", (4.0,))])
+@pytest.mark.parametrize(
+    ("name", "orders"), [("basic", None), ("zcdp", None), ("either", None), ("renyi", None), ("renyi", (4.0,))]
+)
 @pytest.mark.parametrize("seed", range(6))
 def test_adaptive_requests_stay_within_epsilon_and_delta(
     name: str, orders: tuple[float, ...] | None, seed: int

@@ -128,7 +128,7 @@ def document_of(epsilon: float, delta: float, rounds: int) -> Any:
 @given(st.decimals("0.01", "10", places=2), st.integers(1, 50), st.sampled_from([0.0, 1e-6]))
 def test_phases_together_never_cost_more_than_was_set_aside(epsilon: Decimal, rounds: int, delta: float) -> None:
     document = document_of(float(epsilon), delta, rounds)
-    for filter in ("basic", "zcdp", "renyi"):
+    for filter in ("basic", "zcdp", "either", "renyi"):
         for event in (PureEvent(epsilon / rounds), LaplaceEvent(rounds / float(epsilon)), GaussianEvent(30.0)):
             if filter == "basic" and not delta and isinstance(event, GaussianEvent):
                 continue

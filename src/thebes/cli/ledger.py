@@ -257,8 +257,9 @@ def _print(picture: dict[str, Any]) -> None:
 
 
 def _shown(meters: dict[str, Any], all_hold: bool) -> list[tuple[str, Any]]:
-    """All places of a firm filter; of a Renyi curve the order with the most room, which is the one that decides."""
-    if all_hold:
+    """All places of a filter that adds up by one or two; of a Renyi curve the order with the most room, which is the
+    one that decides."""
+    if all_hold or len(meters) == 2:
         return sorted(meters.items(), reverse=True)
 
     def room(item: tuple[str, Any]) -> float:

@@ -32,8 +32,8 @@ class Block:
 
     @property
     def left(self) -> float:
-        """The share of the budget that is neither spent nor set aside, where it is least; of a Renyi curve at the order
-        that has most."""
+        """The share of the budget that is neither spent nor set aside, where it is least; where one place
+        of several suffices, at the one that has most."""
         shares = [max(0, meter.left) / meter.capacity for meter in self.meters.values() if meter.capacity]
         return (min if filter_of(self.filter).firm else max)(shares, default=0.0)
 
@@ -56,7 +56,7 @@ class Block:
         if not self.remaining.epsilon:
             return "no answer can be paid for"
         most = at_most(float(self.remaining.epsilon), 4)
-        return filter_of(self.filter).most_of_an_answer(most)
+        return filter_of(self.filter).most_of_an_answer(most, {place: m.left for place, m in self.meters.items()})
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,14 +17,14 @@ from functools import lru_cache
 
 from thebes.ledger.amounts import Budget, Steps, delta_steps, epsilon_steps
 from thebes.privacy import exact, losses
-from thebes.privacy.accounting import concentrated, renyi
+from thebes.privacy.accounting import concentrated, pure, renyi
 from thebes.privacy.events import Event
 from thebes.privacy.faults import Mistake
-from thebes.privacy.figures import figure
-from thebes.privacy.losses import ORDERS, Approximate, Concentrated, Loss, Pure, Renyi, compose
+from thebes.privacy.figures import at_most, figure
+from thebes.privacy.losses import ORDERS, Approximate, Both, Concentrated, Loss, Pure, Renyi, compose
 from thebes.privacy.promise import Adjacency
 
-EPSILON, DELTA, RHO = "epsilon", "delta", "rho"
+EPSILON, DELTA, RHO, PURE = "epsilon", "delta", "rho", "pure"
 _DOWN = Context(prec=60, rounding=ROUND_FLOOR)
 
 
@@ -46,8 +46,8 @@ class Filter(ABC):
         never for charging. A Mistake where there is none."""
 
     @abstractmethod
-    def most_of_an_answer(self, most: str) -> str:
-        """Say that one answer may cost up to `most`, an epsilon in words."""
+    def most_of_an_answer(self, most: str, left: Mapping[str, int]) -> str:
+        """Say that one answer may cost up to `most`, an epsilon in words, where `left` is left."""
 
     @abstractmethod
     def capacity(self, epsilon: Decimal, delta: Decimal, orders: Iterable[float] | None = None) -> Steps:
@@ -70,8 +70,12 @@ class Filter(ABC):
 
     @abstractmethod
     def reading(self, steps: Mapping[str, int], delta: int) -> Budget:
-        """Steps as (epsilon, delta): for `basic` themselves; else the largest pure epsilon that costs no more,
-        beside the block's own delta, which the conversion holds and requests do not use up."""
+        """Steps that are left as (epsilon, delta): for `basic` themselves; else the largest pure epsilon that costs no
+        more, beside the block's own delta, which the conversion holds and requests do not use up."""
+
+    def worth(self, price: Mapping[str, int], delta: int) -> Budget:
+        """Return a price as (epsilon, delta): the largest that costs no more, so as `reading`."""
+        return self.reading(price, delta)
 
 
 class EventFilter(Filter):
@@ -100,7 +104,7 @@ class EventFilter(Filter):
     def size(self, event: Event, epsilon: Decimal, *, adjacency: str | Adjacency) -> Decimal:
         return concentrated.price(event, adjacency=adjacency).rho
 
-    def most_of_an_answer(self, most: str) -> str:
+    def most_of_an_answer(self, most: str, left: Mapping[str, int]) -> str:
         return f"a pure answer may cost up to {most} at once, as costs add up by the filter {self.name}"
 
 
@@ -122,7 +126,7 @@ class Basic(Filter):
     def size(self, event: Event, epsilon: Decimal, *, adjacency: str | Adjacency) -> Decimal:
         return epsilon
 
-    def most_of_an_answer(self, most: str) -> str:
+    def most_of_an_answer(self, most: str, left: Mapping[str, int]) -> str:
         return f"an answer may cost up to {most}"
 
     def capacity(self, epsilon: Decimal, delta: Decimal, orders: Iterable[float] | None = None) -> Steps:
@@ -180,6 +184,84 @@ class ZCDP(EventFilter):
 
     def reading(self, steps: Mapping[str, int], delta: int) -> Budget:
         return Budget.of_steps(_largest_pure_of_rho(steps.get(RHO, 0)), delta)
+
+
+class Either(EventFilter):
+    """Pure epsilons add and rhos add; a request is granted while at least one of the two sums has room for it. So it
+    grants in full whatever `zcdp` grants in full, and whatever pure answers `basic` does.
+
+    A block of (E, D) holds E at the place `pure`, and at the place `rho` what `zcdp` holds for (E, D): the whole D.
+    Something without a pure price costs more at `pure` than all of it, so that this place pays for nothing while it
+    is open, and for ever once any of it was consumed; what is given back (nothing of what an answer used) leaves both.
+
+    Sound adaptively, at no price for the choice. What claims hold or have spent is, after every grant, within its
+    capacity at one place, and no other step raises it at a place: so at the end of every full path of the interaction
+    what was spent is within capacity at `pure` or at `rho`, and, as spending only grows, it was so all along. Let A be
+    the paths that end within E at `pure`, and B the others, which end within rho. P and Q are the probabilities of
+    paths in two neighbouring worlds; the whole is (E, D)-private if the sum of (P - e^E Q)+ over all paths is at most
+    D. On a path of A every answer was pure, given all answers before it, and multiplied P/Q by at most e to its
+    epsilon: P <= e^E Q, and A adds nothing. A path of B is also, with the same probability in both worlds, a path of
+    the interaction that is cut off before its rhos would pass the capacity. That is a zCDP filter, so it is rho-zCDP
+    (see `zcdp`) and, converted, (E, D)-private: its sum of (P - e^E Q)+ over all its paths is at most D, and over those
+    in B no more, as no term is negative. Where a block of (E, 0) would do, nothing of D is used; else all of it once.
+    Pure answers enter B at their own price in rho, for which nothing is assumed but their epsilon.
+    """
+
+    name, guarantee = "either", "zcdp"
+    firm = False
+
+    def of_event(self, event: Event, *, adjacency: str | Adjacency) -> Both:
+        rho = concentrated.price(event, adjacency=adjacency).rho
+        try:
+            return Both(pure.price(event, adjacency=adjacency).epsilon, rho)
+        except Mistake:  # it is not pure
+            return Both(Decimal("Infinity"), rho)
+
+    def loss(self, events: Sequence[Event], epsilon: Decimal, delta: Decimal, *, adjacency: str | Adjacency) -> Loss:
+        # What is promised of pure answers is as good as what their noise came to, and never a rounding above it.
+        whole = compose(self.of_event(event, adjacency=adjacency) for event in events)
+        return whole if delta else Both(min(whole.epsilon, epsilon), whole.rho)
+
+    def of_pure(self, loss: Pure) -> Loss:
+        return Both(loss.epsilon, losses.pure_to_concentrated(loss).rho)
+
+    def pure_within(self, loss: Loss, most: Decimal) -> Decimal:
+        assert isinstance(loss, Both)  # noqa: S101
+        return CONCENTRATED.pure_within(Concentrated(loss.rho), min(most, loss.epsilon))
+
+    def most_of_an_answer(self, most: str, left: Mapping[str, int]) -> str:
+        by = [Decimal(left.get(PURE, 0)).scaleb(-12), Decimal(_largest_pure_of_rho(left.get(RHO, 0))).scaleb(-12)]
+        epsilons, rhos = (at_most(float(one), 4) if one > 0 else "nothing" for one in by)
+        return (
+            f"a pure answer may cost up to {most} at once: {epsilons} as epsilons add up, while every answer is pure, or "
+            f"{rhos} as rhos do, by the filter {self.name}"
+        )
+
+    def capacity(self, epsilon: Decimal, delta: Decimal, orders: Iterable[float] | None = None) -> Steps:
+        _no_orders(orders, self.name)
+        rho = _largest_rho(epsilon, delta) if delta > 0 else 0
+        if rho == 0:
+            raise Mistake("delta", f"a block with the {self.name} filter needs a delta greater than 0 to convert at")
+        return {PURE: exact.steps_down(epsilon, exact.EPSILON_STEP), RHO: rho}
+
+    def price(self, loss: Loss, places: Iterable[str]) -> Steps:
+        if isinstance(loss, Concentrated):
+            both: Loss = Both(Decimal("Infinity"), loss.rho)
+        else:
+            both = loss if isinstance(loss, Both) else self.of_pure(_pure(loss, self.name))
+        assert isinstance(both, Both)  # noqa: S101
+        at = {PURE: _clamped(both.epsilon), RHO: _clamped(both.rho)}
+        return {place: at[place] for place in places if at[place]}
+
+    def fits(self, price: Steps, left: Mapping[str, int]) -> bool:
+        return any(price.get(place, 0) <= amount for place, amount in left.items() if amount > 0)
+
+    def reading(self, steps: Mapping[str, int], delta: int) -> Budget:
+        return Budget.of_steps(max(0, steps.get(PURE, 0), _largest_pure_of_rho(steps.get(RHO, 0))), delta)
+
+    def worth(self, price: Mapping[str, int], delta: int) -> Budget:
+        at = {place: _largest_pure_of_rho(amount) if place == RHO else amount for place, amount in price.items()}
+        return Budget.of_steps(min(at.values(), default=0), delta)
 
 
 class RenyiFilter(EventFilter):
@@ -257,8 +339,8 @@ class RenyiFilter(EventFilter):
         return Budget.of_steps(_largest_pure(room), delta)
 
 
-BASIC, CONCENTRATED, RENYI = Basic(), ZCDP(), RenyiFilter()
-FILTERS: dict[str, Filter] = {one.name: one for one in (BASIC, CONCENTRATED, RENYI)}
+BASIC, CONCENTRATED, EITHER, RENYI = Basic(), ZCDP(), Either(), RenyiFilter()
+FILTERS: dict[str, Filter] = {one.name: one for one in (BASIC, CONCENTRATED, EITHER, RENYI)}
 
 
 def filter_of(value: str) -> Filter:
@@ -292,7 +374,9 @@ def _pure(loss: Loss, name: str) -> Pure:
             f"a block with the {name} filter takes a pure epsilon or loss=; an approximate guarantee has no such loss"
         )
         raise Mistake("delta", message)
-    raise Mistake("loss", f"a Renyi curve cannot be charged to a block with the {name} filter")
+    raise Mistake(
+        "loss", f"a block with the {name} filter takes a pure epsilon or a rho; this {type(loss).__name__} is neither"
+    )
 
 
 #: More than any capacity: what "nothing is promised at this order" costs.

@@ -125,7 +125,7 @@ class Ledger:
     def remaining(self, block: str, spender: str | None = None) -> Budget:
         """Return what a new claim could still get of a block, and under the cap of `spender` if one is named.
 
-        For zcdp and renyi blocks: the largest pure epsilon that still fits, beside the block's own delta.
+        For blocks that charge what was released: the largest pure epsilon that still fits, beside the block's delta.
         Nothing for a retired block or a frozen ledger.
         """
         return self._store.read(
@@ -169,7 +169,7 @@ class Ledger:
     ) -> LedgerClaim:
         """Set a loss aside in all of `blocks`, or raise BudgetExceeded and change nothing.
 
-        The loss is (epsilon, delta) or, for zcdp and renyi blocks, any `loss` their filter can price. `key`
+        The loss is (epsilon, delta) or, for a block that charges events, any `loss` its filter can price. `key`
         makes the request safe to repeat: the same key gives the same claim. `unit` and `adjacency`, where
         stated, must be the blocks'.
         """

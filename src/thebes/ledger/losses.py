@@ -14,7 +14,7 @@ from thebes.ledger.amounts import plain
 from thebes.ledger.journal import canonical
 from thebes.privacy import exact
 from thebes.privacy.faults import Mistake
-from thebes.privacy.losses import Approximate, Concentrated, Loss, Pure, Renyi, concentrated_to_renyi
+from thebes.privacy.losses import Approximate, Both, Concentrated, Loss, Pure, Renyi, concentrated_to_renyi
 
 _DOWN = Context(prec=120, rounding=ROUND_FLOOR)
 _INFINITY = Decimal("Infinity")
@@ -32,11 +32,12 @@ def loss_asked(epsilon: exact.Number | None, delta: exact.Number | None, loss: L
     if loss is not None:
         if epsilon is not None or delta is not None:
             raise Mistake("loss", "stands alone; leave epsilon and delta out")
-        if not isinstance(loss, (Pure, Approximate, Concentrated, Renyi)):
-            raise Mistake("loss", "must be Pure, Approximate, Concentrated or Renyi")
+        if not isinstance(loss, (Pure, Approximate, Concentrated, Renyi, Both)):
+            raise Mistake("loss", "must be Pure, Approximate, Concentrated, Renyi or Both")
         if not any(_numbers(loss)):
             raise Mistake("loss", "must be greater than 0")
-        if not isinstance(loss, Renyi) and not all(number.is_finite() for number in _numbers(loss)):
+        single = (loss.rho,) if isinstance(loss, Both) else () if isinstance(loss, Renyi) else _numbers(loss)
+        if not all(number.is_finite() for number in single):
             raise Mistake("loss", "must be finite")
         return Pure(loss.epsilon) if isinstance(loss, Approximate) and not loss.delta else loss
     if epsilon is None:
@@ -65,9 +66,15 @@ def text_of(loss: Loss) -> str:
         value = {"delta": plain(loss.delta), "epsilon": plain(loss.epsilon)}
     elif isinstance(loss, Concentrated):
         value = {"rho": plain(loss.rho)}
+    elif isinstance(loss, Both):
+        value = {"epsilon": _spelled(loss.epsilon), "rho": plain(loss.rho)}
     else:
-        value = {"renyi": [plain(e) if e.is_finite() else "Infinity" for e in loss.epsilons]}
+        value = {"renyi": [_spelled(e) for e in loss.epsilons]}
     return canonical(value)
+
+
+def _spelled(value: Decimal) -> str:
+    return plain(value) if value.is_finite() else "Infinity"
 
 
 @lru_cache(maxsize=256)
@@ -76,6 +83,8 @@ def loss_of_text(text: str) -> Loss:
     value = json.loads(text)
     if "renyi" in value:
         return Renyi(Decimal(e) for e in value["renyi"])
+    if "rho" in value and "epsilon" in value:
+        return Both(Decimal(value["epsilon"]), Decimal(value["rho"]))
     if "rho" in value:
         return Concentrated(Decimal(value["rho"]))
     if "delta" in value:
@@ -94,11 +103,12 @@ def after(left: Loss, part: Loss) -> Loss | None:
     if isinstance(left, Concentrated) and isinstance(part, Concentrated):
         rho = _DOWN.subtract(left.rho, part.rho)
         return None if rho < 0 else Concentrated(rho)
+    if isinstance(left, Both) and isinstance(part, Both):
+        rest = [_less(left.epsilon, part.epsilon), _less(left.rho, part.rho)]
+        return None if any(e < 0 for e in rest) else Both(*rest)
     if isinstance(left, Renyi) and isinstance(part, (Renyi, Concentrated)):
         curve = part if isinstance(part, Renyi) else concentrated_to_renyi(part)
-        rest = [
-            a if a == _INFINITY else _DOWN.subtract(a, b) for a, b in zip(left.epsilons, curve.epsilons, strict=True)
-        ]
+        rest = [_less(a, b) for a, b in zip(left.epsilons, curve.epsilons, strict=True)]
         return None if any(e < 0 for e in rest) else Renyi(rest)
     raise Mistake("loss", "a part is taken in the terms in which its claim was asked")
 
@@ -115,6 +125,11 @@ def exhausted(left: Loss) -> bool:
     return not any(number for number in _numbers(left) if number.is_finite())
 
 
+def _less(left: Decimal, part: Decimal) -> Decimal:
+    """Where nothing is promised there is always enough."""
+    return left if left == _INFINITY else _DOWN.subtract(left, part)
+
+
 def _delta(loss: Pure | Approximate) -> Decimal:
     return loss.delta if isinstance(loss, Approximate) else Decimal(0)
 
@@ -124,4 +139,6 @@ def _numbers(loss: Loss) -> tuple[Decimal, ...]:
         return (loss.epsilon,)
     if isinstance(loss, Approximate):
         return (loss.epsilon, loss.delta)
+    if isinstance(loss, Both):
+        return (loss.epsilon, loss.rho)
     return (loss.rho,) if isinstance(loss, Concentrated) else loss.epsilons

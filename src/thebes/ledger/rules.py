@@ -334,8 +334,6 @@ def _prices(t: Transaction, request: LossRequest, blocks: dict[str, BlockRow], *
         if kind not in prices:
             prices[kind] = counting.price(request.loss, meters)
         price = prices[kind]
-        if not counting.firm:
-            price = {place: min(amount, (meters[place].capacity or 0) + 1) for place, amount in price.items()}
         _granted(block, counting, price, {place: m.left for place, m in meters.items()}, request, frozen=frozen)
         cap = caps.get(name, caps.get(ALL))
         if cap is not None:
@@ -344,6 +342,8 @@ def _prices(t: Transaction, request: LossRequest, blocks: dict[str, BlockRow], *
             within = {place: left[place] for place in meters}
             if not counting.fits(price, within):
                 raise _exceeded(block, counting, price, within, request, request.spender)
+        if not counting.firm:  # all of a place and a step more is as much as anything larger
+            price = {place: min(amount, (meters[place].capacity or 0) + 1) for place, amount in price.items()}
         found[name] = price
     return found
 
@@ -366,7 +366,7 @@ def _exceeded(
 
 
 def _requested(counting: Filter, price: Steps, block: BlockRow) -> Budget:
-    return counting.reading(price, block.delta)
+    return counting.worth(price, block.delta)
 
 
 def _usage(t: Transaction, block: BlockRow, spender: str) -> dict[str, Meter]:
@@ -382,4 +382,8 @@ def _under_cap(
     budget = Budget.of_steps(epsilon, block.delta if delta is None else delta)
     allowed = counting.allowance(budget.epsilon, budget.delta, block.meters)
     held = {place: m.reserved + m.spent for place, m in usage.items()}
-    return {place: allowed.get(place, 0) - held.get(place, 0) for place in block.meters}
+    # Never more of a place than the block has there: what costs more than that is held as if it cost a step more.
+    return {
+        place: min(allowed.get(place, 0), meter.capacity or 0) - held.get(place, 0)
+        for place, meter in block.meters.items()
+    }

@@ -131,7 +131,26 @@ class Renyi:
         return Renyi(_times(e, times) for e in self.epsilons)
 
 
-Loss = Pure | Approximate | Concentrated | Renyi
+@dataclass(frozen=True, slots=True)
+class Both:
+    """epsilon-DP and rho-zCDP at once: two bounds on the same answers, which add up side by side. `epsilon` is
+    infinite where an answer is not pure."""
+
+    epsilon: Decimal
+    rho: Decimal
+
+    def __init__(self, epsilon: exact.Number, rho: exact.Number) -> None:
+        object.__setattr__(self, "epsilon", _checked("epsilon", epsilon))
+        object.__setattr__(self, "rho", _checked("rho", rho))
+
+    def __add__(self, other: Both) -> Both:
+        return Both(_WIDE.add(self.epsilon, other.epsilon), _WIDE.add(self.rho, other.rho))
+
+    def __mul__(self, times: int) -> Both:
+        return Both(_times(self.epsilon, times), _times(self.rho, times))
+
+
+Loss = Pure | Approximate | Concentrated | Renyi | Both
 
 
 class ComposableLoss(Protocol):

@@ -19,6 +19,7 @@ from thebes.privacy import exact
 from thebes.privacy.faults import Mistake
 from thebes.privacy.losses import (
     Approximate,
+    Both,
     Concentrated,
     Loss,
     Pure,
@@ -83,6 +84,9 @@ def together(losses: Sequence[Loss], delta: Decimal) -> _Amounts:
         whole = compose([one if isinstance(one, Approximate) else Approximate(one.epsilon, 0) for one in losses])  # type: ignore[union-attr]
         return whole.epsilon, whole.delta
     total = compose(list(losses))
+    if isinstance(total, Both):
+        converted = concentrated_to_approximate(Concentrated(total.rho), delta).epsilon
+        return (total.epsilon, Decimal(0)) if total.epsilon <= converted else (converted, delta)
     if isinstance(total, Concentrated):
         return concentrated_to_approximate(total, delta).epsilon, delta
     assert isinstance(total, Renyi)  # noqa: S101

@@ -403,7 +403,7 @@ class Runner:
         known = "approximate" if delta else "pure"
         sizes = self.stream.earlier(losses)
         counting = filter_of(filter)
-        guarantee = counting.guarantee if isinstance(counting, EventFilter) and own < summed else known
+        guarantee = counting.guarantee if isinstance(counting, EventFilter) and delta and own < summed else known
         return Certificate(
             unit=Unit(self.stream.schema.unit),
             adjacency=Adjacency.ADD_REMOVE_ONE,

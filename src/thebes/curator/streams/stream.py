@@ -259,7 +259,7 @@ class Stream:
             block = held[self._payer(kept, whose)]
             if kept.state is BlockStage.OPEN and block.state is BlockState.OPEN and not self._pays(kept, block, price):
                 counting = FILTERS[block.filter]
-                asked = counting.reading(counting.price(price, block.meters), 0)
+                asked = counting.worth(counting.price(price, block.meters), 0)
                 raise BudgetExceeded(block.name, asked, block.remaining)
         if key is None or self.ledger.claimed(key) is None:
             self.check(

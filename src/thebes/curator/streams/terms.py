@@ -29,7 +29,7 @@ def within(filter: str, epsilon: Decimal, delta: Decimal, part: Fraction) -> Dec
     """The largest pure epsilon that costs a block of (epsilon, delta) no more than this part of it, as it counts."""
     counting = FILTERS[filter]
     capacity = counting.capacity(epsilon, delta)
-    return Decimal(counting.reading({place: int(steps * part) for place, steps in capacity.items()}, 0).epsilon)
+    return Decimal(counting.worth({place: int(steps * part) for place, steps in capacity.items()}, 0).epsilon)
 
 
 #: A batch comes in whole or not at all, and which of the two follows from each of its rows; so the promise cannot be

@@ -423,7 +423,7 @@ class SiteBudget:
 
     def _reading(self, block: str, steps: Steps) -> Budget:
         counting, delta = self._terms_of(block)
-        return FILTERS[counting].reading(steps, delta)
+        return FILTERS[counting].worth(steps, delta)
 
     def _terms_of(self, block: str) -> tuple[str, int]:
         if block not in self._terms:
@@ -449,7 +449,7 @@ def counted(loss: Loss, steps: Steps, subject: Subject | None, filter: str, delt
         return Budget.of_steps(steps["epsilon"], 0)
     if subject is not None:
         return Budget(Amount(subject.epsilon), Amount(subject.delta))
-    return FILTERS[filter].reading(steps, delta)
+    return FILTERS[filter].worth(steps, delta)
 
 
 @contextmanager

@@ -7,7 +7,7 @@ together never cost more than was set aside.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from decimal import ROUND_FLOOR
+from decimal import ROUND_FLOOR, Decimal
 
 from thebes.ledger.filters import EventFilter, filter_of
 from thebes.privacy import exact
@@ -38,8 +38,12 @@ def cost(document: SiteDocument, event: Event, filter: str) -> Cost:
     counting = filter_of(filter)
     if not isinstance(counting, EventFilter):
         return _as_promised(document, event)
+    epsilon, delta = _share(document), exact.delta(document.delta)
     try:
-        phase = counting.of_event(event, adjacency=_RELATION)
+        if not delta and _promised(event, epsilon):
+            phase = counting.loss([event], epsilon, delta, adjacency=_RELATION)
+        else:
+            phase = counting.of_event(event, adjacency=_RELATION)
     except Mistake as unpriced:
         raise Refusal(
             f"this data set's budget is counted with the {filter} filter, which has no price for this task: "
@@ -54,9 +58,18 @@ def _as_promised(document: SiteDocument, event: Event) -> Cost:
         return Cost(Approximate(epsilon, delta), None)
     if document.phases == 1:
         return Cost(Pure(epsilon), Pure(epsilon))
-    share = (epsilon / document.phases).quantize(exact.EPSILON_STEP, ROUND_FLOOR)
+    share = _share(document)
+    return Cost(Pure(epsilon), Pure(share) if _promised(event, share) else None)
+
+
+def _share(document: SiteDocument) -> Decimal:
+    """An equal share of a document's epsilon for each phase."""
+    return (exact.epsilon(document.epsilon) / document.phases).quantize(exact.EPSILON_STEP, ROUND_FLOOR)
+
+
+def _promised(event: Event, epsilon: Decimal) -> bool:
+    """Return whether an event is pure and within this epsilon, but for the rounding of its noise's scale."""
     try:
-        fits = pure.price(event, adjacency=_RELATION).epsilon <= share + exact.EPSILON_STEP
+        return bool(epsilon) and pure.price(event, adjacency=_RELATION).epsilon <= epsilon + exact.EPSILON_STEP
     except Mistake:
-        fits = False
-    return Cost(Pure(epsilon), Pure(share) if fits and share else None)
+        return False

@@ -12,7 +12,7 @@ from thebes.curator.pipelines.workspace import JOURNAL, Workshop
 from thebes.ledger import Budget, Ledger
 from thebes.ledger.states import BlockState
 from thebes.privacy.faults import Mistake, Refusal
-from thebes.privacy.losses import Approximate, Concentrated, Pure
+from thebes.privacy.losses import Approximate, Both, Concentrated, Pure
 from thebes.site.dataset import DataSets
 from thebes.site.home import SiteHome
 from thebes.site.streams import turns_of
@@ -77,6 +77,9 @@ def _demand(demand: Demand) -> dict[str, Any]:
             asks = {"epsilon": float(loss.epsilon)}
         case Concentrated():
             asks = {"rho": float(loss.rho)}
+        case Both():
+            pure = {"epsilon": float(loss.epsilon)} if loss.epsilon.is_finite() else {}
+            asks = {**pure, "rho": float(loss.rho)}
         case _:
             asks = {}  # a curve, which no short line can say
     return {
