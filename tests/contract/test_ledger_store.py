@@ -540,7 +540,7 @@ def test_of_a_claim_without_a_pure_price_only_the_pure_parts_count_that_were_tak
 
 
 def test_a_cap_above_its_block_is_not_pure_after_an_answer_that_was_not(ledger: Ledger) -> None:
-    """What costs more than all of a place is held as a step more than all: to a larger cap that looked like little."""
+    """More than all of a place is held as a step more than all of it: to a larger cap that looked like little."""
     ledger.open_block("e", epsilon=1, delta=1e-6, filter="either")
     ledger.cap("ana", 5, 1e-15, block="e")
     ledger.cap("ben", 1.5, 1e-15, block="e")

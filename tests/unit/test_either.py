@@ -32,7 +32,7 @@ FOREVER = Decimal("Infinity")
 
 
 def granted(name: str, epsilon: str, delta: str, losses: list[Loss]) -> list[bool]:
-    """Which of these requests, one after the other, a fresh block grants."""
+    """Tell of each of these requests, one after the other, whether a fresh block grants it."""
     counting = FILTERS[name]
     left, told = counting.capacity(Decimal(epsilon), Decimal(delta)), []
     for loss in losses:

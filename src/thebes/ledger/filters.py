@@ -186,7 +186,7 @@ class ZCDP(EventFilter):
         return Budget.of_steps(_largest_pure_of_rho(steps.get(RHO, 0)), delta)
 
 
-class Either(EventFilter):
+class EitherFilter(EventFilter):
     """Pure epsilons add and rhos add; a request is granted while at least one of the two sums has room for it. So it
     grants in full whatever `zcdp` grants in full, and whatever pure answers `basic` does.
 
@@ -233,8 +233,8 @@ class Either(EventFilter):
         by = [Decimal(left.get(PURE, 0)).scaleb(-12), Decimal(_largest_pure_of_rho(left.get(RHO, 0))).scaleb(-12)]
         epsilons, rhos = (at_most(float(one), 4) if one > 0 else "nothing" for one in by)
         return (
-            f"a pure answer may cost up to {most} at once: {epsilons} as epsilons add up, while every answer is pure, or "
-            f"{rhos} as rhos do, by the filter {self.name}"
+            f"a pure answer may cost up to {most} at once: {epsilons} as epsilons add up, while every answer is pure, "
+            f"or {rhos} as rhos do, by the filter {self.name}"
         )
 
     def capacity(self, epsilon: Decimal, delta: Decimal, orders: Iterable[float] | None = None) -> Steps:
@@ -339,7 +339,7 @@ class RenyiFilter(EventFilter):
         return Budget.of_steps(_largest_pure(room), delta)
 
 
-BASIC, CONCENTRATED, EITHER, RENYI = Basic(), ZCDP(), Either(), RenyiFilter()
+BASIC, CONCENTRATED, EITHER, RENYI = Basic(), ZCDP(), EitherFilter(), RenyiFilter()
 FILTERS: dict[str, Filter] = {one.name: one for one in (BASIC, CONCENTRATED, EITHER, RENYI)}
 
 

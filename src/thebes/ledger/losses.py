@@ -126,7 +126,7 @@ def exhausted(left: Loss) -> bool:
 
 
 def _less(left: Decimal, part: Decimal) -> Decimal:
-    """Where nothing is promised there is always enough."""
+    """Return what is left; where nothing is promised there is always enough."""
     return left if left == _INFINITY else _DOWN.subtract(left, part)
 
 
