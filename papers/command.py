@@ -262,6 +262,6 @@ def _working(name: str) -> Any:
     return console.status(f"{name} ...") if console.is_terminal else nullcontext()
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Run one command; it ends and complains as those of `thebes` do."""
-    run(app, "papers")
+    run(app, "papers", arguments)

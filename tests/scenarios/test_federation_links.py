@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -28,12 +28,12 @@ from tests.support.federation import (
     contribution,
     counting,
 )
+from tests.support.half_kinds import known
 from tests.support.memory_and_time import forget_peak, peak
 from thebes.coordinator.auth.authority import CertificateAuthority
 from thebes.coordinator.clock import SystemClock
 from thebes.coordinator.sites.intervals import Pace
 from thebes.privacy.faults import Mistake, Refusal
-from thebes.tasks import registry
 from thebes.wire.link import PATH, SERVER_NAME, pieces
 
 EDGY = replace(QUICK, silence=6.0)  #: bears little silence
@@ -41,8 +41,9 @@ LONG = 60.0  #: seconds for what takes less than one on an idle machine
 
 
 @pytest.fixture(autouse=True)
-def _census(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(registry.packages(), "census", "thebes.testing.census")
+def _census() -> Iterator[None]:
+    with known("thebes.testing.census"):
+        yield
 
 
 def run(scenario: Coroutine[Any, Any, None]) -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.federation import CENSUS, QUICK, Far, Gathering, counting
+from tests.support.half_kinds import known
 from thebes.coordinator.auth.authority import CertificateAuthority
-from thebes.tasks import registry
 
 
 def test_a_coordinator_that_stood_still_takes_its_own_silence_for_nobody_elses(
@@ -23,7 +23,6 @@ def test_a_coordinator_that_stood_still_takes_its_own_silence_for_nobody_elses(
             return time.monotonic() + self.by
 
     clock = Jumping()
-    monkeypatch.setitem(registry.packages(), "census", "thebes.testing.census")
     monkeypatch.setattr("thebes.coordinator.sites.link_server.time", clock)
 
     async def scenario() -> None:
@@ -38,4 +37,5 @@ def test_a_coordinator_that_stood_still_takes_its_own_silence_for_nobody_elses(
             assert not north.run.done()
         await world.close()
 
-    asyncio.run(asyncio.wait_for(scenario(), 600))
+    with known("thebes.testing.census"):
+        asyncio.run(asyncio.wait_for(scenario(), 600))

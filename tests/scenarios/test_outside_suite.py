@@ -28,7 +28,6 @@ from thebes.coordinator.clock import SystemClock
 from thebes.coordinator.storage.database import Database
 from thebes.data.growing.block_rule import block_by
 from thebes.data.schema import schema_of
-from thebes.ledger import NoKeeper
 from thebes.person.home import Person
 from thebes.person.rest import guarded as persons
 from thebes.privacy.faults import Mistake, ThebesError
@@ -146,8 +145,7 @@ def test_a_persons_server_is_as_it_is_described(tmp_path: Path, who: str) -> Non
 
 
 @pytest.mark.parametrize("who", ["steward", "stranger"])
-def test_a_sites_server_is_as_it_is_described(tmp_path: Path, who: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("thebes.ledger.ledger.system_keeper", NoKeeper)
+def test_a_sites_server_is_as_it_is_described(tmp_path: Path, who: str) -> None:
     home = site_home(tmp_path / "home")
     columns = {"at": {"type": "timestamp"}, "hour": {"type": "integer", "low": 0, "high": 23}}
     schema = schema_of({"unit": "event", "time": "at", "columns": columns})

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 from tests.support.coordinator import Front, HandClock
 from thebes.ledger import Head, Ledger, NoKeeper
@@ -80,11 +79,8 @@ class Homes:
 
 @contextmanager
 def opened(folder: Path, moment: datetime) -> Iterator[Homes]:
-    """Open the homes in a folder at a moment, without a network and without anybody's keyring."""
-    with (
-        patch("thebes.ledger.ledger.system_keeper", NoKeeper),
-        Front(folder / "coordinator", clock=HandClock(moment)) as front,
-    ):
+    """Open the homes in a folder at a moment, without a network."""
+    with Front(folder / "coordinator", clock=HandClock(moment)) as front:
         office = Office(SiteHome(folder / "site"), "north")
         client = CoordinatorClient("http://127.0.0.1:1", transport=front.transport, retries=0)
         clock = moment.timestamp

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 import os
-import sys
 from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
 
+from tests.support.command import exit_status
 from tests.support.postgres import new_database
-from thebes.cli import main
 from thebes.cli.homes.examination import Surroundings, examined
 from thebes.cli.homes.findings import How
 from thebes.coordinator.home import DATABASE, CoordinatorHome
@@ -95,7 +94,7 @@ def test_a_home_with_its_database_in_it_begins_no_other_beside_that(stores: tupl
 
 
 def test_a_command_refuses_it_and_creates_nobody(
-    stores: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    stores: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     home = tmp_path / "home"
     used(CoordinatorHome(home), stores[0])
@@ -108,10 +107,8 @@ def test_a_command_refuses_it_and_creates_nobody(
         ["settle"],
         ["coordinator", "--port", "0"],
     ):
-        monkeypatch.setattr(sys, "argv", ["thebes", *arguments, "--home", str(home), "--store", stores[1]])
-        with pytest.raises(SystemExit) as ended:
-            main.main()
-        assert ended.value.code == 2, arguments
+        status = exit_status(*arguments, "--home", str(home), "--store", stores[1])
+        assert status == 2, arguments
         assert "is not the database that this home works on" in capsys.readouterr().err
 
 

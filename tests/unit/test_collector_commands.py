@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from thebes.cli import main
+from tests.support.command import exit_status
 from thebes.collectors.installation import Installed
 
 
@@ -29,16 +29,9 @@ def collector(home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
 
     def run(*arguments: str, typed: str = "") -> tuple[int, str, str]:
         monkeypatch.setenv("THEBES_HOME", str(home))
-        monkeypatch.setattr(sys, "argv", ["thebes", "collector", *arguments])
         monkeypatch.setattr(sys, "stdin", io.StringIO(typed))
-        monkeypatch.setattr(main, "_wire", lambda: None)
-        with pytest.raises(SystemExit) as ended:
-            main.main()
-        said = capsys.readouterr()
-        return int(ended.value.code or 0), said.out, said.err
+        return exit_status("collector", *arguments), *capsys.readouterr()
 
-    if not main.app.registered_commands:
-        main._wire()
     return run
 
 

@@ -12,10 +12,10 @@ import pytest
 
 from tests.support.coordinator import AGES, PETS, Front
 from tests.support.federation import CENSUS, Gathering, Steward, counting
+from tests.support.half_kinds import known
 from thebes.coordinator.api.single_flight import Together
 from thebes.coordinator.auth.accounts import ADMIN, Role, Somebody
 from thebes.coordinator.service import Reception
-from thebes.tasks import registry
 from thebes.wire.refusals import NotAllowed, NotSignedIn
 
 
@@ -135,11 +135,14 @@ def test_what_cannot_be_made_is_told_to_all_who_asked_and_made_again_for_the_nex
     asyncio.run(asyncio.wait_for(story(), 60))
 
 
-def test_the_list_says_of_every_task_what_is_said_of_it_alone_also_where_sites_answer(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(registry.packages(), "census", "thebes.testing.census")
+@pytest.fixture
+def census() -> Iterator[None]:
+    with known("thebes.testing.census"):
+        yield
 
+
+@pytest.mark.usefixtures("census")
+def test_the_list_says_of_every_task_what_is_said_of_it_alone_also_where_sites_answer(tmp_path: Path) -> None:
     async def story() -> None:
         async with Gathering(tmp_path / "home") as world:
             asked = asyncio.Event()

@@ -20,10 +20,11 @@ import keyring
 import numpy as np
 import pytest
 
+from tests.support.command import exit_status
 from tests.support.coordinator import AGES, PETS, Front
 from tests.support.coordinator_in_memory import CoordinatorInMemory
+from tests.support.half_kinds import known
 from tests.support.site_home import ask, site_home
-from thebes.cli import main
 from thebes.cli.homes import archive, sealed_file
 from thebes.cli.homes import copy as copying
 from thebes.cli.homes import snapshot as module
@@ -42,7 +43,6 @@ from thebes.person.home import Person
 from thebes.privacy.faults import Fault, Mistake
 from thebes.site.algorithm_process import Office
 from thebes.site.requests.response_store import LARGE, KeptAnswer, ResponseStore, SiteRequest
-from thebes.tasks import registry
 from thebes.wire.access import make_token
 from thebes.wire.homes import HomeRole
 from thebes.wire.link import write_envelope
@@ -256,11 +256,11 @@ def test_what_a_killed_copy_left_is_cleared_away(ledger_home: Path, tmp_path: Pa
 
 
 @pytest.fixture
-def office(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Office]:
-    monkeypatch.setitem(registry.packages(), "relay", "relay")
-    made = Office(site_home(tmp_path / "site"), "north")
-    yield made
-    _shut(made)
+def office(tmp_path: Path) -> Iterator[Office]:
+    with known("relay"):
+        made = Office(site_home(tmp_path / "site"), "north")
+        yield made
+        _shut(made)
 
 
 def _shut(office: Office) -> None:
@@ -534,7 +534,6 @@ def test_a_persons_rows_come_back_and_so_does_a_key_from_the_keyring(
     held: dict[tuple[str, str], str] = {}
     monkeypatch.setattr(keyring, "set_password", lambda s, n, p: held.__setitem__((s, n), p))
     monkeypatch.setattr(keyring, "get_password", lambda s, n: held.get((s, n)))
-    monkeypatch.setattr("thebes.ledger.ledger.system_keeper", NoKeeper)
     home = tmp_path / "me"
     with Person(home, delay=False) as me:
         me.register("notes", {"tables": {"line": {"columns": {"said": {"type": "string"}}}}})
@@ -561,7 +560,6 @@ def test_a_key_from_the_keyring_lies_open_on_no_disk_while_it_is_copied(
     held: dict[tuple[str, str], str] = {}
     monkeypatch.setattr(keyring, "set_password", lambda s, n, p: held.__setitem__((s, n), p))
     monkeypatch.setattr(keyring, "get_password", lambda s, n: held.get((s, n)))
-    monkeypatch.setattr("thebes.ledger.ledger.system_keeper", NoKeeper)
     home, left = tmp_path / "me", list[bytes]()
     Person(home, delay=False).close()
     write = archive.write
@@ -702,14 +700,10 @@ def test_a_copy_of_a_newer_version_is_left_alone(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
     def go(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["thebes", *map(str, arguments)])
-        with pytest.raises(SystemExit) as stop:
-            main.main()
-        return (int(stop.value.code or 0), *capsys.readouterr())
+        return exit_status(*arguments), *capsys.readouterr()
 
-    monkeypatch.setattr("thebes.ledger.ledger.system_keeper", NoKeeper)
     return go
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import sqlite3
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -13,10 +13,11 @@ from typing import Any
 
 import pytest
 
+from tests.support.command import exit_status
 from tests.support.coordinator import AGES, PETS, Front
+from tests.support.half_kinds import known
 from tests.support.postgres import new_database
 from tests.support.site_home import ask, site_home
-from thebes.cli import main
 from thebes.cli.homes import copy as copying
 from thebes.cli.homes.examination import Surroundings, examined
 from thebes.cli.homes.findings import How
@@ -31,7 +32,6 @@ from thebes.data.schema import schema_of
 from thebes.ledger import Ledger, NoKeeper
 from thebes.site.algorithm_process import Office
 from thebes.site.home import SiteHome
-from thebes.tasks import registry
 from thebes.wire.local_server import Hold
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "contract"))
@@ -41,14 +41,9 @@ Said = Callable[[str, Path], None]
 
 
 @pytest.fixture
-def says(monkeypatch: pytest.MonkeyPatch) -> Said:
-    monkeypatch.setattr("thebes.ledger.ledger.system_keeper", NoKeeper)
-
+def says() -> Said:
     def say(name: str, home: Path) -> None:
-        monkeypatch.setattr(sys, "argv", ["thebes", "ledger", name, "--home", str(home)])
-        with pytest.raises(SystemExit) as stop:
-            main.main()
-        assert not stop.value.code
+        assert exit_status("ledger", name, "--home", str(home)) == 0
 
     return say
 
@@ -60,9 +55,8 @@ def _shut(office: Office) -> None:
 
 
 @pytest.fixture
-def half(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def half(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A copy of a site's folder from between a charge and the answer that it paid for, which then left."""
-    monkeypatch.setitem(registry.packages(), "relay", "relay")
     office = Office(site_home(tmp_path / "site"), "north")
     keep = office.outbox.keep
 
@@ -71,9 +65,10 @@ def half(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         keep(*arguments, **more)
 
     monkeypatch.setattr(office.outbox, "keep", copy_then_keep)
-    assert office.answer(ask(RELAY))["kind"] == "contribution"
-    _shut(office)
-    return tmp_path / "copy"
+    with known("relay"):
+        assert office.answer(ask(RELAY))["kind"] == "contribution"
+        _shut(office)
+        yield tmp_path / "copy"
 
 
 def _asked(folder: Path, task: str = "t1") -> dict[str, Any]:
@@ -251,20 +246,12 @@ def test_only_a_coordinators_database_is_settled(tmp_path: Path, made: dict[str,
 
 def _settle(home: Path, store: str | None) -> int:
     named = [] if store is None else ["--store", store]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys, "argv", ["thebes", "settle", "--home", str(home), *named])
-        with pytest.raises(SystemExit) as stop:
-            main.main()
-    return int(stop.value.code or 0)
+    return exit_status("settle", "--home", str(home), *named)
 
 
 def test_a_ledger_beside_strangers_files_is_not_taken_for_a_homes(tmp_path: Path, says: Said) -> None:
     where = f"sqlite:///{tmp_path}/budget.db"
     Ledger(where, keeper=NoKeeper()).close()
     (tmp_path / "outbox.db").write_bytes(b"something else")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys, "argv", ["thebes", "ledger", "freeze", where])
-        with pytest.raises(SystemExit) as stop:
-            main.main()
-    assert not stop.value.code
+    assert exit_status("ledger", "freeze", where) == 0
     assert (tmp_path / "outbox.db").read_bytes() == b"something else"

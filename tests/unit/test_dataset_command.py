@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sqlite3
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 import pytest
 import typer
 
+from tests.support.command import exit_status
 from thebes.cli import main
 from thebes.cli.output import json_target
 from thebes.ledger import Ledger, NoKeeper
@@ -43,17 +43,9 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp
     """Runs a command line; its exit status, standard output and standard error."""
 
     def go(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["thebes", *map(str, arguments)])
-        status = 0
-        try:
-            main.main()
-        except SystemExit as stop:
-            status = int(stop.code or 0)
-        out, err = capsys.readouterr()
-        return status, out, err
+        return exit_status(*arguments), *capsys.readouterr()
 
     monkeypatch.delenv("THEBES_HOME", raising=False)
-    monkeypatch.setattr("thebes.ledger.ledger.system_keeper", NoKeeper)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "schema.toml").write_text(SCHEMA)
     (tmp_path / "rows.csv").write_text(ROWS)
@@ -370,7 +362,7 @@ def test_what_could_not_be_written_is_refused_before_anything_is_paid(run: Run, 
     assert not Path("nowhere").exists()
 
 
-def test_every_command_looks_first_whether_its_json_can_be_written(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_command_looks_first_whether_its_json_can_be_written(run: Run) -> None:
     assert run("--version")[0] == 0  # by now every command is there
     found = []
 

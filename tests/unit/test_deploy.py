@@ -34,8 +34,7 @@ def unit(path: Path) -> dict[str, list[str]]:
 
 def options(*names: str) -> set[str]:
     """Every option of a command of the program; a command that does not exist fails."""
-    main._wire()
-    found = typer.main.get_command(main.app)
+    found = typer.main.get_command(main.wired())
     for name in names:
         found = found.commands[name]  # type: ignore[attr-defined]
     return {option for parameter in found.params for option in parameter.opts}

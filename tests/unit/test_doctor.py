@@ -9,7 +9,6 @@ import shutil
 import socket
 import sqlite3
 import ssl
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -19,9 +18,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.command import exit_status
 from tests.support.coordinator import AGES, Front, HandClock
 from tests.support.site_home import site_home
-from thebes.cli import doctor, main
+from thebes.cli import doctor
 from thebes.cli.homes import examination
 from thebes.cli.homes.examination import Surroundings, examined
 from thebes.cli.homes.findings import HomeFinding, How
@@ -432,10 +432,7 @@ def test_the_command_tells_of_a_home_in_words_and_as_json(
     ledger: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def run(*arguments: object) -> int:
-        monkeypatch.setattr(sys, "argv", ["thebes", "doctor", *map(str, arguments)])
-        with pytest.raises(SystemExit) as stop:
-            main.main()
-        return int(stop.value.code or 0)
+        return exit_status("doctor", *arguments)
 
     monkeypatch.setattr(doctor, "_walls", lambda: iter(()))
     assert run("--home", ledger) == 0

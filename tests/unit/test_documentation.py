@@ -40,8 +40,7 @@ def commands(page: Path) -> Iterator[str]:
 
 
 def test_every_command_of_a_page_is_there_with_its_options() -> None:
-    main._wire()
-    thebes, missing, seen = typer.main.get_command(main.app), [], 0
+    thebes, missing, seen = typer.main.get_command(main.wired()), [], 0
     for page in PAGES:
         for said in commands(page):
             words, here = said.split(), thebes

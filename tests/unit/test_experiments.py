@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -28,9 +27,8 @@ def papers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
     monkeypatch.delenv("THEBES_HOME", raising=False)
 
     def run(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["papers", *arguments])
         with pytest.raises(SystemExit) as ended:
-            command.main()
+            command.main([*arguments])
         out, err = capsys.readouterr()
         return int(ended.value.code or 0), out, err
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -214,9 +213,8 @@ def papers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
     monkeypatch.chdir(tmp_path)
 
     def run(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["papers", *arguments])
         with pytest.raises(SystemExit) as ended:
-            command.main()
+            command.main([*arguments])
         out, err = capsys.readouterr()
         return int(ended.value.code or 0), out, err
 

@@ -7,7 +7,6 @@ import hashlib
 import io
 import json
 import re
-import sys
 import threading
 import zipfile
 from collections.abc import Iterator
@@ -231,9 +230,8 @@ def test_the_command_says_what_it_fetched_and_what_it_may_not(
     monkeypatch.setattr(places, "FILES", (at(source), criteo, *(one for one in FILES if one.large)))
 
     def run(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["papers", "fetch", *arguments, "--data", str(tmp_path)])
         with pytest.raises(SystemExit) as ended:
-            command.main()
+            command.main(["fetch", *arguments, "--data", str(tmp_path)])
         out, err = capsys.readouterr()
         return int(ended.value.code or 0), out, err
 

@@ -9,11 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.command import exit_status
 from tests.support.coordinator import AGES, PETS, Front, HandClock
 from tests.support.postgres import new_database
-from thebes.cli import main
 from thebes.coordinator.storage.schema import FAREWELL, METADATA
-from thebes.ledger import NoKeeper
 from thebes.person.home import Person
 from thebes.wire import task_log
 
@@ -23,14 +22,9 @@ WORD = "Wherefore we ask this"
 
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    monkeypatch.setattr("thebes.ledger.ledger.system_keeper", NoKeeper)
-
     def go(*arguments: object, typed: str = "") -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["thebes", *map(str, arguments)])
         monkeypatch.setattr(sys, "stdin", io.StringIO(typed))
-        with pytest.raises(SystemExit) as stop:
-            main.main()
-        return (int(stop.value.code or 0), *capsys.readouterr())
+        return exit_status(*arguments), *capsys.readouterr()
 
     return go
 

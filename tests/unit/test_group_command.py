@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
+from tests.support.command import exit_status
 from tests.support.coordinator import Front
 from tests.support.socks import SocksServer
-from thebes.cli import main
 from thebes.person.home import Person
 from thebes.person.settings import PersonSettings
 
@@ -25,19 +25,12 @@ Run = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def thebes(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+def thebes(capsys: pytest.CaptureFixture[str]) -> Run:
     """Run one command in this process: (exit status, standard output, standard error)."""
 
     def run(*arguments: str | Path) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["thebes", *map(str, arguments)])
-        monkeypatch.setattr(main, "_wire", lambda: None)
-        with pytest.raises(SystemExit) as ended:
-            main.main()
-        said = capsys.readouterr()
-        return int(ended.value.code or 0), said.out, said.err
+        return exit_status(*arguments), *capsys.readouterr()
 
-    if not main.app.registered_commands:
-        main._wire()
     return run
 
 

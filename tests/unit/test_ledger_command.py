@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import sqlite3
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from thebes.cli import main
+from tests.support.command import exit_status
 from thebes.ledger import Ledger, NoKeeper
 from thebes.privacy.losses import Concentrated
 
@@ -22,17 +21,9 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
     """Runs a command line; its exit status, standard output and standard error."""
 
     def go(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["thebes", "ledger", *map(str, arguments)])
-        status = 0
-        try:
-            main.main()
-        except SystemExit as stop:
-            status = int(stop.code or 0)
-        out, err = capsys.readouterr()
-        return status, out, err
+        return exit_status("ledger", *arguments), *capsys.readouterr()
 
     monkeypatch.delenv("THEBES_HOME", raising=False)
-    monkeypatch.setattr("thebes.ledger.ledger.system_keeper", NoKeeper)
     return go
 
 

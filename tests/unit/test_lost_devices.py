@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,13 +11,13 @@ from typing import Any
 import keyring
 import pytest
 
+from tests.support.command import exit_status
 from tests.support.coordinator import AGES, Front
 from tests.support.peers import enrolment
-from thebes.cli import main
 from thebes.cli.homes import archive, sealed_file
 from thebes.cli.homes.examination import Surroundings, examined
 from thebes.cli.homes.findings import How
-from thebes.ledger import Frozen, NoKeeper
+from thebes.ledger import Frozen
 from thebes.person.home import Person
 from thebes.wire.client import CoordinatorClient
 
@@ -30,13 +29,9 @@ TOKENS = {**AGES, "group": "city", "anonymity": "token"}
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
     monkeypatch.setattr(sealed_file, "_MEMORY_KIB", 64)
-    monkeypatch.setattr("thebes.ledger.ledger.system_keeper", NoKeeper)
 
     def go(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["thebes", *map(str, arguments)])
-        with pytest.raises(SystemExit) as stop:
-            main.main()
-        return (int(stop.value.code or 0), *capsys.readouterr())
+        return exit_status(*arguments), *capsys.readouterr()
 
     return go
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -16,13 +15,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from tests.support.command import exit_status
 from tests.support.pipelines import Lines
-from thebes.cli import main
 from thebes.curator.pipelines.attempt_store import Attempts
 from thebes.curator.pipelines.loader import pipelines_in
 from thebes.curator.pipelines.runner import Runner
 from thebes.curator.pipelines.workspace import Workshop
-from thebes.ledger import BudgetExceeded, Ledger, NoKeeper
+from thebes.ledger import BudgetExceeded, Ledger
 from thebes.privacy.faults import Mistake, Refusal
 from thebes.site.budget.budget import SiteBudget
 from thebes.site.budget.pipeline_rights import PipelineRights
@@ -65,17 +64,9 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp
     """Runs a command line; its exit status, standard output and standard error."""
 
     def go(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["thebes", *map(str, arguments)])
-        status = 0
-        try:
-            main.main()
-        except SystemExit as stop:
-            status = int(stop.code or 0)
-        out, err = capsys.readouterr()
-        return status, out, err
+        return exit_status(*arguments), *capsys.readouterr()
 
     monkeypatch.delenv("THEBES_HOME", raising=False)
-    monkeypatch.setattr("thebes.ledger.ledger.system_keeper", NoKeeper)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "schema.toml").write_text(SCHEMA)
     (tmp_path / "slopes.py").write_text(FILE)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import closing, nullcontext
 from dataclasses import replace
 from decimal import Decimal
@@ -16,6 +16,7 @@ import pytest
 import typer
 
 from tests.support.federation import CENSUS, Gathering, Steward, refusal
+from tests.support.half_kinds import known
 from tests.support.site_home import ask, site_home
 from thebes.cli import task_runs
 from thebes.coordinator.auth.accounts import Role, Somebody
@@ -341,11 +342,17 @@ def test_a_quote_says_no_before_and_sites_refused_says_so_after_and_no_ledger_mo
     assert office.ledger.remaining("patients").epsilon == Decimal(10)
 
 
+@pytest.fixture
+def census() -> Iterator[None]:
+    with known("thebes.testing.census"):
+        yield
+
+
+@pytest.mark.usefixtures("census")
 def test_who_is_away_or_busy_or_silent_or_cannot_say_is_not_known_to_allow_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(federation, "_QUOTE_SECONDS", 0.2)
-    monkeypatch.setitem(registry.packages(), "census", "thebes.testing.census")
 
     async def silent(_: dict[str, Any]) -> dict[str, Any]:
         await asyncio.sleep(3600)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from tests.support.command import exit_status
 from tests.support.coordinator import AGES, Front
 from tests.support.coordinator_in_memory import CoordinatorInMemory
 from tests.support.postgres import new_database
@@ -54,13 +54,6 @@ def store(request: pytest.FixtureRequest) -> str | None:
 def list_key(home: Path, store: str | None) -> list[str]:
     """Return what puts another key of the list in the place of that one."""
     return ["rotate", "log.key", "--home", str(home), *([] if store is None else ["--store", store])]
-
-
-def thebes(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
-    monkeypatch.setattr(sys, "argv", ["thebes", *arguments])
-    with pytest.raises(SystemExit) as ended:
-        main.main()
-    return int(str(ended.value.code))
 
 
 def fingerprint(private: bytes) -> str:
@@ -163,17 +156,17 @@ def test_a_fingerprint_that_was_pinned_beforehand_admits_that_key_and_its_succes
     printed = fingerprint(server.key)
     home = tmp_path / "me"
     spelled = " ".join(printed[place : place + 4].upper() for place in range(0, 64, 4))
-    assert thebes(monkeypatch, "person", "--home", str(home), "--pin", spelled) == 0
+    assert exit_status("person", "--home", str(home), "--pin", spelled) == 0
     server.rotate()
     with Person(home, client=server) as me:  # type: ignore[arg-type]
         assert me.coordinator_key()["fingerprint"] == printed
         assert names(me) == ["before"]
         assert me.coordinator_key()["fingerprint"] == fingerprint(server.key)
-    assert thebes(monkeypatch, "person", "--home", str(home), "--pin", "a" * 64) == 0
+    assert exit_status("person", "--home", str(home), "--pin", "a" * 64) == 0
     server.post({**AGES, "name": "after"})
     with Person(home, client=server) as me, pytest.raises(BrokenLog, match="fingerprint that was pinned"):  # type: ignore[arg-type]
         me.tasks()
-    assert thebes(monkeypatch, "person", "--home", str(home), "--pin", printed[:-1]) == 2
+    assert exit_status("person", "--home", str(home), "--pin", printed[:-1]) == 2
     assert "64 hexadecimal digits" in capsys.readouterr().err
 
 
@@ -196,7 +189,7 @@ def test_a_coordinator_that_runs_signs_with_the_next_key_at_once(
     with Front(tmp_path / "home", store=store) as front:
         front.post(AGES)
         first = task_log.verify(front.client.get("/api/log").json())
-        assert thebes(monkeypatch, *list_key(tmp_path / "home", store)) == 0
+        assert exit_status(*list_key(tmp_path / "home", store)) == 0
         said = capsys.readouterr().out
         body = front.client.get("/api/log", params={"after": first.seen.length}).json()
         followed = task_log.verify(body, key=first.key, seen=first.seen)
@@ -220,10 +213,10 @@ def test_every_process_on_one_database_signs_with_the_next_key_at_once(
     with Front(home, store=where) as one, Front(home, store=where) as two:
         one.post(AGES)
         known = task_log.verify(two.client.get("/api/log").json())
-        assert thebes(monkeypatch, "rotate", "log.key", "--home", str(home)) == 2
+        assert exit_status("rotate", "log.key", "--home", str(home)) == 2
         assert "--store" in capsys.readouterr().err
         for front, other in ((one, two), (two, one)):
-            assert thebes(monkeypatch, *list_key(home, where)) == 0
+            assert exit_status(*list_key(home, where)) == 0
             front.post(AGES)
             bodies = [each.client.get("/api/log").json() for each in (front, other)]
             assert bodies[0] == bodies[1]
@@ -263,14 +256,13 @@ def test_killed_at_any_moment_the_same_again_ends_what_was_begun(
         }[moment]
         with monkeypatch.context() as patched:
             patched.setattr(where, dies)
-            patched.setattr(sys, "argv", ["thebes", *list_key(home, store)])
             with pytest.raises(Killed):
-                main.main()
+                main.main(list_key(home, store))
         between = task_log.verify(front.client.get("/api/log").json(), key=first.key, seen=first.seen)
         assert between.key == first.key
         front.post(AGES)
         assert store or said_of_the_list_key(front) is How.WARNING  # the doctor reads the list of a home only
-        assert thebes(monkeypatch, *list_key(home, store)) == 0
+        assert exit_status(*list_key(home, store)) == 0
         body = front.client.get("/api/log").json()
         assert task_log.verify(body, key=first.key, seen=first.seen).earlier == (first.key,)
         assert sum(task_log.is_successor(entry["task_id"]) for entry in body["entries"]) == 1
@@ -284,10 +276,10 @@ def test_the_key_is_not_rotated_in_the_list_of_another_database(
         front.post(AGES)
         before = front.home.log_key
         another = f"sqlite:///{tmp_path / 'another.db'}"
-        assert thebes(monkeypatch, *list_key(tmp_path / "home", another)) == 2
+        assert exit_status(*list_key(tmp_path / "home", another)) == 2
         assert "must be left out" in capsys.readouterr().err
         assert (tmp_path / "home" / "log.key").read_bytes() == before
-        assert thebes(monkeypatch, *list_key(tmp_path / "home", None)) == 0
+        assert exit_status(*list_key(tmp_path / "home", None)) == 0
 
 
 def test_who_is_logged_in_is_out_once_the_key_of_sessions_is_another(
@@ -298,7 +290,7 @@ def test_who_is_logged_in_is_out_once_the_key_of_sessions_is_another(
         login = {"username": "ana", "password": PASSWORD}
         token = {"Authorization": f"Bearer {front.client.post('/api/login', json=login).json()['token']}"}
         assert front.client.post("/api/task", json=AGES, headers=token).status_code == 201
-        assert thebes(monkeypatch, "rotate", "session.key", "--home", str(tmp_path / "home")) == 0
+        assert exit_status("rotate", "session.key", "--home", str(tmp_path / "home")) == 0
         assert front.client.post("/api/task", json=AGES, headers=token).status_code == 401
         token = {"Authorization": f"Bearer {front.client.post('/api/login', json=login).json()['token']}"}
         assert front.client.post("/api/task", json=AGES, headers=token).status_code == 201
@@ -307,7 +299,7 @@ def test_who_is_logged_in_is_out_once_the_key_of_sessions_is_another(
 def test_an_operators_token_that_was_replaced_counts_no_longer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with Front(tmp_path / "home") as front:
         old = front.admin
-        assert thebes(monkeypatch, "rotate", "admin.token", "--home", str(tmp_path / "home")) == 0
+        assert exit_status("rotate", "admin.token", "--home", str(tmp_path / "home")) == 0
         assert front.client.post("/api/task", json=AGES, headers=old).status_code == 401
         front.admin_token = (tmp_path / "home" / "admin.token").read_text().strip()
         assert front.client.post("/api/task", json=AGES, headers=front.admin).status_code == 201
@@ -356,7 +348,7 @@ def test_what_cannot_be_replaced_is_said(
     said: str,
 ) -> None:
     CoordinatorHome(tmp_path / "home")
-    assert thebes(monkeypatch, "rotate", *arguments, "--home", str(tmp_path / "home")) == 2
+    assert exit_status("rotate", *arguments, "--home", str(tmp_path / "home")) == 2
     assert said in capsys.readouterr().err
 
 
@@ -370,6 +362,6 @@ def test_the_token_of_a_persons_page_is_replaced_by_the_same_command(
     access = Access(tmp_path / "me")
     before = (tmp_path / "me" / "token").read_text().strip()
     assert access.knows(before)
-    assert thebes(monkeypatch, "rotate", "token", "--home", str(tmp_path / "me")) == 0
+    assert exit_status("rotate", "token", "--home", str(tmp_path / "me")) == 0
     assert not access.knows(before)
     assert access.knows((tmp_path / "me" / "token").read_text().strip())

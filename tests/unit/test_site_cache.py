@@ -19,8 +19,8 @@ import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 
+from tests.support.command import exit_status
 from tests.support.site_home import AGES, ask, site_home
-from thebes.cli import main
 from thebes.curator.cache import store
 from thebes.curator.cache.answer import Answered, AnswerSource
 from thebes.curator.cache.planner import BOUGHT
@@ -774,16 +774,9 @@ Run = Callable[..., tuple[int, str, str]]
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
     def go(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["thebes", *map(str, arguments)])
-        status = 0
-        try:
-            main.main()
-        except SystemExit as stop:
-            status = int(stop.code or 0)
-        return (status, *capsys.readouterr())
+        return exit_status(*arguments), *capsys.readouterr()
 
     monkeypatch.delenv("THEBES_HOME", raising=False)
-    monkeypatch.setattr("thebes.ledger.ledger.system_keeper", NoKeeper)
     return go
 
 

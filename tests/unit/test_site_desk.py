@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.support.half_kinds import known
 from tests.support.site_home import AGES, ask, site_home
 from thebes.data.schema import schema_of
 from thebes.ledger import Ledger
@@ -51,8 +52,9 @@ OLDER = schema_of({**AGES, "columns": {"age": {"type": "integer", "low": 0, "hig
 
 
 @pytest.fixture(autouse=True)
-def _relay(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(registry.packages(), "relay", "relay")
+def _relay() -> Iterator[None]:
+    with known("relay"):
+        yield
 
 
 def relay(**more: Any) -> dict[str, Any]:

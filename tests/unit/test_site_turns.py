@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
 
-from thebes.cli import main
+from tests.support.command import exit_status
 from thebes.curator.pipelines.scheduler import SchedulingRule
-from thebes.ledger import Ledger, NoKeeper
+from thebes.ledger import Ledger
 from thebes.privacy.faults import Mistake
 from thebes.site.dataset import SCHEDULES, DataSets, read
 from thebes.site.home import SiteHome
@@ -100,10 +99,9 @@ class Large(_Lines):
 
 
 def test_a_pipeline_at_a_terminal_waits_for_its_turn(
-    home: SiteHome, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    home: SiteHome, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """With DPF a claim for half of a block waits until others have asked for it too."""
-    monkeypatch.setattr("thebes.ledger.ledger.system_keeper", NoKeeper)
     more = '[schema.columns.y]\ntype = "float"\nlow = 0.0\nhigh = 1.0\n'
     path = declared(home.datasets, 'schedule = "dpf"')
     path.write_text(path.read_text(encoding="utf-8") + more, encoding="utf-8")
@@ -116,11 +114,8 @@ def test_a_pipeline_at_a_terminal_waits_for_its_turn(
         ("pipeline", "run", str(tmp_path / "large.py"), *place, "--as", "ana"),
     )
     for line in lines:
-        monkeypatch.setattr(sys, "argv", ["thebes", *line])
-        with pytest.raises(SystemExit) as ended:
-            main.main()
-        out, err = capsys.readouterr()
-        assert ended.value.code in (0, None), err
+        status, (out, err) = exit_status(*line), capsys.readouterr()
+        assert status == 0, err
     assert "waits for its turn" in out
     with Ledger(home.ledger, create=False) as ledger:
         assert ledger.claims(spender="ana") == []

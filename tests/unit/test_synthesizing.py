@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from thebes.cli import main
+from tests.support.command import exit_status
 from thebes.ledger import Ledger, LedgerClaim, NoKeeper
 from thebes.privacy.faults import Mistake
 from thebes.privacy.randomness import seeded_for_simulation
@@ -41,17 +40,9 @@ type = "string"
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Run:
     def go(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["thebes", *map(str, arguments)])
-        status = 0
-        try:
-            main.main()
-        except SystemExit as stop:
-            status = int(stop.code or 0)
-        out, err = capsys.readouterr()
-        return status, out, err
+        return exit_status(*arguments), *capsys.readouterr()
 
     monkeypatch.setenv("THEBES_HOME", "site")
-    monkeypatch.setattr("thebes.ledger.ledger.system_keeper", NoKeeper)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "schema.toml").write_text(SCHEMA)
     draw = np.random.default_rng(0)

@@ -16,6 +16,7 @@ import pandas as pd
 import pytest
 import typer
 
+from tests.support.command import exit_status
 from thebes.cli import main as command
 
 MEDIAN = {
@@ -36,19 +37,12 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def thebes(desk, monkeypatch, capsys):
+def thebes(desk, capsys):
     """Run one command in this process: (exit status, standard output, standard error)."""
 
     def run(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["thebes", *arguments])
-        monkeypatch.setattr(command, "_wire", lambda: None)
-        with pytest.raises(SystemExit) as ended:
-            command.main()
-        said = capsys.readouterr()
-        return int(ended.value.code or 0), said.out, said.err
+        return exit_status(*arguments), *capsys.readouterr()
 
-    if not command.app.registered_commands:
-        command._wire()
     return run
 
 

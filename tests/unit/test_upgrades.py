@@ -124,8 +124,7 @@ def front(tmp_path: Path, on: str) -> Iterator[Front]:
 
 
 @pytest.fixture
-def me(tmp_path: Path, front: Front, monkeypatch: pytest.MonkeyPatch) -> Iterator[Person]:
-    monkeypatch.setattr("thebes.ledger.ledger.system_keeper", NoKeeper)
+def me(tmp_path: Path, front: Front) -> Iterator[Person]:
     written("person", tmp_path / "person")
     client = CoordinatorClient("http://127.0.0.1:1", transport=front.transport, retries=0)
     with Person(tmp_path / "person", client=client, delay=False) as opened:
@@ -198,8 +197,7 @@ def test_what_may_no_longer_be_asked_goes_on_where_it_was_accepted(tmp_path: Pat
         assert [problem["field"] for problem in told["problems"]] == ["missing"]  # nobody may ask this now
 
 
-def test_a_persons_home_opens_with_what_may_no_longer_be_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("thebes.ledger.ledger.system_keeper", NoKeeper)
+def test_a_persons_home_opens_with_what_may_no_longer_be_asked(tmp_path: Path) -> None:
     home = written("person", tmp_path / "person")
     with closing(sqlite3.connect(home / "person.db")) as kept:
         kept.execute("UPDATE document SET body = replace(body, '\"median\"', '\"sum\"')")
@@ -222,8 +220,7 @@ def test_a_ledger_goes_on_where_it_was(tmp_path: Path, on: str) -> None:
         ledger.verify()
 
 
-def test_a_site_says_again_what_it_had_said_for_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("thebes.ledger.ledger.system_keeper", NoKeeper)
+def test_a_site_says_again_what_it_had_said_for_nothing(tmp_path: Path) -> None:
     written("site", tmp_path / "site")
     with closing(sqlite3.connect(tmp_path / "site" / "outbox.db")) as kept:
         ((body,),) = kept.execute("SELECT body FROM answer").fetchall()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import sys
+from collections.abc import Sequence
 
 import typer
 
@@ -33,7 +34,8 @@ def _root(version: bool = typer.Option(False, "--version", help="Print the versi
 
 
 @functools.cache  # once in a process: typer keeps what it is told, and would look at all of it again and again
-def _wire() -> None:
+def wired() -> typer.Typer:
+    """Return the program with all its commands."""
     from thebes.cli import (
         backup,
         ca,
@@ -78,6 +80,7 @@ def _wire() -> None:
     app.command("settle")(backup.settle)
     app.command("rotate")(rotate.rotate)
     app.command("forget")(forget.forget)
+    return app
 
 
 def with_json_target(arguments: list[str]) -> list[str]:
@@ -91,15 +94,14 @@ def with_json_target(arguments: list[str]) -> list[str]:
     return spelled
 
 
-def main() -> None:
-    """Run one command of `thebes`."""
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run one command of `thebes`: that of these words, or else of this process's command line."""
     _in_utf8()
     if "THEBES_STARTED_BY" in os.environ:
         from thebes.cli.processes import end_with_parent
 
         end_with_parent()
-    _wire()
-    run(app, "thebes")
+    run(wired(), "thebes", arguments)
 
 
 def _in_utf8() -> None:
@@ -109,10 +111,11 @@ def _in_utf8() -> None:
         os.execve(sys.executable, sys.orig_argv, {**os.environ, "PYTHONUTF8": "1"})  # noqa: S606 (itself, once)
 
 
-def run(commands: typer.Typer, name: str) -> None:
+def run(commands: typer.Typer, name: str, arguments: Sequence[str] | None = None) -> None:
     """Run one of some commands. Exit status 2: your mistake; 1: it failed; every error is one sentence on stderr."""
+    words = with_json_target(list(sys.argv[1:] if arguments is None else arguments))
     try:
-        status = typer.main.get_command(commands).main(with_json_target(sys.argv[1:]), standalone_mode=False)
+        status = typer.main.get_command(commands).main(words, standalone_mode=False)
     except (Mistake, NotFound, NotSignedIn) as error:  # whoever asks again the same way hears the same again
         _stop(name, str(error), 2)
     except ThebesError as error:
