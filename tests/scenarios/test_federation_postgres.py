@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -17,6 +18,7 @@ import sqlalchemy as sa
 
 from tests.support.coordinator import Server
 from tests.support.federation import CENSUS, QUICK, Far, Gathering, Steward, contribution, counting
+from tests.support.half_kinds import known
 from tests.support.ports import free_ports
 from tests.support.postgres import new_database
 from tests.support.site_home import site_home
@@ -25,7 +27,6 @@ from thebes.coordinator.auth.authority import CertificateAuthority
 from thebes.coordinator.clock import SystemClock
 from thebes.coordinator.sites import quote_queue
 from thebes.coordinator.storage.schema import QUESTION
-from thebes.tasks import registry
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 from tests.scenarios import deployment
@@ -35,8 +36,9 @@ CALM = replace(QUICK, seat=8.0)
 
 
 @pytest.fixture(autouse=True)
-def _census(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(registry.packages(), "census", "thebes.testing.census")
+def _census() -> Iterator[None]:
+    with known("thebes.testing.census"):
+        yield
 
 
 async def until(condition: Any, seconds: float = 120) -> None:
@@ -52,9 +54,9 @@ def test_tasks_put_up_anywhere_are_run_by_the_one_that_speaks_with_sites_and_sur
 
     async def scenario() -> None:
         front = await Gathering(home, store=store, pace=CALM).open()
-        await until(lambda: front.federation._seated)
+        await until(lambda: front.federation.seated)
         first = await Gathering(home, store=store, pace=CALM).open(0)
-        await until(lambda: first.federation._seated and not front.federation._seated)
+        await until(lambda: first.federation.seated and not front.federation.seated)
         second = await Gathering(home, store=store, pace=CALM).open(0)
         authority, deaf = CertificateAuthority(home, front.clock), asyncio.Event()
         for name in ("north", "south"):
@@ -89,7 +91,7 @@ def test_tasks_put_up_anywhere_are_run_by_the_one_that_speaks_with_sites_and_sur
         for link in links:
             await link.close()
         # Front may have had the seat for a moment, and then knows of the task itself until it has left.
-        await until(lambda: second.federation._seated and not front.federation._seated)
+        await until(lambda: second.federation.seated and not front.federation.seated)
         again = Far(second.url, tmp_path / "north" / "link", counting(1, 2, 3))
         late = Far(second.url, tmp_path / "south" / "link", south)
         done = await front.over(task, seconds=120)
@@ -100,7 +102,7 @@ def test_tasks_put_up_anywhere_are_run_by_the_one_that_speaks_with_sites_and_sur
         for link in (again, late, turned_away):
             await link.close()
         await second.close()
-        await until(lambda: front.federation._seated)
+        await until(lambda: front.federation.seated)
         await front.close()
 
     with caplog.at_level(logging.ERROR, "thebes.coordinator"):
@@ -120,11 +122,11 @@ def test_the_place_of_a_process_whose_clock_was_ahead_is_free_as_soon_as_that_of
 
     async def scenario() -> None:
         first = await Gathering(home, store=store, clock=Ahead()).open()
-        await until(lambda: first.federation._seated)
+        await until(lambda: first.federation.seated)
         second = await Gathering(home, store=store).open()
         assert second.reception.inquiries.store.seated()
         await first.close(politely=False)
-        await until(lambda: second.federation._seated)
+        await until(lambda: second.federation.seated)
         await second.close()
 
     asyncio.run(asyncio.wait_for(scenario(), 400))
@@ -161,7 +163,7 @@ def test_every_process_says_the_same_of_what_an_answer_would_cost(
 
     async def scenario() -> None:
         first = await Gathering(home, store=store, pace=CALM).open()
-        await until(lambda: first.federation._seated)
+        await until(lambda: first.federation.seated)
         second = await Gathering(home, store=store, pace=CALM).open()
         north = Known()
         await first.near(north=north)
@@ -196,7 +198,7 @@ def test_a_question_outlives_the_process_that_was_about_to_put_it_to_sites(tmp_p
 
     async def scenario() -> None:
         first = await Gathering(home, store=store, pace=CALM).open()
-        await until(lambda: first.federation._seated)
+        await until(lambda: first.federation.seated)
         second = await Gathering(home, store=store, pace=CALM).open()
         third = await Gathering(home, store=store, pace=CALM).open()
         north = Known()

@@ -98,15 +98,27 @@ def counting(*numbers: int) -> Steward:
     return Steward(lambda ask: contribution(ask, {"numbers": list(numbers)}))
 
 
+class OneOfSeveral(Database):
+    """A database that is believed to serve several processes, whatever it is."""
+
+    alone = False
+
+
 class Gathering:
-    """A coordinator that speaks with sites, in this process and on the loop that runs now."""
+    """A coordinator that speaks with sites, in this process and on the loop that runs now; `among` others, if said."""
 
     def __init__(
-        self, folder: Path, *, pace: Pace = QUICK, store: str | None = None, clock: Clock | None = None
+        self,
+        folder: Path,
+        *,
+        pace: Pace = QUICK,
+        store: str | None = None,
+        clock: Clock | None = None,
+        among: bool = False,
     ) -> None:
         self.clock = clock or SystemClock()
         self.home = CoordinatorHome(folder)
-        self.database = Database(store or self.home.store)
+        self.database = (OneOfSeveral if among else Database)(store or self.home.store)
         self.reception = Reception(self.home, self.database, self.clock, look=lambda: None)
         self.federation = Federation(self.home, self.database, self.clock, pace=pace)
         self.reception.inquiries.running = self.federation

@@ -85,11 +85,19 @@ def begun(document: Any, tables: Mapping[str, Table], randomness: Randomness) ->
     )
 
 
-def heard(document: Any, aggregator: Any, name: str, table: Table, purse: Purse, randomness: Randomness) -> None:
-    """One site's answer to the current phase, as it would travel."""
+def heard(
+    document: Any,
+    aggregator: Any,
+    name: str,
+    table: Table,
+    purse: Purse,
+    randomness: Randomness,
+    owner: Any = None,
+) -> None:
+    """One site's answer to the current phase, as it would travel; by another half than its own, if said."""
     ask = aggregator.ask(name)
     assert isinstance(ask, Ask)
-    owner = registry.site_owner(document)
+    owner = owner or registry.site_owner(document)
     given = owner.contribute(document, ask, table, purse, randomness=randomness)
     layout = owner.layout(document, ask, table.schema)
     payloads = list(given.payloads(layout))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -14,16 +14,17 @@ import pytest
 import sqlalchemy as sa
 
 from tests.support.federation import CENSUS, PATIENTS, Gathering, Near, Steward, contribution, counting, refusal
+from tests.support.half_kinds import known
 from thebes.coordinator.auth.accounts import Role, Somebody
+from thebes.coordinator.auth.authority import CertificateAuthority
 from thebes.coordinator.sites.federation import Federation
 from thebes.coordinator.sites.links import Links
 from thebes.coordinator.sites.session import LinkLost
-from thebes.coordinator.sites.site_store import FederationStore, NoLongerOurs
+from thebes.coordinator.sites.site_store import FederationStore
 from thebes.coordinator.sites.task_run import longest
 from thebes.coordinator.storage.database import StoreUnavailable
 from thebes.coordinator.storage.schema import FAREWELL, RELEASE, RUN, TASK
 from thebes.data.schema import read_shown
-from thebes.tasks import registry
 from thebes.tasks.contributions import Contributions, Slot
 from thebes.tasks.document import InvalidDocument
 from thebes.tasks.protocols import TaskClosed
@@ -33,8 +34,9 @@ from thebes.wire.refusals import Conflict, NotAllowed
 
 
 @pytest.fixture(autouse=True)
-def _census(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(registry.packages(), "census", "thebes.testing.census")
+def _census() -> Iterator[None]:
+    with known("thebes.testing.census"):
+        yield
 
 
 def run(scenario: Coroutine[Any, Any, None]) -> None:
@@ -465,7 +467,7 @@ def test_a_document_that_no_site_can_answer_is_refused_naming_the_field(tmp_path
         async with Gathering(tmp_path / "home") as world:
             other = {"genomes": {"schema": {**PATIENTS, "columns": {"sex": PATIENTS["columns"]["sex"]}}}}
             await world.near(north=counting(1), south=Steward(never, datasets=other))
-            world.reception.inquiries._authority.issue("late", tmp_path / "late")
+            CertificateAuthority(world.home.folder, world.clock).issue("late", tmp_path / "late")
             for document, field, said in (
                 (
                     {**CENSUS, "dataset": "else"},
@@ -585,7 +587,7 @@ def test_what_a_site_describes_is_shown_without_counts_and_what_is_no_schema_is_
 def test_the_state_of_a_site_says_what_its_certificate_and_its_link_say(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with Gathering(tmp_path / "home") as world:
-            authority = world.reception.inquiries._authority
+            authority = CertificateAuthority(world.home.folder, world.clock)
             authority.issue("never", tmp_path / "never")
             authority.issue("gone", tmp_path / "gone")
             authority.revoke("gone")
@@ -638,27 +640,24 @@ def test_one_process_speaks_with_the_sites_and_another_takes_its_place(tmp_path:
     """With SQLite there is one process; here each believes it is one of several."""
 
     async def scenario() -> None:
-        first, second = Gathering(tmp_path / "home"), Gathering(tmp_path / "home")
-        for each in (first, second):
-            each.federation._alone = each.reception.inquiries._alone = False
+        first, second = (Gathering(tmp_path / "home", among=True) for _ in range(2))
         await first.open()
-        await until(lambda: first.federation._seated)
+        await until(lambda: first.federation.seated)
         await second.open(0)  # it has a port for sites, and goes before one that has none
-        await until(lambda: second.federation._seated and not first.federation._seated)
-        third = Gathering(tmp_path / "home")
-        third.federation._alone = False
+        await until(lambda: second.federation.seated and not first.federation.seated)
+        third = Gathering(tmp_path / "home", among=True)
         await third.open(0)
         await asyncio.sleep(1.0)
-        assert not third.federation._seated
+        assert not third.federation.seated
         await second.near(north=counting(1, 2, 3))
         task = await first.post(CENSUS)  # put up at a process that does not speak with sites
         assert (await first.over(task))["result"]["value"] == 6.0
         assert first.reception.inquiries.sites()[0]["state"] == "connected"
         assert (await first.reception.progress(task))["sites"]["answered"] == ["north"]
         await second.close(politely=False)
-        await until(lambda: third.federation._seated)
+        await until(lambda: third.federation.seated)
         await third.close()
-        await until(lambda: first.federation._seated)
+        await until(lambda: first.federation.seated)
         await first.close()
 
     run(scenario())
@@ -667,17 +666,22 @@ def test_one_process_speaks_with_the_sites_and_another_takes_its_place(tmp_path:
 def test_a_process_that_lost_its_place_changes_nothing(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with Gathering(tmp_path / "home") as world:
-            north = Steward(never)
+            taken = asyncio.Event()
+
+            async def late(ask: dict[str, Any]) -> dict[str, Any] | None:
+                if len(north.asks) > 1:
+                    return await never(ask)
+                await taken.wait()
+                return contribution(ask, {"numbers": [1, 2, 3]})
+
+            north = Steward(late)
             await world.near(north=north)
             task = await world.post(CENSUS)
             await until(lambda: north.asks)
             other = Federation(world.home, world.database, world.clock)
-            held = other.store.hold(task)
-            assert held is not None
-            running = world.federation._runs[task][0]
-            running._aggregator.excuse("north", "for the test")
-            with pytest.raises(NoLongerOurs):
-                running._concluded(0, 0.1)
+            assert other.store.hold(task) is not None
+            taken.set()
+            await until(lambda: len(north.asks) == 2)  # what it computed is thrown away, and it has begun anew
             assert (await world.reception.task(task))[0]["status"] == "open"
             await world.reception.cancel(task, Somebody("the operator", Role.OPERATOR))
 

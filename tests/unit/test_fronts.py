@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -17,10 +17,10 @@ from prometheus_client import Counter, generate_latest
 from prometheus_client.registry import CollectorRegistry
 
 from tests.support.federation import CENSUS, Gathering, counting
+from tests.support.half_kinds import known
 from thebes.coordinator.process.fronts import Fronts, Told, serve_together
 from thebes.coordinator.process.metrics import FIGURES, gathered
 from thebes.privacy.faults import Mistake
-from thebes.tasks import registry
 
 PROCESS = """
 import json, os, sys
@@ -49,45 +49,59 @@ def started(folder: Path) -> dict[int, dict[str, object]]:
     return {int(file.name): json.loads(file.read_text() or "{}") for file in folder.iterdir() if file.name.isdigit()}
 
 
-async def until(condition: Callable[[], bool]) -> None:
+@pytest.fixture
+def said(capsys: pytest.CaptureFixture[str]) -> Callable[[], str]:
+    """Return all that was printed so far."""
+    heard: list[str] = []
+
+    def so_far() -> str:
+        heard.append(capsys.readouterr().out)
+        return "".join(heard)
+
+    return so_far
+
+
+def stop() -> None:
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+async def until(condition: Callable[[], object]) -> None:
     async with asyncio.timeout(60):
         while not condition():
             await asyncio.sleep(0.01)
 
 
 def test_one_line_once_all_listen_and_the_first_alone_is_given_the_port_for_sites(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, said: Callable[[], str]
 ) -> None:
     async def scenario() -> int:
-        kept = fronts(tmp_path, 3)
-        running = asyncio.create_task(kept.run())
-        await until(lambda: kept._ready)
-        kept._stop()
+        running = asyncio.create_task(fronts(tmp_path, 3).run())
+        await until(said)
+        stop()
         return await running
 
     assert asyncio.run(scenario()) == 0
-    (line,) = capsys.readouterr().out.splitlines()
+    (line,) = said().splitlines()
     assert json.loads(line) == {"ready": True, "url": "http://there", "site_url": "[::1]:4711", "processes": 3}
     given = [told["site_port"] for told in started(tmp_path).values()]
     assert sorted(given, key=str) == [0, None, None]
     assert not any(Path(f"/proc/{pid}").exists() for pid in started(tmp_path))
 
 
-def test_one_that_dies_is_started_again_where_sites_know_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_that_dies_is_started_again_where_sites_know_it(tmp_path: Path, said: Callable[[], str]) -> None:
     async def scenario() -> int:
-        kept = fronts(tmp_path)
-        running = asyncio.create_task(kept.run())
-        await until(lambda: kept._ready)
-        first, second = (kept._begun[place].result() for place in (0, 1))
-        first.kill()
+        running = asyncio.create_task(fronts(tmp_path).run())
+        await until(said)
+        ports = {told["site_port"]: pid for pid, told in started(tmp_path).items()}
+        os.kill(ports[0], signal.SIGKILL)
         await until(lambda: len(started(tmp_path)) == 3 and all(started(tmp_path).values()))
-        assert second.returncode is None
-        kept._stop()
+        assert _alive(ports[None])
+        stop()
         return await running
 
     assert asyncio.run(scenario()) == 0
     assert sorted((told["site_port"] for told in started(tmp_path).values()), key=str) == [0, 4711, None]
-    assert len(capsys.readouterr().out.splitlines()) == 1
+    assert len(said().splitlines()) == 1
 
 
 def test_where_one_cannot_begin_all_end_with_its_status_and_nothing_is_said(
@@ -115,11 +129,10 @@ asyncio.run(Fronts([sys.executable, "-ISc", {PROCESS!r}, sys.argv[1]], {TOLD!r},
         time.sleep(0.01)
 
 
-def test_the_address_of_the_store_is_in_no_list_of_processes(tmp_path: Path) -> None:
+def test_the_address_of_the_store_is_in_no_list_of_processes(tmp_path: Path, said: Callable[[], str]) -> None:
     async def scenario() -> None:
-        kept = fronts(tmp_path)
-        running = asyncio.create_task(kept.run())
-        await until(lambda: kept._ready)
+        running = asyncio.create_task(fronts(tmp_path).run())
+        await until(said)
         for pid in started(tmp_path):
             assert b"secret" not in Path(f"/proc/{pid}/cmdline").read_bytes()
             assert b"secret" not in Path(f"/proc/{pid}/environ").read_bytes()
@@ -153,11 +166,16 @@ Counter("thebes_submissions_total", "words", registry=CollectorRegistry()).inc(7
     assert b"thebes_submissions_total 3.0" in generate_latest(gathered(alone))
 
 
+@pytest.fixture
+def census() -> Iterator[None]:
+    with known("thebes.testing.census"):
+        yield
+
+
+@pytest.mark.usefixtures("census")
 def test_a_task_that_is_over_is_told_as_it_was_stored_whatever_a_process_still_believes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(registry.packages(), "census", "thebes.testing.census")
-
     async def scenario() -> None:
         async with Gathering(tmp_path / "home") as world:
             await world.near(north=counting(1, 2, 3))

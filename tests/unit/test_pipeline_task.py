@@ -182,8 +182,10 @@ def test_a_target_beyond_reach_ends_with_retry_or_reject_and_without_a_model(off
     assert all(b >= 4 - 2 - 0.2 - 1e-9 for b in left(office))
 
 
-def test_a_pipeline_that_waits_for_budget_tells_everybody_that_and_its_steward_how_much_is_left(office: Office) -> None:
-    written(office.policy._path, RULE.replace("epsilon = 3", "epsilon = 1.3125"))  # type: ignore[attr-defined]
+def test_a_pipeline_that_waits_for_budget_tells_everybody_that_and_its_steward_how_much_is_left(
+    tmp_path: Path, office: Office
+) -> None:
+    written(SiteHome(tmp_path / "site").policy, RULE.replace("epsilon = 3", "epsilon = 1.3125"))
     document = {**DOCUMENT, "target": {"mse": 1e-6}, "start_epsilon": 1.0, "epsilon": 1.0}
     release: Any = heard(document, asked(office, document)).release()
     assert release.verdict == "RETRY"

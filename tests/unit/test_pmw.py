@@ -133,6 +133,11 @@ def trained(rows: Held, parameters: dict[str, Any], times: int = 3, seed: int = 
     return pmw
 
 
+def guesses(pmw: Pmw) -> list[SynopsisPart]:
+    """Every guess that has changed since it was last written."""
+    return [piece for name, piece in pmw.changed().items() if name.startswith("guess")]
+
+
 def public(synopsis: Synopsis) -> dict[str, Any]:
     """All pieces, without what is secret."""
     return {
@@ -259,8 +264,10 @@ def test_a_guess_just_too_far_off_passes_as_often_as_is_promised() -> None:
     the first opening has its part. Noise 30 % smaller or larger would be seen (odds of a miss below 1e-6)."""
     rows, plan, wanted = Held.of(people(2000)), counted("sex = 'f'"), Wanted(100, 0, 300.0, 0.9)
     pmw = made(rows, EAGER)
-    pmw._bought[""] = 2 * (float(rows.totals(plan)[0]) + 301)
-    state, price = {**pmw.changed()}, pmw.most(plan, wanted, ())
+    state = {**pmw.changed()}
+    state["state"] = SynopsisPart({**state["state"].public, "sizes": {"": 2 * (float(rows.totals(plan)[0]) + 301)}})
+    pmw.restore(state)
+    price = pmw.most(plan, wanted, ())
     assert price is not None
     rounds, passed, source = 4000, 0, seeded_for_simulation(7)
     for _ in range(rounds):
@@ -379,28 +386,26 @@ def test_a_guess_that_begins_with_pairs_knows_them_and_buys_no_size() -> None:
     pmw.prepare(rows, paid, seeded_for_simulation(1))
     assert paid.purchases == [due]
     assert not pmw.preparation(())
-    assert 3900 < pmw._rows(()) < 4100
+    assert 3900 < pmw.size(()) < 4100
     joint = counted("sex = 'f' AND job IN ('a', 'b')")
-    course = pmw._course(joint, Wanted(1000, 0, 1e6, 0.1), ())
-    assert course is not None
-    assert (
-        abs(course.guess[0] - rows.totals(joint)[0]) < 150
-    )  # a quarter of all rows are, nothing known says half of it
+    guess = pmw.guessed(joint, Wanted(1000, 0, 1e6, 0.1), ())
+    assert guess is not None
+    assert abs(guess[0] - rows.totals(joint)[0]) < 150  # a quarter of all rows are, nothing known says half of it
 
 
 def test_what_a_guess_begins_with_is_the_same_in_every_view_of_columns() -> None:
-    rows, pmw = (
-        Held.of(people()),
-        Pmw(
-            SCHEMA,
-            PmwParameters.of(
-                {**WHOLE, "views": [["sex", "job"], ["age", "job"]], "source": "mst", "epsilon": 5, "trust": 0.0}
-            ),
-        ),
-    )
+    rows, views = Held.of(people()), [["sex", "job"], ["age", "job"]]
+    declared = {**WHOLE, "views": views, "source": "mst", "epsilon": 5, "trust": 0.0, "risk": 100}
+    pmw = Pmw(SCHEMA, PmwParameters.of(declared))
+    mechanism(pmw, counted("sex = 'f'"), Wanted(1), rows, seeded_for_simulation(1))  # makes it worth its price
     pmw.prepare(rows, Paid(), seeded_for_simulation(1))
-    jobs = [pmw._peek((n, ())).shares.sum(axis=1 - cells.columns.index("job")) for n, cells in enumerate(pmw.domains)]
-    assert np.allclose(jobs[0], jobs[1], atol=0.02)
+
+    def jobs(*conditions: str) -> Any:
+        """The rows of every job, from the view of columns that has those of the conditions."""
+        plans = [Question("count", by=("job",), where=each).plan(SCHEMA) for each in conditions]
+        return sum(pmw.guessed(plan, Wanted(1000, 0, 1e6, 0.1), ()) for plan in plans)
+
+    assert np.allclose(jobs("sex = 'f'", "sex = 'm'"), jobs("age < 50", "age >= 50"), atol=0.02 * len(people()))
 
 
 def test_what_a_stream_has_bought_is_not_bought_again() -> None:
@@ -413,10 +418,10 @@ def test_what_a_stream_has_bought_is_not_bought_again() -> None:
     mechanism(pmw, plan, WIDE, rows.seeing(names), seeded_for_simulation(1))
     known |= {names[0]: 1490.0}
     assert not pmw.preparation(names)
-    assert pmw._rows(names) == 2980
+    assert pmw.size(names) == 2980
     assert pmw.most(plan, WIDE, names) is not None
     known |= {names[1]: 1530.0}
-    assert pmw._rows(names) == 3020
+    assert pmw.size(names) == 3020
 
 
 def test_a_guess_that_has_learned_needs_nothing_to_begin_with() -> None:
@@ -436,9 +441,9 @@ def test_what_is_heard_brings_the_guess_nearer() -> None:
     before, after = made(rows, EAGER), trained(rows, EAGER)
 
     def off(pmw: Pmw, plan: Plan) -> float:
-        course = pmw._course(plan, Wanted(1000, 0, 1e9, 0.1), ())
-        assert course is not None
-        return float(np.abs(course.guess - rows.totals(plan)).max())
+        guess = pmw.guessed(plan, Wanted(1000, 0, 1e9, 0.1), ())
+        assert guess is not None
+        return float(np.abs(guess - rows.totals(plan)).max())
 
     job = Question("count", by=("sex", "job")).plan(SCHEMA)
     assert off(before, job) > 300
@@ -455,9 +460,9 @@ def test_what_is_heard_brings_the_guess_nearer() -> None:
         mechanism(middling, summed, Wanted(100, 0, width, 1e-3), fewer, source)
     assert off(middling, old) > 1000  # it was taught a world without them
     table = fewer.totals(summed)
-    course = middling._course(summed, Wanted(1000, 0, 1e12, 0.1), ())
-    assert course is not None
-    assert abs(course.guess[0] - table[0]) < 2.5 * width
+    guess = middling.guessed(summed, Wanted(1000, 0, 1e12, 0.1), ())
+    assert guess is not None
+    assert abs(guess[0] - table[0]) < 2.5 * width
 
 
 @pytest.mark.parametrize(
@@ -478,9 +483,9 @@ def test_every_statistic_is_learned_and_then_answered(question: Question) -> Non
     pmw, paid = made(rows, {**EAGER, "penalty": 0}), Paid()
     for _ in range(12):
         mechanism(pmw, plan, wanted, rows, source)
-    course = pmw._course(plan, wanted, ())
-    assert course is not None
-    assert np.abs(course.guess - rows.totals(plan)).max() < 100 * max(plan.ends_of_totals)
+    guess = pmw.guessed(plan, wanted, ())
+    assert guess is not None
+    assert np.abs(guess - rows.totals(plan)).max() < 100 * max(plan.ends_of_totals)
     sources = [pmw.answer(plan, wanted, rows, paid, source).source for _ in range(6)]
     assert sources.count(AnswerSource.SYNOPSIS) >= 4
 
@@ -489,16 +494,14 @@ def test_an_answer_as_it_was_guessed_moves_nothing() -> None:
     rows = Held.of(people())
     pmw = trained(rows, EAGER)
     plan = counted("sex = 'f'")
-    course = pmw._course(plan, WIDE, ())
-    assert course is not None
+    guess = pmw.guessed(plan, WIDE, ())
+    assert guess is not None
     noise, purchase = WIDE.calibrated(plan, SCHEMA)
-    pmw.changed()
-    before = pmw._guesses[0, ()].shares.copy()
-    pmw.heard(plan, Answered(course.guess, (purchase.epsilon, purchase.delta), None, AnswerSource.MECHANISM), ())
-    assert np.array_equal(pmw._guesses[0, ()].shares, before)
+    (before,) = guesses(pmw)
+    pmw.heard(plan, Answered(guess, (purchase.epsilon, purchase.delta), None, AnswerSource.MECHANISM), ())
     assert noise.width(0.999) > 0
-    (told,) = [piece for name, piece in pmw.changed().items() if name.startswith("guess")]
-    assert np.array_equal(told.arrays["shares"], before)
+    (told,) = guesses(pmw)
+    assert np.array_equal(told.arrays["shares"], before.arrays["shares"])
 
 
 # --- with the planner -----------------------------------------------------------------------------------
@@ -621,7 +624,7 @@ def test_a_restart_goes_on_with_the_same_opening(desk: Desk) -> None:
     for plan in questions()[:20]:
         desk.ask(plan)
     state = desk.store.pieces()
-    while not any(check.open for check in desk.pmw._checks.values()):
+    while not any(piece.public["open"] for name, piece in state.items() if name.startswith("check")):
         desk.ask(questions()[desk.seed])
         state = desk.store.pieces()
     secret = [piece.secret for piece in state.values() if piece.secret]
@@ -680,9 +683,13 @@ def test_what_was_declared_otherwise_begins_anew_but_forgets_no_opening(desk: De
     desk.ask(counted("sex = 'f' AND sex = 'm'"))
     other = synopsis(SCHEMA, {**desk.parameters, "bins": {"age": 4}}, filter="basic")
     other.restore(desk.store.pieces())
-    assert not other._guesses
-    assert other._openings == 1
-    assert len(other.most(counted("job = 'a'"), WIDE, ()) or ()) == 1
+    begun = synopsis(SCHEMA, {**desk.parameters, "bins": {"age": 4}}, filter="basic")
+    begun.restore({name: piece for name, piece in desk.store.pieces().items() if not name.startswith("guess")})
+    plan = counted("job = 'a'")
+    assert np.array_equal(other.guessed(plan, WIDE, ()), begun.guessed(plan, WIDE, ()))  # type: ignore[arg-type]
+    assert len(other.most(plan, WIDE, ()) or ()) == 1
+    other.answer(plan, WIDE, Held.of(people()), Paid(), seeded_for_simulation(1))
+    assert other.changed()["state"].public["openings"] == 1
 
 
 # --- growing data sets ----------------------------------------------------------------------------------
@@ -715,11 +722,11 @@ def test_each_block_pays_for_its_size_at_most_once() -> None:
     for view in (names[:2], names[:1], names, names[1:4]):
         assert not pmw.preparation(view)
     assert pmw.preparation(names[3:])
-    assert 2500 < pmw._rows(names[:2]) < 3500
-    assert pmw._rows(names) == pytest.approx(2 * pmw._rows(names[:2]))
+    assert 2500 < pmw.size(names[:2]) < 3500
+    assert pmw.size(names) == pytest.approx(2 * pmw.size(names[:2]))
     told = Pmw(SCHEMA, PmwParameters.of(EAGER), sizes=lambda view: dict.fromkeys(view, 1500.0))
     assert not told.preparation(names)
-    assert told._rows(names[:3]) == 4500
+    assert told.size(names[:3]) == 4500
 
 
 def test_new_blocks_begin_with_what_was_learned_of_earlier_ones_and_wide_nodes_with_their_halves() -> None:
@@ -764,12 +771,12 @@ def test_answers_about_ranges_teach_all_their_nodes() -> None:
     plan = Question("count", by=("sex", "job")).plan(SCHEMA)
     for _ in range(12):
         mechanism(pmw, plan, WIDE, rows.seeing(names[:3]), source)
-    assert {node for _, node in pmw._guesses} == {names[:2], names[2:3]}
+    assert {tuple(guess.public["blocks"]) for guess in guesses(pmw)} == {names[:2], names[2:3]}
     wanted = Wanted(1000, 0, 500.0, 0.01)
     for view in (names[:3], names[:2], names[2:3]):
-        course = pmw._course(plan, wanted, view)
-        assert course is not None
-        assert np.abs(course.guess - rows.totals(plan, view)).max() < 150
+        guess = pmw.guessed(plan, wanted, view)
+        assert guess is not None
+        assert np.abs(guess - rows.totals(plan, view)).max() < 150
 
 
 # --- many columns ---------------------------------------------------------------------------------------
@@ -781,7 +788,8 @@ def test_a_question_goes_to_the_smallest_view_that_has_its_columns_and_all_of_th
     pmw = made(rows, parameters)
     assert [cells.columns for cells in pmw.domains] == [("sex", "job"), ("age",), ("sex", "job", "age")]
     mechanism(pmw, counted("sex = 'f'"), WIDE, rows, seeded_for_simulation(1))
-    assert {domain for domain, _ in pmw._guesses} == {0, 2}
+    taught = {tuple(sorted(cut for cut, _ in guess.public["cells"])) for guess in guesses(pmw)}
+    assert taught == {("job", "sex"), ("age", "job", "sex")}
     course = pmw._course(counted("sex = 'm'"), WIDE, ())
     assert course is not None
     assert course.reading.vectors.shape == (2, 4)

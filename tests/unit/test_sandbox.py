@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import pytest
 
+from thebes.confinement.parent import Child
 from thebes.data.featurizer import FUNCTIONS, Featurizer, read
 from thebes.data.rows import FAILURES
 from thebes.data.sandbox import walls
@@ -21,6 +23,7 @@ from thebes.privacy.faults import Mistake
 
 PEOPLE = [(n, n / 7, f"name {n % 13}", f"2026-0{1 + n % 9}-1{n % 10} 12:00:0{n % 6}") for n in range(400)]
 VISITS = [(n % 40, f"https://place{n % 5}.example", n % 3 == 0) for n in range(300)]
+KEY = b"k" * 32
 SECRET = "the-word-nobody-may-read"
 
 READABLE = {
@@ -31,7 +34,7 @@ READABLE = {
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
-    with Store.open(tmp_path_factory.mktemp("home"), key=b"k" * 32) as made:
+    with Store.open(tmp_path_factory.mktemp("home"), key=KEY) as made:
         people = {"id": "integer", "age": "float", "name": "string", "born": "timestamp"}
         made.register(
             "profile",
@@ -62,26 +65,28 @@ def plain() -> Iterator[sqlite3.Connection]:
     connection.close()
 
 
-def opened(store: Store) -> Sandbox:
+@contextmanager
+def opened(store: Store) -> Iterator[Sandbox]:
     """A child over the store's databases that has not been told which tables a featurizer names."""
-    sandbox = Sandbox()
-    entries = {name: store._folder / file for name, file, _, _ in store._entries()}
-    sandbox.open(entries, key=store._key)
-    return sandbox
+    with store.view() as view:
+        yield view.sandbox
 
 
 @pytest.fixture(scope="module")
 def shared(store: Store) -> Iterator[Sandbox]:
     """One child for statements that leave no trace in it."""
-    sandbox = opened(store)
-    yield sandbox
-    sandbox.close()
+    with opened(store) as sandbox:
+        yield sandbox
 
 
 def straight(sandbox: Sandbox, sql: str, *, width: int = 1, rows: int = 1000) -> list[list[object]] | Failed:
     """Past the reading of the SQL: what the child alone makes of it."""
     outputs = tuple(f"c{n}" for n in range(width))
     return sandbox.run(Featurizer(sql, {}, outputs, False), READABLE, most_rows=rows)
+
+
+def alive(sandbox: Sandbox) -> bool:
+    return Path(f"/proc/{sandbox.pid}").exists()
 
 
 def peak_bytes(sandbox: Sandbox) -> int:
@@ -228,13 +233,10 @@ def test_the_corpus_is_large() -> None:
 
 
 def test_no_hostile_statement_passes_the_child_alone(store: Store) -> None:
-    sandbox = opened(store)
-    try:
+    with opened(store) as sandbox:
         passed = {name: sql for name, sql in HOSTILE.items() if not isinstance(straight(sandbox, sql), Failed)}
         assert passed == {}
         assert len(straight(sandbox, f"SELECT age FROM {D}")) == len(PEOPLE)  # the child is none the worse
-    finally:
-        sandbox.close()
 
 
 def test_no_hostile_statement_passes_the_store(store: Store) -> None:
@@ -245,7 +247,7 @@ def test_no_hostile_statement_passes_the_store(store: Store) -> None:
             with pytest.raises(Mistake) as refused:
                 pytest.fail(f"{name} gave {len(view.preview(sql))} rows")
             assert SECRET not in str(refused.value), name
-            assert store._key.hex() not in str(refused.value)
+            assert KEY.hex() not in str(refused.value)
 
 
 def test_what_a_statement_names_openly_is_shown_before_it_runs() -> None:
@@ -257,27 +259,21 @@ def test_what_a_statement_names_openly_is_shown_before_it_runs() -> None:
 def test_a_bomb_ends_in_a_refusal_in_time_and_memory(store: Store, name: str) -> None:
     took = []
     while not took or (took[-1] >= 2.5 and len(took) < 8):  # a busy machine may wake this process late, not every time
-        sandbox = opened(store)
-        try:
+        with opened(store) as sandbox:
             began = time.monotonic()
             answer = straight(sandbox, BOMBS[name])
             took.append(time.monotonic() - began)
             assert answer == Failed(FAILURES.index("too slow or too large"), "takes too long, or needs too much memory")
-            if sandbox._child._process.poll() is None:
+            if alive(sandbox):
                 assert peak_bytes(sandbox) < 100 * 10**6
-        finally:
-            sandbox.close()
     assert took[-1] < 2.5
 
 
 def test_every_hostile_statement_together_stays_small(store: Store) -> None:
-    sandbox = opened(store)
-    try:
+    with opened(store) as sandbox:
         for sql in HOSTILE.values():
             straight(sandbox, sql)
         assert peak_bytes(sandbox) < 100 * 10**6
-    finally:
-        sandbox.close()
 
 
 HONEST = [
@@ -377,20 +373,16 @@ def test_a_large_answer_is_refused(store: Store) -> None:
 
 
 def test_the_key_is_neither_an_argument_nor_in_the_environment(store: Store) -> None:
-    sandbox = opened(store)
-    try:
+    with opened(store) as sandbox:
         for place in ("cmdline", *(["environ"] if os.getuid() == 0 else [])):  # others may not even read it
             content = Path(f"/proc/{sandbox.pid}/{place}").read_bytes()
             assert content
-            assert store._key not in content
-            assert store._key.hex().encode() not in content
-    finally:
-        sandbox.close()
+            assert KEY not in content
+            assert KEY.hex().encode() not in content
 
 
 def test_the_child_can_open_nothing_more_and_write_nothing(store: Store) -> None:
-    sandbox = opened(store)
-    try:
+    with opened(store) as sandbox:
         limits = Path(f"/proc/{sandbox.pid}/limits").read_text()
         values = {line[:26].strip(): line[26:].split()[0] for line in limits.splitlines()}
         assert values["Max open files"] == "0"
@@ -401,20 +393,15 @@ def test_the_child_can_open_nothing_more_and_write_nothing(store: Store) -> None
         straight(sandbox, "SELECT 1")
         limits = Path(f"/proc/{sandbox.pid}/limits").read_text()
         assert next(line for line in limits.splitlines() if line.startswith("Max cpu time"))[26:].split()[0].isdigit()
-    finally:
-        sandbox.close()
 
 
 def test_the_child_has_the_additional_walls_that_it_reports(store: Store) -> None:
-    sandbox = opened(store)
-    try:
+    with opened(store) as sandbox:
         status = dict(line.split(":", 1) for line in Path(f"/proc/{sandbox.pid}/status").read_text().splitlines())
         assert ("system-calls" in sandbox.confinement) == (status["Seccomp"].strip() == "2")
         if sys.platform == "linux":
             assert sandbox.confinement  # as everywhere that gradient tasks run
         assert set(sandbox.confinement) <= {"network", "system-calls"}
-    finally:
-        sandbox.close()
 
 
 def test_without_additional_walls_the_authorizer_stands_alone_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -428,7 +415,6 @@ def test_without_additional_walls_the_authorizer_stands_alone_and_says_so(monkey
 
 
 def test_a_childs_memory_is_hidden_from_other_programs_of_the_user() -> None:
-    import subprocess
 
     asked = (
         "import ctypes; from thebes.confinement import inside;"
@@ -470,14 +456,25 @@ def test_a_child_that_cannot_be_interrupted_is_killed(store: Store) -> None:
     """Stopped from outside it answers nothing, as one would that sits in a single endless instruction."""
     import signal
 
-    sandbox = opened(store)
-    try:
+    with opened(store) as sandbox:
         os.kill(sandbox.pid, signal.SIGSTOP)
         assert isinstance(straight(sandbox, "SELECT 1"), Failed)
-        assert sandbox._child._process.poll() is not None
+        assert not alive(sandbox)
         assert isinstance(straight(sandbox, "SELECT 1"), Failed)  # and stays so: its snapshot is gone
-    finally:
-        sandbox.close()
+
+
+LIAR = """
+import struct, sys
+
+def say(answer):
+    sys.stdout.buffer.write(struct.pack("<I", len(answer)) + answer)
+    sys.stdout.flush()
+
+say(b"{{}}")
+sys.stdin.buffer.read(4)
+say({answer!r}.encode())
+sys.stdin.read()
+"""
 
 
 @pytest.mark.parametrize(
@@ -498,31 +495,24 @@ def test_a_child_that_cannot_be_interrupted_is_killed(store: Store) -> None:
         "[]",
     ],
 )
-def test_a_child_that_lies_is_a_failure(store: Store, answer: str) -> None:
+def test_a_child_that_lies_is_a_failure(tmp_path: Path, answer: str) -> None:
     """Whatever a child says that was taken over by what it ran, its parent gets a failure."""
-    import subprocess
-
-    sandbox = opened(store)
-    sandbox.close()
-    lie = (
-        "import sys, struct; a = sys.argv[1].encode(); sys.stdin.buffer.read(4);"
-        "sys.stdout.buffer.write(struct.pack('<I', len(a)) + a); sys.stdout.flush(); sys.stdin.read()"
-    )
-    sandbox._child._process = subprocess.Popen(
-        [sys.executable, "-c", lie, answer], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
-    )
+    (tmp_path / "liar.py").write_text(LIAR.format(answer=answer))
+    sandbox = Sandbox(Child("liar", str(tmp_path)))
     try:
         assert isinstance(straight(sandbox, "SELECT 1", rows=3), Failed)
     finally:
         sandbox.close()
 
 
-def test_a_child_ends_with_its_parents_end_of_the_pipe(store: Store) -> None:
-    sandbox = opened(store)
-    assert sandbox._child._process.stdin is not None
-    sandbox._child._process.stdin.close()
-    assert sandbox._child._process.wait(timeout=30) == 0
-    sandbox.close()
+def test_a_child_ends_with_its_parents_end_of_the_pipe() -> None:
+    command = [sys.executable, "-m", "thebes.data.sandbox.child"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdin is not None
+        assert child.stdout is not None
+        assert child.stdout.read(1)  # it is there
+        child.stdin.close()
+        assert child.wait(timeout=30) == 0
 
 
 def test_first_words_are_found_behind_comments_without_delay() -> None:

@@ -14,9 +14,9 @@ from thebes.privacy import randomness
 from thebes.privacy.faults import Fault, Mistake
 from thebes.privacy.guarantees import Price
 from thebes.privacy.promise import Unit
-from thebes.simulation import world
 from thebes.simulation.purses import Purses
 from thebes.simulation.sweeps import plan, sweep
+from thebes.simulation.turns import most_at_once, turns_of
 
 MEDIAN = {
     "type": "basic",
@@ -38,7 +38,7 @@ class _Rounds:
 
 @pytest.mark.parametrize(("phases", "each", "people"), [(1, 1, 7), (3, 1, 10), (5, 2, 13), (4, 4, 3), (7, 3, 100)])
 def test_everybody_takes_part_equally_often_and_never_twice_in_one_phase(phases, each, people) -> None:
-    turns = world._turns(_Rounds(phases, each), people, randomness.seeded_for_simulation(1))  # type: ignore[arg-type]
+    turns = turns_of(_Rounds(phases, each), people, randomness.seeded_for_simulation(1))  # type: ignore[arg-type]
     assert len(turns) == phases
     for turn in turns:
         assert len(set(turn.tolist())) == len(turn)
@@ -51,16 +51,16 @@ def test_a_phase_that_needs_fewer_has_fewer_and_every_phase_somebody() -> None:
         def least_in(self, phase: int) -> int:
             return (10, 10, 980)[phase]
 
-    turns = world._turns(Uneven(3, 1), 5000, randomness.seeded_for_simulation(1))  # type: ignore[arg-type]
+    turns = turns_of(Uneven(3, 1), 5000, randomness.seeded_for_simulation(1))  # type: ignore[arg-type]
     assert [len(turn) for turn in turns] == pytest.approx([50, 50, 4900], abs=3)
     assert sorted(np.concatenate(turns).tolist()) == list(range(5000))
-    few = world._turns(Uneven(3, 1), 4, randomness.seeded_for_simulation(1))  # type: ignore[arg-type]
+    few = turns_of(Uneven(3, 1), 4, randomness.seeded_for_simulation(1))  # type: ignore[arg-type]
     assert [len(turn) for turn in few] == [1, 1, 2]
 
 
 def test_more_rounds_than_people_can_serve_are_refused() -> None:
     with pytest.raises(Mistake, match="at least 5"):
-        world._turns(_Rounds(10, 2), 4, randomness.seeded_for_simulation(1))  # type: ignore[arg-type]
+        turns_of(_Rounds(10, 2), 4, randomness.seeded_for_simulation(1))  # type: ignore[arg-type]
 
 
 def test_a_purse_pays_its_price_and_an_overdraft_stops_the_world() -> None:
@@ -86,7 +86,7 @@ def test_batches_change_nothing_but_memory(monkeypatch, mechanism) -> None:
         "mechanism": mechanism,
     }
     whole = thebes.simulate(document, {"age": AGE}, seed=1)
-    monkeypatch.setattr(world, "_BATCH", 7)
+    monkeypatch.setattr("thebes.simulation.turns.MOST_PEOPLE", 7)
     cut = thebes.simulate(document, {"age": AGE}, seed=1)
     assert len(cut.rows) == len(whole.rows) == len(AGE)
     assert cut.certificate == whole.certificate
@@ -96,9 +96,9 @@ def test_batches_change_nothing_but_memory(monkeypatch, mechanism) -> None:
 def test_wide_contributions_are_computed_for_fewer_people_at_a_time() -> None:
     from thebes.tasks.contributions import Slot
 
-    assert world._at_once({"a": Slot("number")}) == 250_000
-    assert world._at_once({"a": Slot("number", length=100_000)}) * 100_000 <= 2**25
-    assert world._at_once({"a": Slot("number", length=10**9)}) == 1
+    assert most_at_once({"a": Slot("number")}) == 250_000
+    assert most_at_once({"a": Slot("number", length=100_000)}) * 100_000 <= 2**25
+    assert most_at_once({"a": Slot("number", length=10**9)}) == 1
 
 
 def test_a_seed_repeats_everything_and_says_so() -> None:

@@ -15,8 +15,9 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from tests.support.command import exit_status
+from tests.support.half_kinds import known
 from tests.support.site_home import ask
-from thebes.cli import main
 from thebes.curator.pipelines.attempt_store import key_of
 from thebes.curator.pipelines.workspace import Workshop, deciding
 from thebes.data.growing.block_rule import block_by
@@ -30,7 +31,6 @@ from thebes.site.home import SiteHome, written
 from thebes.site.steward import views
 from thebes.site.steward.rest import MOST_ROWS, read_rows
 from thebes.site.streams import Streams, stream_of
-from thebes.tasks import registry
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "contract"))
 
@@ -172,9 +172,11 @@ def test_rows_that_came_later_are_not_in_an_answer_that_was_given(office: Office
     assert office.answer(ask(QUERY, task="t2"))["covers"]["blocks"] == 4
 
 
-def test_a_block_that_cannot_pay_is_left_out_and_where_none_can_the_ask_is_refused(office: Office) -> None:
+def test_a_block_that_cannot_pay_is_left_out_and_where_none_can_the_ask_is_refused(
+    home: SiteHome, office: Office
+) -> None:
     dear = {**QUERY, "epsilon": 2.5}
-    written(office.policy._path, RULE.replace("= 3", "= 100"))  # type: ignore[attr-defined]
+    written(home.policy, RULE.replace("= 3", "= 100"))
     for task in range(3):
         assert office.answer(ask(dear, task=f"t{task}"))["kind"] == "contribution"
     office.streams(office.datasets.get("taxi")).ingest(rides(["2026-01-05"]))  # type: ignore[arg-type]
@@ -185,13 +187,13 @@ def test_a_block_that_cannot_pay_is_left_out_and_where_none_can_the_ask_is_refus
     assert "no block" in answer["reason"]
 
 
-def test_a_rule_counts_at_each_block(office: Office) -> None:
+def test_a_rule_counts_at_each_block(home: SiteHome, office: Office) -> None:
     for task in range(3):
         assert office.answer(ask(QUERY, task=f"t{task}"))["kind"] == "contribution"
     assert office.answer(ask(QUERY, task="t4"))["code"] == "budget"
     office.streams(office.datasets.get("taxi")).ingest(rides(["2026-01-04"]))  # type: ignore[arg-type]
     assert office.answer(ask(QUERY, task="t5"))["covers"]["blocks"] == 1
-    written(office.policy._path, RULE.replace("= 3", "= 4"))  # type: ignore[attr-defined]
+    written(home.policy, RULE.replace("= 3", "= 4"))
     assert office.answer(ask(QUERY, task="t6"))["covers"]["blocks"] == 4
 
 
@@ -322,10 +324,14 @@ def test_a_rule_for_contexts_is_for_no_data_set_without_them(home: SiteHome) -> 
     assert (refused["kind"], refused["code"]) == ("refusal", "policy")
 
 
-def test_a_task_of_several_phases_reads_the_same_blocks_in_each(
-    home: SiteHome, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(registry.packages(), "relay", "relay")
+@pytest.fixture
+def relay() -> Iterator[None]:
+    with known("relay"):
+        yield
+
+
+@pytest.mark.usefixtures("relay")
+def test_a_task_of_several_phases_reads_the_same_blocks_in_each(home: SiteHome) -> None:
     grown(home, policy=RULE.replace('"train"', '"relay"'))
     office = Office(home, "north")
     document = {"type": "relay", "dataset": "taxi", "column": "km", "epsilon": 1.0, "rounds": 2}
@@ -407,15 +413,8 @@ def test_a_declaration_on_other_terms_is_trouble_and_no_budget(home: SiteHome, o
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Callable[..., Any]:
     def go(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["thebes", "dataset", *map(str, arguments), "--home", str(tmp_path / "s")])
-        status = 0
-        try:
-            main.main()
-        except SystemExit as stop:
-            status = int(stop.code or 0)
-        return status, *capsys.readouterr()
+        return exit_status("dataset", *arguments, "--home", str(tmp_path / "s")), *capsys.readouterr()
 
-    monkeypatch.setattr("thebes.ledger.ledger.system_keeper", NoKeeper)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "rides.json").write_text(json.dumps(RIDES))
     (tmp_path / "rides.csv").write_text("at,km\n2026-01-01,1\n2026-01-02,2\n")

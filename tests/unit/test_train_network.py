@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -38,8 +41,19 @@ def _document(**more):
 @pytest.fixture(autouse=True)
 def _nobody_left():
     yield
-    for digest in list(half.OWNER._children._idle):
-        half.OWNER._children.end(digest)
+    half.OWNER.close()
+
+
+def children() -> set[int]:
+    """Return the processes of this one that compute networks."""
+    found = set()
+    for place in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # some end meanwhile
+            state, parent = (place / "stat").read_text().rpartition(") ")[2].split()[:2]
+            ours = int(parent) == os.getpid() and state != "Z"
+            if ours and b"thebes.learning.graph.child" in (place / "cmdline").read_bytes():
+                found.add(int(place.name))
+    return found
 
 
 def _trained_here(rounds: int, clip: float, rate: float):
@@ -77,20 +91,25 @@ def test_without_noise_a_network_is_trained_like_the_live_module(noise) -> None:
     assert "a network" in str(release)
 
 
-def test_a_child_stays_warm_between_rounds_and_ends_when_nobody_comes_back(monkeypatch) -> None:
-    document = registry.check(_document())
+def test_a_child_stays_warm_between_rounds_and_ends_when_it_is_told() -> None:
+    document, owner = registry.check(_document()), half.TrainOwner()
     aggregator, source = begun(document, TABLES, Silent()), Silent()
-    heard(document, aggregator, "a", TABLES["a"], Purse(), source)
-    (worker, _timer), children = half.OWNER._children._idle[document.digest], half.OWNER._children
-    first = worker._child.pid
-    monkeypatch.setattr(half, "WARM_SECONDS", 1.0)
-    heard(document, aggregator, "b", TABLES["b"], Purse(), source)
-    assert children._idle[document.digest][0]._child.pid == first
+    heard(document, aggregator, "a", TABLES["a"], Purse(), source, owner)
+    first = children()
+    assert len(first) == 1
+    heard(document, aggregator, "b", TABLES["b"], Purse(), source, owner)
+    assert children() == first
+    owner.close()
+    assert not children()
+
+
+def test_a_child_ends_when_nobody_comes_back() -> None:
+    document, owner = registry.check(_document()), half.TrainOwner(warm_seconds=0.0)
+    heard(document, begun(document, TABLES, Silent()), "a", TABLES["a"], Purse(), Silent(), owner)
     until = time.monotonic() + 60
-    while children._idle and time.monotonic() < until:
+    while children() and time.monotonic() < until:
         time.sleep(0.05)
-    assert not children._idle
-    assert worker._child is None
+    assert not children()
 
 
 @pytest.mark.slow
@@ -104,7 +123,7 @@ def test_a_network_that_cannot_be_computed_says_nothing_of_whether_there_are_row
     with pytest.raises(Fault, match="nothing was sent"):
         heard(document, aggregator, "a", tables["a"], purse, Silent())
     assert purse.epsilon == 0  # no row was looked at
-    assert not half.OWNER._children._idle
+    assert not children()
 
 
 def test_a_network_that_fails_over_the_rows_sends_nothing(monkeypatch) -> None:
@@ -116,7 +135,7 @@ def test_a_network_that_fails_over_the_rows_sends_nothing(monkeypatch) -> None:
     with pytest.raises(Fault, match="nothing was sent"):
         heard(document, aggregator, "a", TABLES["a"], purse, Silent())
     assert purse.epsilon > 0  # it was begun, and how it ended may say something of the rows
-    assert not half.OWNER._children._idle
+    assert not children()
 
 
 def test_how_many_rows_there_are_does_not_decide_whether_the_child_has_enough_memory(monkeypatch) -> None:

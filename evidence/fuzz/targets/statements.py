@@ -52,7 +52,7 @@ class _Looking:
 
     @property
     def view(self) -> StoreView:
-        if self._view is None or self._view._sandbox._lost:
+        if self._view is None or self._view.sandbox._lost:
             self._views.close()
             self._view = self._views.enter_context(self._store.view())
         return self._view
@@ -103,7 +103,7 @@ def one(data: bytes) -> None:
         _seen(text, _looking().view.preview(text, most_rows=MOST_ROWS))
     elif door.isdigit() and door != b"0":
         outputs, text = tuple(f"c{place}" for place in range(int(door))), data[1:].decode("utf-8", errors="replace")
-        found = _looking().view._sandbox.run(Featurizer(text, {}, outputs, False), READABLE, most_rows=MOST_ROWS)
+        found = _looking().view.sandbox.run(Featurizer(text, {}, outputs, False), READABLE, most_rows=MOST_ROWS)
         if isinstance(found, Failed):
             raise Mistake("featurizer", found.reason)
         _seen(text, found)

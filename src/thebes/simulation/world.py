@@ -16,22 +16,20 @@ import numpy as np
 from thebes.privacy import randomness as chance
 from thebes.privacy.faults import Fault, Mistake
 from thebes.privacy.promise import Unit
-from thebes.privacy.randomness import Randomness
 from thebes.simulation.featurizer import featurize
 from thebes.simulation.guess import beside, of_people
 from thebes.simulation.partitions import by_partition
 from thebes.simulation.purses import Purses
 from thebes.simulation.tables import people_of
+from thebes.simulation.turns import most_at_once, turns_of
 from thebes.tasks import registry
-from thebes.tasks.contributions import Contributions, Layout
+from thebes.tasks.contributions import Contributions
 from thebes.tasks.document import Document, PeopleDocument
 from thebes.tasks.fit import fits, nobody
 from thebes.tasks.protocols import Ask, Setting
 from thebes.tasks.release import Release
 from thebes.tasks.site_document import SiteDocument
 
-_BATCH = 250_000  #: people whose contributions are computed together, at most
-_NUMBERS = 2**25  #: and at most so many numbers in their contributions, to bound memory
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)  #: a simulation has no clock
 
 
@@ -87,7 +85,7 @@ def simulate(
             "a coordinator would not release this",
             stacklevel=2,
         )
-    turns = _turns(checked, len(willing), source)
+    turns = turns_of(checked, len(willing), source)
     purses = Purses(everybody.people, registry.kind(checked.type).price(checked, unit=Unit.PERSON))
     setting = Setting(unit=Unit.PERSON, randomness=source, simulated=True, group_size=None)
     aggregator = registry.aggregator(checked, setting)
@@ -106,7 +104,7 @@ def simulate(
                 ask = aggregator.ask(slot, packet)
                 if not isinstance(ask, Ask):
                     raise Fault("an aggregator stopped asking before its phase was full")
-                size = _at_once(aggregator.layout(ask.part, ask.partition))
+                size = most_at_once(aggregator.layout(ask.part, ask.partition))
                 for start in range(0, len(asked), size):
                     batch = asked[start : start + size]
                     given: Contributions = owner.contribute(
@@ -119,25 +117,3 @@ def simulate(
         raise Fault(f"everybody was heard, and the aggregator of {checked.type} has no release: conclude() makes it")
     guess = of_people(checked, release, shown, aside=aside is not None)
     return beside(release.beside(rows_fit={fit.column: fit.as_json() for fit in found}), guess)
-
-
-def _at_once(layout: Layout) -> int:
-    return max(1, min(_BATCH, _NUMBERS // sum(max(1, slot.length) for slot in layout.values())))
-
-
-def _turns(document: PeopleDocument, people: int, source: Randomness) -> list[np.ndarray[Any, Any]]:
-    """Choose who takes part in which phase: everybody in `participations` of them, in random order, never twice in one.
-    A phase that needs fewer than another has fewer."""
-    phases, each = document.phases, document.participations
-    if phases == 1:
-        return [np.arange(people)]
-    if people * each < phases:
-        raise Mistake("rows", f"{phases} phases need at least {-(-phases // each)} people")
-    order = source.permutation(people)
-    least = np.array([document.least_in(phase) for phase in range(phases)], dtype=np.float64)
-    if each == 1 and len(set(least)) > 1:
-        ends = np.rint(np.cumsum(least) / least.sum() * (people - phases)).astype(np.int64) + np.arange(1, phases + 1)
-        return [np.sort(turn) for turn in np.split(order, ends[:-1])]
-    turn = np.arange(people * each) % phases
-    member = order[np.arange(people * each) // each]
-    return [np.sort(member[turn == phase]) for phase in range(phases)]

@@ -130,6 +130,11 @@ class Federation:
             await self._hub.stop()
         self._pool.shutdown()
 
+    @property
+    def seated(self) -> bool:
+        """Return whether this is the process that speaks with the sites."""
+        return self._seated
+
     def look(self) -> None:
         """A task was put up or cancelled here: do not wait for the next round."""
         self._wake.set()

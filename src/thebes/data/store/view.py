@@ -25,7 +25,7 @@ class StoreView:
     """
 
     def __init__(self, sandbox: Sandbox, declared: Mapping[str, Declaration]) -> None:
-        self._sandbox = sandbox
+        self.sandbox = sandbox  #: the child that reads, for whoever watches its resources
         self._declared = {name.lower(): declaration for name, declaration in declared.items()}
 
     def featurize(self, sql: str, *, most_rows: int = MOST_ROWS) -> Rows:
@@ -65,4 +65,4 @@ class StoreView:
             if table is None:
                 return Failed(_MISSING_TABLE, f"reads {full}, which this store does not have")
             tables[full] = [column.name for column in table.columns]
-        return self._sandbox.run(featurizer, tables, most_rows=most_rows)
+        return self.sandbox.run(featurizer, tables, most_rows=most_rows)

@@ -35,10 +35,11 @@ WARM_SECONDS = 120.0  #: for which a child waits for its document's next round
 
 
 class TrainOwner:
-    """`trusted` computes networks in this process: for simulations of one's own models only."""
+    """`trusted` computes networks in this process: for simulations of one's own models only. A child of a document
+    waits `warm_seconds` for its next round."""
 
-    def __init__(self, *, trusted: bool = False) -> None:
-        self._children = Nursery(trusted=trusted)
+    def __init__(self, *, trusted: bool = False, warm_seconds: float = WARM_SECONDS) -> None:
+        self._children = Nursery(trusted=trusted, warm_seconds=warm_seconds)
         self._shelf = RowCache()
 
     def contribute(
@@ -60,6 +61,10 @@ class TrainOwner:
         if ask.phase + 1 >= plan.descent.rounds:
             self._shelf.forget(plan, table)
         return Contributions(ask.part, 1, fields, ask.partition)
+
+    def close(self) -> None:
+        """End the children that wait."""
+        self._children.close()
 
     def layout(self, document: Descending, ask: Ask, schema: Schema) -> Layout:
         plan = plan_of(document.descent, schema)
@@ -159,8 +164,8 @@ class ConfinedSlopes:
 class Nursery:
     """Children by document, warm for a while until they are needed again."""
 
-    def __init__(self, *, trusted: bool) -> None:
-        self._trusted = trusted
+    def __init__(self, *, trusted: bool, warm_seconds: float) -> None:
+        self._trusted, self._warm_seconds = trusted, warm_seconds
         self._idle: dict[str, tuple[GradientWorker, threading.Timer | None]] = {}
         self._lock = threading.Lock()
 
@@ -200,7 +205,7 @@ class Nursery:
 
     def _kept(self, digest: str, worker: GradientWorker) -> None:
         self.end(digest)  # another one, which served the same document beside this one
-        timer = None if self._trusted else threading.Timer(WARM_SECONDS, self.end, (digest,))
+        timer = None if self._trusted else threading.Timer(self._warm_seconds, self.end, (digest,))
         with self._lock:
             self._idle[digest] = worker, timer
         if timer is not None:
@@ -212,6 +217,11 @@ class Nursery:
         worker = self._taken(digest)
         if worker is not None:
             worker.__exit__(None, None, None)
+
+    def close(self) -> None:
+        """End every child that waits."""
+        for digest in list(self._idle):
+            self.end(digest)
 
 
 OWNER = TrainOwner()

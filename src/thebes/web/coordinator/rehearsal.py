@@ -52,7 +52,7 @@ class NotRehearsed(Refusal):
 _one_at_a_time = threading.Lock()
 
 
-def rehearse(document: Document) -> dict[str, Any]:
+def rehearse(document: Document, *, repeats: int = REPEATS, seconds: float = SECONDS) -> dict[str, Any]:
     """Estimate how far the answer would be off: {"people", "repeats", "unanswered", "lent", "quantities":
     [{"what", "within"}]}. `lent` are the columns that have the values of the kind's own sample.
 
@@ -60,14 +60,14 @@ def rehearse(document: Document) -> dict[str, Any]:
     {"what": RIGHT, "least", "exact", "guessed", "poor"}: `SHARE` of the repeats tell at least that share of the labels
     right, without noise it is `exact`, and guessing tells `guessed`; or, of a number, {"what": ERROR, "most", ...}.
     These are of other made-up people than it learned from. `poor` says that fewer repeats than that are better than
-    guessing by more than luck explains. Blocks for up to `SECONDS`; `Busy` while another
+    guessing by more than luck explains. Blocks for up to `seconds`; `Busy` while another
     rehearsal is under way.
     """
     rehearsable(document)
     if not _one_at_a_time.acquire(blocking=False):
         raise Busy("another rehearsal is under way; try again in a few seconds", 5.0)
     try:
-        return _asked({"document": document.as_json(), "repeats": REPEATS, "seconds": _WORK_SECONDS})
+        return _asked({"document": document.as_json(), "repeats": repeats, "seconds": _WORK_SECONDS}, seconds)
     finally:
         _one_at_a_time.release()
 
@@ -84,11 +84,11 @@ def rehearsable(document: Document) -> None:
         raise NotRehearsed(refused)
 
 
-def _asked(question: Mapping[str, Any]) -> dict[str, Any]:
+def _asked(question: Mapping[str, Any], seconds: float) -> dict[str, Any]:
     text = json.dumps(question).encode()
     child = Child("thebes.web.coordinator.rehearsal", *registry.places(), OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="1")
     try:
-        heard = child.talk(LENGTH.pack(len(text)) + text, time.monotonic() + SECONDS, _length)
+        heard = child.talk(LENGTH.pack(len(text)) + text, time.monotonic() + seconds, _length)
     except ChildLost as lost:
         raise NotRehearsed(f"the rehearsal came to no end: {lost}") from None
     finally:

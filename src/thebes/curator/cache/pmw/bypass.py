@@ -198,6 +198,19 @@ class Pmw:
         if near is not None:
             self._judge(near)
 
+    def size(self, view: View) -> float:
+        """About how many rows some blocks have, as everybody may know; one whose size is not known, as many as the
+        others."""
+        blocks = view or (WHOLE,)
+        self._unsized(blocks)
+        like = sum(self._bought.values()) / max(1, len(self._bought))
+        return sum(self._bought.get(block, like) for block in blocks)
+
+    def guessed(self, plan: Plan, wanted: Wanted, view: View) -> Floats | None:
+        """Return the guess at the totals, which follows from what was released; nothing where it is not ready."""
+        course = self._course(plan, wanted, view)
+        return None if course is None else course.guess
+
     # --- what it holds --------------------------------------------------------------------------------------
 
     def changed(self) -> Mapping[str, SynopsisPart]:
@@ -268,7 +281,7 @@ class Pmw:
         halves = [part for part in (node[:half], node[half:]) if half and (domain, part) in self._guesses]
         if halves:
             return CellGuess.mean(
-                [self._guesses[domain, part] for part in halves], [self._rows(part) for part in halves]
+                [self._guesses[domain, part] for part in halves], [self.size(part) for part in halves]
             )
         if self.groundwork is not None and not self.groundwork.lacking(node):
             return self._begun(self.groundwork, domain, node)
@@ -306,13 +319,6 @@ class Pmw:
         """Return whether there is no guess yet, and the first one has to begin with something that is to be bought."""
         return self.groundwork is not None and not self._guesses and not self.groundwork.held(view)
 
-    def _rows(self, node: View) -> float:
-        """About how many rows some blocks have; one whose size is not known, as many as the others."""
-        blocks = node or (WHOLE,)
-        self._unsized(blocks)
-        like = sum(self._bought.values()) / max(1, len(self._bought))
-        return sum(self._bought.get(block, like) for block in blocks)
-
     def _risks(self, view: View, cost: Sequence[Purchase], alone: Sequence[Purchase] = ()) -> bool:
         """Return whether so much may be paid for each block of a view. Without groundwork there is no such limit."""
         if self.groundwork is None:
@@ -335,7 +341,7 @@ class Pmw:
     def _reading(self, plan: Plan, view: View, domain: int) -> _Reading:
         nodes = self._nodes(view)
         guesses = tuple(self._peek((domain, node)) for node in nodes)
-        return _Reading(self._read(plan, domain), guesses, tuple(self._rows(node) for node in nodes))
+        return _Reading(self._read(plan, domain), guesses, tuple(self.size(node) for node in nodes))
 
     # --- how it answers -------------------------------------------------------------------------------------
 
