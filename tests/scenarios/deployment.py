@@ -31,31 +31,31 @@ class Institution:
     def __init__(self, name: str, home: SiteHome, coordinator: str) -> None:
         self.name, self.home = name, home
         self._command = ("site", "--home", str(home.folder), "--coordinator", coordinator, "--port", "0")
-        self._process: Process | None = None
+        self.process: Process | None = None
 
     @property
     def running(self) -> bool:
-        return self._process is not None
+        return self.process is not None
 
     def start(self) -> None:
         """Without waiting until it listens."""
-        self._process = Process(*self._command)
+        self.process = Process(*self._command)
 
     def kill(self, which: int = 0) -> None:
         """SIGKILL to the supervisor (0) or to one of its two processes (1, 2), which it starts again by itself."""
-        assert self._process is not None
-        chosen = [self._process.pid, *children(self._process.pid)]
+        assert self.process is not None
+        chosen = [self.process.pid, *children(self.process.pid)]
         if which == 0 or which >= len(chosen):
-            self._process.kill()
-            self._process = None
+            self.process.kill()
+            self.process = None
         else:
             with suppress(ProcessLookupError):
                 os.kill(chosen[which], signal.SIGKILL)
 
     def end(self) -> None:
-        if self._process is not None:
-            assert stopped([self._process]) == [0]
-            self._process = None
+        if self.process is not None:
+            assert stopped([self.process]) == [0]
+            self.process = None
 
     def block(self, name: str = "patients") -> Block:
         """The state of the data set's budget, once the whole ledger was checked."""
@@ -81,7 +81,7 @@ class Institutions:
         self.port, self.site_port = free_ports(2)
         self.home = folder / "coordinator"
         self.sites: dict[str, Institution] = {}
-        self._coordinator: Process | None = None
+        self.coordinator: Process | None = None
 
     def __enter__(self) -> Institutions:
         self.start()
@@ -89,27 +89,27 @@ class Institutions:
 
     def __exit__(self, *_: object) -> None:
         running = [site for site in self.sites.values() if site.running]
-        processes = [site._process for site in running if site._process is not None]
-        if self._coordinator is not None:
-            processes.append(self._coordinator)
+        processes = [site.process for site in running if site.process is not None]
+        if self.coordinator is not None:
+            processes.append(self.coordinator)
         stopped(processes)
 
     # --- the coordinator --------------------------------------------------------------------------------
 
     def start(self) -> None:
         ports = ("--port", str(self.port), "--site-port", str(self.site_port))
-        self._coordinator = Process("coordinator", "--home", str(self.home), *ports)
-        self._coordinator.ready()
+        self.coordinator = Process("coordinator", "--home", str(self.home), *ports)
+        self.coordinator.ready()
         token = (self.home / "admin.token").read_text().strip()
         self.web = httpx.Client(
             base_url=f"http://127.0.0.1:{self.port}", headers={"Authorization": f"Bearer {token}"}, timeout=120
         )
 
     def kill(self) -> None:
-        assert self._coordinator is not None
+        assert self.coordinator is not None
         self.web.close()
-        self._coordinator.kill()
-        self._coordinator = None
+        self.coordinator.kill()
+        self.coordinator = None
 
     @property
     def authority(self) -> CertificateAuthority:

@@ -23,19 +23,19 @@ def test_of_a_coordinator_a_person_and_a_site(tmp_path: Path) -> None:
     with Institutions(tmp_path) as world:
         site = world.add("north", pd.DataFrame({"age": range(20, 40)}))
         site.start()
-        assert site._process is not None
+        assert site.process is not None
         person = PersonProcess(tmp_path / "person", f"http://127.0.0.1:{world.port}")
         try:
             person.ready()
             addresses = [
                 f"http://127.0.0.1:{world.port}/api/task",
                 person.process.facts["address"] + "/api/settings",
-                site._process.ready()["address"] + "/api/datasets",
+                site.process.ready()["address"] + "/api/datasets",
             ]
             for each in addresses:
                 assert any(outlasts(each) for _ in range(20)), "it never rested for so long and no longer"
-            assert world._coordinator is not None
-            limits = resource.prlimit(world._coordinator.pid, resource.RLIMIT_NOFILE)
+            assert world.coordinator is not None
+            limits = resource.prlimit(world.coordinator.pid, resource.RLIMIT_NOFILE)
             assert limits[0] == limits[1]
         finally:
             person.process.kill()

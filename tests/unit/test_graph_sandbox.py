@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -12,10 +13,16 @@ import torch
 from torch import nn
 
 import thebes.torch
+from tests.support.children import Children
 from thebes.confinement import parent
 from thebes.confinement.measures import MEASURES
 from thebes.learning.graph import GradientWorker, read_model, sandbox
 from thebes.privacy.faults import Fault, Mistake, Refusal
+
+
+@pytest.fixture
+def children() -> Children:
+    return Children("thebes.learning.graph.child")
 
 
 @pytest.fixture(scope="module")
@@ -96,12 +103,12 @@ def test_rows_that_do_not_fit_are_a_mistake(worker):
 
 
 @pytest.mark.slow
-def test_endless_work_ends_in_zeros(heavy):
+def test_endless_work_ends_in_zeros(heavy, children):
     with GradientWorker(*heavy, wall_seconds=0.5) as limited:
         found = limited.gradients(limited.model.initial, np.ones((500, 3 * 64 * 64)), np.zeros(500))
         assert not found.any()
         assert list(limited.failures) == ["it took longer than the wall-clock limit"]
-        assert limited._child is None
+        assert not children()
 
 
 @pytest.mark.slow
@@ -132,14 +139,15 @@ def test_memory_beyond_the_cap_ends_in_zeros_and_the_next_child_works(heavy):
 
 
 @pytest.mark.slow
-def test_killed_child_ends_in_zeros_and_is_started_again(pair):
+def test_killed_child_ends_in_zeros_and_is_started_again(pair, children):
     inputs, targets = rows(5)
     with GradientWorker(*pair) as worker:
-        worker._child._process.kill()
+        (pid,) = children()
+        os.kill(pid, signal.SIGKILL)
         assert not worker.gradients(worker.model.initial, inputs, targets).any()
         assert list(worker.failures) == ["it ended early"]
         assert worker.gradients(worker.model.initial, inputs, targets).any()
-    assert worker._child is None
+    assert not children()
 
 
 def test_child_that_says_too_much_is_not_believed():

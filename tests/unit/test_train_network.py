@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
 
+from tests.support.children import Children
 from tests.support.training import DOCUMENT, Silent, begun, heard, patients, run, site
 from thebes.privacy.faults import Fault, Mistake
 from thebes.privacy.randomness import seeded_for_simulation
@@ -38,22 +36,15 @@ def _document(**more):
     return {**DOCUMENT, "model": model, "loss": loss, "epsilon": 1e6, "rounds": 4, "average": "last", **more}
 
 
+@pytest.fixture
+def children() -> Children:
+    return Children("thebes.learning.graph.child")
+
+
 @pytest.fixture(autouse=True)
 def _nobody_left():
     yield
     half.OWNER.close()
-
-
-def children() -> set[int]:
-    """Return the processes of this one that compute networks."""
-    found = set()
-    for place in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):  # some end meanwhile
-            state, parent = (place / "stat").read_text().rpartition(") ")[2].split()[:2]
-            ours = int(parent) == os.getpid() and state != "Z"
-            if ours and b"thebes.learning.graph.child" in (place / "cmdline").read_bytes():
-                found.add(int(place.name))
-    return found
 
 
 def _trained_here(rounds: int, clip: float, rate: float):
@@ -91,7 +82,7 @@ def test_without_noise_a_network_is_trained_like_the_live_module(noise) -> None:
     assert "a network" in str(release)
 
 
-def test_a_child_stays_warm_between_rounds_and_ends_when_it_is_told() -> None:
+def test_a_child_stays_warm_between_rounds_and_ends_when_it_is_told(children) -> None:
     document, owner = registry.check(_document()), half.TrainOwner()
     aggregator, source = begun(document, TABLES, Silent()), Silent()
     heard(document, aggregator, "a", TABLES["a"], Purse(), source, owner)
@@ -103,7 +94,7 @@ def test_a_child_stays_warm_between_rounds_and_ends_when_it_is_told() -> None:
     assert not children()
 
 
-def test_a_child_ends_when_nobody_comes_back() -> None:
+def test_a_child_ends_when_nobody_comes_back(children) -> None:
     document, owner = registry.check(_document()), half.TrainOwner(warm_seconds=0.0)
     heard(document, begun(document, TABLES, Silent()), "a", TABLES["a"], Purse(), Silent(), owner)
     until = time.monotonic() + 60
@@ -114,7 +105,9 @@ def test_a_child_ends_when_nobody_comes_back() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("people", [0, 50])
-def test_a_network_that_cannot_be_computed_says_nothing_of_whether_there_are_rows(monkeypatch, people) -> None:
+def test_a_network_that_cannot_be_computed_says_nothing_of_whether_there_are_rows(
+    monkeypatch, people, children
+) -> None:
     document = registry.check(_document())
     tables = {**TABLES, "a": site({name: values[:people] for name, values in SITES["a"].items()})}
     aggregator = begun(document, tables, Silent())
@@ -126,7 +119,7 @@ def test_a_network_that_cannot_be_computed_says_nothing_of_whether_there_are_row
     assert not children()
 
 
-def test_a_network_that_fails_over_the_rows_sends_nothing(monkeypatch) -> None:
+def test_a_network_that_fails_over_the_rows_sends_nothing(monkeypatch, children) -> None:
     document = registry.check(_document())
     aggregator = begun(document, TABLES, Silent())
     real = half.GradientWorker.apart
