@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import warnings
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,7 @@ def simulated(cell: str, **more: Any) -> tuple[Any, str]:
         return _first(featurize(SQL, load(file, **more)))
 
 
+@cache
 def stored(cell: str) -> tuple[Any, str]:
     reading = ColumnReading()
     reading.see(cell)
@@ -63,9 +65,10 @@ def test_a_cell_is_to_a_simulation_what_it_is_to_a_store(cell: str) -> None:
     assert repr(simulated(cell)) == repr(stored(cell))
 
 
-@pytest.mark.parametrize("cell", [cell for cell in CELLS if stored(cell)[1] != "text"])
+@pytest.mark.parametrize("cell", CELLS)
 def test_so_it_is_where_the_task_needs_a_number(cell: str) -> None:
-    assert repr(simulated(cell, numbers=["x"])) == repr(stored(cell))
+    kept = stored(cell)
+    assert kept[1] == "text" or repr(simulated(cell, numbers=["x"])) == repr(kept)  # no task takes text for a number
 
 
 @pytest.mark.parametrize("cell", ["None", "n/a", "", "  ", "-", "5", "1.5"])

@@ -24,6 +24,7 @@ from thebes.coordinator.people.bloom_filter import Sieve
 from thebes.coordinator.people.contribution_check import Submission
 from thebes.coordinator.storage.database import StoreUnavailable
 from thebes.coordinator.training import multiple_processes, single_process
+from thebes.coordinator.training.endless_task import SHOWN_SECONDS
 from thebes.coordinator.training.model_store import TrainingStore
 from thebes.privacy.faults import Fault
 from thebes.tasks.draw_discard.aggregator import DrawDiscardAggregator
@@ -81,7 +82,7 @@ def test_there_is_an_answer_from_min_count_on_while_the_task_stays_open(front: F
     front.train(task_id, 11)
     assert front.task(task_id)["result"] is None
     front.train(task_id, 1)
-    time.sleep(1.05)
+    front.clock.move(seconds=SHOWN_SECONDS)
     found = front.task(task_id)
     assert (found["status"], found["contributions"]) == ("open", 12)
     release: Any = release_from_json(found["result"])

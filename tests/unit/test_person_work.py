@@ -142,11 +142,11 @@ def nothing_reserved(person: Person) -> bool:
 @pytest.mark.parametrize(
     ("document", "trust", "price"),
     [
-        (median(), "trusted", (1.0, 1e-5)),
-        (bounded(), "local", (1.0, 0.0)),
-        (gradient(), "local", (4.0, 1e-5)),
+        (median, "trusted", (1.0, 1e-5)),
+        (bounded, "local", (1.0, 0.0)),
+        (gradient, "local", (4.0, 1e-5)),
         (
-            {
+            lambda: {
                 "type": "integrated",
                 "epsilon": 10.0,
                 "min_count": 20,
@@ -166,9 +166,13 @@ def nothing_reserved(person: Person) -> bool:
     ids=["basic", "bounded", "gradient", "integrated"],
 )
 def test_accepting_ends_in_one_contribution_and_one_charge(
-    me: Person, server: CoordinatorInMemory, document: dict[str, Any], trust: str, price: tuple[float, float]
+    me: Person,
+    server: CoordinatorInMemory,
+    document: Callable[[], dict[str, Any]],
+    trust: str,
+    price: tuple[float, float],
 ) -> None:
-    task = server.post(document)
+    task = server.post(document())
     offered = next(t for t in me.tasks() if t["task_id"] == task)
     assert (offered["price"]["epsilon"], offered["price"]["delta"]) == price
     assert offered["state"] == "seen"

@@ -6,7 +6,6 @@ import csv
 import io
 import json
 import re
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ import pytest
 
 from tests.support.coordinator import AGES, EVENTS, Front
 from thebes.coordinator.auth.accounts import Role
+from thebes.coordinator.training.endless_task import SHOWN_SECONDS
 from thebes.privacy.figures import spaced
 from thebes.tasks import registry
 from thebes.tasks.draw_discard import course
@@ -53,7 +53,7 @@ def end(front: Front, task_id: str) -> Any:
 def ready(front: Front, document: dict[str, Any], updates: int) -> str:
     task_id = front.post(document)
     front.train(task_id, updates)
-    time.sleep(1.05)  # for so long an older answer may be given out
+    front.clock.move(seconds=SHOWN_SECONDS)  # for so long an older answer may be given out
     return task_id
 
 
@@ -88,7 +88,7 @@ def test_a_training_is_seen_to_go_on_before_and_after_its_first_answer(front: Fr
     assert "Spread between the instances, over the updates" in shown
     assert 'hx-trigger="every 1s"' in shown
     front.train(task_id, 9)
-    time.sleep(1.05)
+    front.clock.move(seconds=SHOWN_SECONDS)
     shown = page(front, task_id, "/standing")
     assert "its answer is below, as it stands now" in shown
     assert "The average of 5 instances after 12 updates" in shown

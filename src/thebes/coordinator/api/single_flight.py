@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from datetime import datetime
 from typing import Generic, TypeVar
+
+from thebes.coordinator.clock import Clock
 
 T = TypeVar("T")
 
@@ -13,21 +16,21 @@ class Lately(Generic[T]):
     """A value that may be a little old: made by whoever asks first, and given to everybody meanwhile. Never made twice
     at the same time. Used from the event loop only."""
 
-    def __init__(self, make: Callable[[], Awaitable[T]]) -> None:
-        self._make = make
-        self._kept: tuple[float, T] | None = None
+    def __init__(self, make: Callable[[], Awaitable[T]], clock: Clock) -> None:
+        self._make, self._clock = make, clock
+        self._kept: tuple[datetime, T] | None = None
         self._making: asyncio.Task[T] | None = None
 
     async def get(self, seconds: float) -> T:
         """Return what was made in the last so many seconds, or is being made."""
         if self._making is None:
-            now = asyncio.get_running_loop().time()
-            if self._kept is not None and now - self._kept[0] < seconds:
+            now = self._clock.now()
+            if self._kept is not None and 0 <= (now - self._kept[0]).total_seconds() < seconds:  # clocks are set back
                 return self._kept[1]
             self._making = asyncio.get_running_loop().create_task(self._made(now))
         return await asyncio.shield(self._making)
 
-    async def _made(self, began: float) -> T:
+    async def _made(self, began: datetime) -> T:
         try:
             made = await self._make()
             self._kept = began, made

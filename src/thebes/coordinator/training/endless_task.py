@@ -62,7 +62,7 @@ class TaskInMemory(ABC):
         self._deadline, self._clock, self._shelf = trainee.deadline, clock, shelf
         self._reader, self._writer = reader, writer
         self._packets = {part: packet for packet, part in enumerate(self.aggregator.parts)}
-        self._answer, self._pictures = Lately(self._released), Lately(self._pictured)
+        self._answer, self._pictures = Lately(self._released, clock), Lately(self._pictured, clock)
         self._restore(kept)
 
     # --- what is asked of it ----------------------------------------------------------------------------
