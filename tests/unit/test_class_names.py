@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2] / "src" / "thebes"
@@ -19,6 +20,7 @@ def names(source: str) -> set[str]:
     return {name for name in defined if not name.startswith("_")}
 
 
+@cache
 def shared() -> dict[str, list[str]]:
     """Return where each name is defined that several modules give to a class."""
     places = defaultdict(list)
