@@ -25,7 +25,7 @@ from thebes.privacy.randomness import bulk, seeded_for_simulation, system
 from thebes.privacy.stability import Change, Sensitivity
 from thebes.testing.statistics import LEVEL, assert_scale, gaussian_cdf, laplace_cdf
 
-RUNS = 7_000
+RUNS = 5_200  #: `assert_scale` refuses to judge where odds above 1e-6 let a scale pass that is 30 % off
 SEED = 20
 VALUES = np.clip(np.random.default_rng(1).normal(30, 9, 400), 0, 90)
 BOUNDS = (0.0, 90.0)

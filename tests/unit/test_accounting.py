@@ -3,6 +3,8 @@
 import math
 from decimal import Decimal
 from fractions import Fraction
+from itertools import accumulate
+from operator import mul
 
 import mpmath
 import numpy as np
@@ -147,9 +149,12 @@ def test_laplace_noise_on_a_grid_has_the_exact_renyi_curve_of_its_grid(ratio, st
         q = mpmath.exp(-1 / t)
         for a, ours in list(zip(ORDERS, curve, strict=True))[::4]:
             reach = int(80 * t) + steps
-            weights = (
-                mpmath.exp(-(a * abs(k) + (1 - a) * abs(k - steps)) / t) for k in range(-reach, reach + steps + 1)
+            # e^(-(a|k| + (1-a)|k-steps|)/t), by powers: an exponential for each takes ten times as long.
+            here, there = (
+                [*accumulate([mpmath.exp(-order / t)] * (reach + steps), mul, initial=mpmath.mpf(1))]
+                for order in (a, 1 - a)
             )
+            weights = (here[abs(k)] * there[abs(k - steps)] for k in range(-reach, reach + steps + 1))
             exactly = mpmath.log((1 - q) / (1 + q) * mpmath.fsum(weights)) / (a - 1)
             assert mpmath.mpf(str(ours)) >= exactly
             assert mpmath.mpf(str(ours)) <= exactly * (1 + mpmath.mpf("1e-9")) + mpmath.mpf("2e-12")

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -76,9 +77,14 @@ class Hostile:
             self._say(send)
 
 
-def packed(send: Callable[[bytes], None]) -> None:
+@cache
+def bomb() -> bytes:
     """100 kB that become a hundred megabytes."""
-    body = gzip.compress(b'["' + b" " * 10**8 + b'"]')
+    return gzip.compress(b'["' + b" " * 10**8 + b'"]')
+
+
+def packed(send: Callable[[bytes], None]) -> None:
+    body = bomb()
     send(HEAD + b"Content-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
 
 
