@@ -12,11 +12,13 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from types import CodeType
 from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.responses import HTMLResponse, Response
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import BytecodeCache, Environment, FileSystemLoader, StrictUndefined
+from jinja2.bccache import Bucket
 from markupsafe import Markup, escape
 from starlette.exceptions import HTTPException
 from starlette.staticfiles import StaticFiles
@@ -39,12 +41,29 @@ class NavigationEntry:
     name: str
 
 
+class CompiledTemplates(BytecodeCache):
+    """The code of every template that this process has compiled: frames differ in what they say, not in that."""
+
+    def __init__(self) -> None:
+        self._code: dict[tuple[str, str], CodeType | None] = {}
+
+    def load_bytecode(self, bucket: Bucket) -> None:
+        bucket.code = self._code.get((bucket.key, bucket.checksum))
+
+    def dump_bytecode(self, bucket: Bucket) -> None:
+        self._code[bucket.key, bucket.checksum] = bucket.code
+
+
+_COMPILED = CompiledTemplates()
+
+
 class PageFrame:
     """Renders the pages of one server. `places` are its navigation, `about` says whose server it is."""
 
     def __init__(self, about: str, places: Sequence[NavigationEntry]) -> None:
         self._templates = Environment(
             loader=FileSystemLoader(_HERE / "templates"),
+            bytecode_cache=_COMPILED,
             autoescape=True,
             undefined=StrictUndefined,
             finalize=_shown,
