@@ -131,9 +131,9 @@ def test_a_data_set_is_declared_shown_granted_and_removed(run: Run, tmp_path: Pa
 def test_the_filter_follows_delta_unless_it_is_named(run: Run) -> None:
     created(run, "--delta", "1e-6")
     assert (
-        json.loads(run("dataset", "show", "patients", "--home", "site", "--json")[1])["blocks"][0]["filter"] == "zcdp"
+        json.loads(run("dataset", "show", "patients", "--home", "site", "--json")[1])["blocks"][0]["filter"] == "either"
     )
-    for filter in ("basic", "renyi"):
+    for filter in ("basic", "zcdp", "renyi"):
         arguments = ("dataset", "create", f"p-{filter}", *CREATE[3:], "--source", "rows.csv", "--delta", "1e-6")
         assert run(*arguments, "--filter", filter)[0] == 0
         shown = json.loads(run("dataset", "show", f"p-{filter}", "--home", "site", "--json")[1])

@@ -84,7 +84,7 @@ def test_bad_blocks_are_named(ledger: Ledger, blocks: object) -> None:
     + [("filter", {"filter": value}) for value in ("pld", None, 3)]
     + [("orders", {"orders": [2.0]}), ("orders", {"filter": "zcdp", "delta": 1e-6, "orders": [2.0]})]
     + [("orders", {"filter": "renyi", "delta": 1e-6, "orders": orders}) for orders in ([], [1.0], [7.0])]
-    + [("delta", {"filter": name, "delta": 0}) for name in ("zcdp", "renyi")]
+    + [("delta", {"filter": name, "delta": 0}) for name in ("zcdp", "either", "renyi")]
     + [("epsilon", {"filter": "renyi", "epsilon": 1e-3, "delta": 1e-9})]
     + [("unit", {"unit": None}), ("adjacency", {"adjacency": None})],
 )
@@ -211,7 +211,7 @@ def test_the_journal_tells_the_story_in_order(ledger: Ledger) -> None:
 
 def test_entries_hold_no_floats_so_that_their_spelling_is_one() -> None:
     ledger = Ledger("memory://")
-    for name in ("basic", "zcdp", "renyi"):
+    for name in ("basic", "zcdp", "either", "renyi"):
         ledger.open_block(name, epsilon=1.5, delta=1e-6, filter=name)
         ledger.reserve([name], epsilon=0.1, purpose="é ü 数", spender="ana").consume(epsilon=0.05)
 

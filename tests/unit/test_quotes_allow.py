@@ -187,7 +187,7 @@ def test_a_question_that_is_refused_for_a_budget_makes_its_data_set_buy_nothing(
 def test_a_site_answers_what_it_said_it_would_and_refuses_the_rest_under_the_same_code(
     tmp_path: Path, epsilon: float
 ) -> None:
-    for filter in ("basic", "zcdp", "renyi"):
+    for filter in ("basic", "zcdp", "either", "renyi"):
         told = {"filter": filter, "delta": 0.0 if filter == "basic" else "1e-5", "epsilon": 1.4}
         office = office_at(tmp_path / filter, **told)
         for where in ("age < 30", "age < 40", "age < 50"):

@@ -639,7 +639,7 @@ def test_killed_at_every_single_moment_spent_covers_what_left_and_nothing_is_pai
 ) -> None:
     reaper = Reaper(monkeypatch)
     document = relay(rounds=2, long=long)
-    terms = {"delta": 1e-6} if filter == "zcdp" else {}
+    terms = {} if filter == "basic" else {"delta": 1e-6, "filter": filter}
     whole = Decimal(1) if filter == "basic" else Decimal("0.244918662404")  # twice 0.5 tanh(0.25)
     office = Office(site_home(tmp_path / "whole", **terms), "north")
     reaper.moments = 0

@@ -44,7 +44,7 @@ def create(
     ] = None,
     delta: Annotated[str, typer.Option(help="The same for delta.")] = "0",
     filter: Annotated[
-        str | None, typer.Option(help="How costs add up: basic (for delta 0), zcdp (else), either, renyi.")
+        str | None, typer.Option(help="How costs add up: basic (for delta 0), either (else), zcdp, renyi.")
     ] = None,
     cache: Annotated[
         str, typer.Option(help="How answers are used again: exact, pmw or smart (from a synopsis), none.")

@@ -358,7 +358,7 @@ def firm(name: str) -> bool:
 
 def usual(delta: Decimal) -> Filter:
     """Return the filter of a budget that names none."""
-    return CONCENTRATED if delta else BASIC
+    return EITHER if delta else BASIC
 
 
 def charging_events() -> list[str]:
