@@ -11,23 +11,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thebes.privacy.measurement import Measurement
-from thebes.privacy.mechanisms.additive import Gaussian, Laplace
+from thebes.privacy.mechanisms.additive import Additive, Gaussian, Laplace
 from thebes.privacy.mechanisms.bounds import Bounds, estimate_bounds
 from thebes.privacy.mechanisms.correlation import correlation
 from thebes.privacy.mechanisms.count import count
 from thebes.privacy.mechanisms.exponential import exponential
 from thebes.privacy.mechanisms.histogram import by_key, histogram, histogram_of_unknown_keys
+from thebes.privacy.mechanisms.ladder import Ladder
 from thebes.privacy.mechanisms.mean import mean
-from thebes.privacy.mechanisms.quantile import median, quantile, quantiles
+from thebes.privacy.mechanisms.quantile import iqr, median, quantile, quantiles
 from thebes.privacy.mechanisms.sample_aggregate import sample_and_aggregate
 from thebes.privacy.mechanisms.sparse_vector import AboveThreshold, first_above
 from thebes.privacy.mechanisms.sum import sum_
-from thebes.privacy.mechanisms.variance import variance
+from thebes.privacy.mechanisms.variance import std, variance
 from thebes.privacy.promise import Adjacency
 from thebes.privacy.randomness import Randomness, bulk, system
-from thebes.privacy.stability import Sensitivity
+from thebes.privacy.stability import Sensitivity, change_of
 from thebes.privacy.transformations.sums import VectorSum
-from thebes.tasks.audit.case import Audited, Case, Draw, repeatedly
+from thebes.tasks.audit.case import Audited, Case, Draw, Written, repeatedly
 
 REPLACE, ADD = Adjacency.REPLACE_ONE, Adjacency.ADD_REMOVE_ONE
 BOUNDS = (0.0, 10.0)
@@ -126,6 +127,7 @@ def _statistics() -> list[Case]:
         *_case("mean, rows public", lambda x, a: mean(x, adjacency=a, n=5, **options), adjacencies=(REPLACE,)),
         *_case("variance", lambda x, a: variance(x, adjacency=a, **options)),
         *_case("variance, rows public", lambda x, a: variance(x, adjacency=a, n=5, **options), adjacencies=(REPLACE,)),
+        *_case("standard deviation", lambda x, a: std(x, adjacency=a, **options)),
         *_case("histogram", lambda x, a: histogram(x, adjacency=a, **known)),
         *_case("histogram with delta", lambda x, a: histogram(x, adjacency=a, delta=1e-2, **known), delta=1e-2),
         *_case(
@@ -195,6 +197,23 @@ def _ordered() -> list[Case]:
             look=lambda m: [m.value, *_ends(m)],
         ),
         *_case(
+            "median with an interval, rows public",
+            lambda x, a: median(x, adjacency=a, level=0.9, n=3, **options),
+            epsilon=3.0,
+            neighbours=_extreme,
+            adjacencies=(REPLACE,),
+            look=lambda m: [m.value, *_ends(m)],
+        ),
+        *_case(
+            "interquartile range",
+            lambda x, a: iqr(x, adjacency=a, level=0.9, **options),
+            epsilon=3.0,
+            neighbours=_extreme,
+            look=lambda m: [m.value, *_ends(m)],
+            draws=2000,
+        ),
+        *_ladders(),
+        *_case(
             "quantile", lambda x, a: quantile(x, alpha="0.9", adjacency=a, **options), epsilon=3.0, neighbours=_extreme
         ),
         *_case(
@@ -215,6 +234,21 @@ def _ordered() -> list[Case]:
             draws=2000,
         ),
     ]
+
+
+def _ladders() -> list[Case]:
+    """The counts about a median with the noise itself, where the row that differs lies on the other side of it."""
+    made: list[Case] = []
+    for adjacency in (REPLACE, ADD):
+        bars = Ladder(8, 16, 0.5, 0.95)
+        noise = Laplace(1).noise(bars.counts.sensitivity(change_of(adjacency)))
+        runs = [partial(_laddered, bars, noise, _extreme(adjacency)[i]) for i in (0, 1)]
+        made.append(Written("drawn: counts about a median", 1.0, 0.0, adjacency, runs[0], runs[1], used=0.99))
+    return made
+
+
+def _laddered(bars: Ladder, noise: Additive, rows: Rows, randomness: Randomness) -> None:
+    bars.interval(np.sort(np.array(rows, dtype=np.int64)), noise, randomness, None)
 
 
 def _ends(measured: Measurement) -> list[float]:

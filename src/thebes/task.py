@@ -153,8 +153,9 @@ def function(
     subsets: int | None = None,
     **options: Any,
 ) -> Task:
-    """A named function of many disjoint groups of people, brought together privately: trimmed_mean, std, iqr, mad,
-    skewness, kurtosis, and of two columns correlation, rank_correlation, slope.
+    """A named function: std and iqr of everybody; or of many disjoint groups of people, brought together privately,
+    trimmed_mean, mad, skewness, kurtosis, and of two columns correlation, rank_correlation, slope. With `subsets` std
+    and iqr are computed in groups, too, which errs more.
 
     Example: function("iqr", "SELECT age FROM profile.demographics", epsilon=1, bounds={"age": (0, 120)})
     """

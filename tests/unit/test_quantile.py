@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from thebes.privacy import randomness
-from thebes.privacy.events import Composed, ExponentialEvent, Repeated
+from thebes.privacy.accounting import pure
+from thebes.privacy.events import Composed, ExponentialEvent, LaplaceEvent, Repeated
 from thebes.privacy.faults import Mistake
 from thebes.privacy.mechanisms.quantile import median, quantile, quantiles
 
@@ -35,6 +36,7 @@ NAN, INF = float("nan"), float("inf")
         ("bits", 0, "bits"), ("bits", 41, "bits"), ("bits", 2.5, "bits"), ("bits", True, "bits"),
         ("epsilon", 0, "epsilon"), ("epsilon", NAN, "epsilon"), ("epsilon", INF, "epsilon"),
         ("epsilon", 10**400, "epsilon"), ("adjacency", "either", "adjacency"),
+        ("n", 4, "n"),
         ("level", 1.0, "level"), ("level", 0.0, "level"), ("level", 95, "level"), ("level", NAN, "level"),
     ],
 )  # fmt: skip
@@ -68,7 +70,9 @@ def test_what_is_paid_with_and_without_an_interval():
     assert plain.interval() is None
     assert plain.simulated
     bought = quantile(**GOOD, level=0.9)
-    assert bought.event == Composed((ExponentialEvent("0.5"), Repeated(ExponentialEvent("0.25"), 2)))
+    assert bought.event == Composed((ExponentialEvent("0.5"), LaplaceEvent(2.0)))
+    assert pure.price(bought.event, adjacency="replace-one").epsilon == 1
+    assert bought.parameters["interval_counts"]["scale"] == 4  # rows that change move two counts, for half of epsilon
     assert bought.interval(0.9) == bought.interval(0.5) == bought.bought
     assert bought.interval(0.95) is None
     assert bought.bought.low <= bought.value <= bought.bought.high

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 
@@ -20,8 +20,11 @@ from thebes.privacy.events import Composed, ExponentialEvent, Repeated
 from thebes.privacy.faults import Mistake
 from thebes.privacy.grid import Grid
 from thebes.privacy.measurement import Interval, Measurement
+from thebes.privacy.mechanisms.additive import Laplace, stated
 from thebes.privacy.mechanisms.columns import column, grid_of
+from thebes.privacy.mechanisms.count import counted
 from thebes.privacy.mechanisms.exponential import draw, part_of, rate_of, shortfall
+from thebes.privacy.mechanisms.ladder import Ladder
 from thebes.privacy.promise import Adjacency, adjacency_of
 from thebes.privacy.randomness import Randomness
 
@@ -33,16 +36,15 @@ _ROUNDED = 0.51  # steps: how far rounding to the grid, in floats, may have move
 
 @dataclass(frozen=True, slots=True)
 class RankTarget:
-    """The place in the order that is looked for: `alpha` of the way up, moved by `offset` ranks.
+    """The place in the order that is looked for: `alpha` of the way up.
 
-    The utility of a grid point v is minus its distance max(0, below(v) - alpha n - offset, above(v) - (1-alpha) n +
-    offset), where below and above count the rows on either side; without offset it is 0 exactly at the sample
-    quantiles. At the lower end of the grid the first term is left out, at the upper end the second (as if infinitely
-    many rows lay beyond), so some point always has 0. Distances are whole multiples of 1/denominator of a rank.
+    The utility of a grid point v is minus its distance max(0, below(v) - alpha n, above(v) - (1-alpha) n), where below
+    and above count the rows on either side; it is 0 exactly at the sample quantiles. At the lower end of the grid the
+    first term is left out, at the upper end the second (as if infinitely many rows lay beyond), so some point always
+    has 0. Distances are whole multiples of 1/denominator of a rank.
     """
 
     alpha: Fraction
-    offset: int = 0  #: in units of 1/alpha.denominator of a rank
 
     def spread(self, adjacency: Adjacency) -> Fraction:
         """Return how far one unit can drive two points' utilities apart, in ranks; the bound is reached.
@@ -51,8 +53,8 @@ class RankTarget:
         above v by (-alpha, alpha). So every utility moves by at most max(alpha, 1-alpha), up or down: the spread is
         2 max(alpha, 1-alpha), 1 for the median.
         Replace-one: n stays; points between the old and the new place of the row move by 1, toward the quantile on
-        one side of it and away on the other: spread 2. Offsets, the grid's ends and the cap below are shared by both
-        worlds and move nothing further apart.
+        one side of it and away on the other: spread 2. The grid's ends and the cap below are shared by both worlds and
+        move nothing further apart.
         """
         return Fraction(2) if adjacency is Adjacency.REPLACE_ONE else 2 * max(self.alpha, 1 - self.alpha)
 
@@ -75,8 +77,8 @@ class RankTarget:
         length = np.stack([np.ones_like(points), np.diff(points, append=steps + 1) - 1], axis=1).ravel()[:-1]
         under = np.stack([below, upto], axis=1).ravel()[:-1]
         over = n - np.stack([upto, upto], axis=1).ravel()[:-1]
-        too_high = q * under - p * n - self.offset
-        too_low = q * over - (q - p) * n + self.offset
+        too_high = q * under - p * n
+        too_low = q * over - (q - p) * n
         too_high[0] = too_low[-1] = 0
         distance = np.minimum(np.maximum(np.maximum(too_high, too_low), 0), cap)
         there = length > 0
@@ -123,6 +125,7 @@ def quantile(
     epsilon: exact.Number,
     adjacency: str | Adjacency,
     randomness: Randomness,
+    n: int | None = None,
     bits: int = 20,
     level: float | None = None,
 ) -> Measurement:
@@ -132,40 +135,38 @@ def quantile(
     (and epsilon^2/8-zCDP) by the exponential mechanism; the spread of the utility under each adjacency is derived at
     `RankTarget.spread`. Source: Smith 2011, algorithm 2.
 
-    With `level` half of epsilon buys the value and half an interval: two more quantiles, a quarter each, are asked so
-    many ranks below and above the target that with probability `level` they enclose every sample quantile of the
-    clamped rows (`_offset`), half a step of rounding included. It is about the rows at hand, not about a population.
+    With `level` half of epsilon buys the value and half an interval around it that holds every sample quantile of the
+    clamped rows with that probability, half a step of rounding included: noisy counts of the rows between public
+    places about the value (`Ladder`). They are narrower where the number of rows is public (`n`, replace-one). It is
+    about the rows at hand, not about a population.
     """
     promise, e, part = adjacency_of(adjacency), exact.epsilon(epsilon), _fraction(alpha)
-    if level is not None and not (isinstance(level, float) and 0 < level <= 1 - 1e-9):
-        raise Mistake("level", "must lie between 0 and 1 - 1e-9")
-    grid = grid_of(bounds, bits)
-    ordered = np.sort(grid.integers(column(values, adjacency=promise)))
-    parameters = {"alpha": float(part), "bounds": [grid.low, grid.high], "bits": bits}
-    if level is None:
-        found = _find(ordered, grid, RankTarget(part), e, promise, randomness)
-        return Measurement(
-            value=float(grid.values(found)),
-            event=ExponentialEvent(e),
-            adjacency=promise,
-            mechanism="exponential quantile",
-            parameters=parameters | _error(part, e, promise, bits),
-            simulated=randomness.simulated,
-        )
-    half, quarter = part_of(e, 2), part_of(e, 4)
-    away = _offset(part, quarter, promise, grid, level)
-    found, low, high = (
-        _find(ordered, grid, RankTarget(part, offset), price, promise, randomness)
-        for offset, price in ((0, half), (-away, quarter), (away, quarter))
-    )
-    ends = grid.values([min(low, found) - _ROUNDED, max(high, found) + _ROUNDED])
-    return Measurement(
-        value=float(grid.values(found)),
-        event=Composed((ExponentialEvent(half), Repeated(ExponentialEvent(quarter), 2))),
+    if level is not None and not (isinstance(level, float) and 0 < level <= 1 - 1e-6):
+        raise Mistake("level", "must lie between 0 and 1 - 1e-6")
+    grid, numbers = grid_of(bounds, bits), column(values, adjacency=promise)
+    _, change = counted(numbers, adjacency=promise, n=n)
+    ordered = np.sort(grid.integers(numbers))
+    price = e if level is None else part_of(e, 2)
+    anchor = _find(ordered, grid, RankTarget(part), price, promise, randomness)
+    found = Measurement(
+        value=float(grid.values(anchor)),
+        event=ExponentialEvent(price),
         adjacency=promise,
         mechanism="exponential quantile",
-        parameters=parameters | _error(part, half, promise, bits) | {"interval_share": 0.5},
+        parameters={"alpha": float(part), "bounds": [grid.low, grid.high], "bits": bits}
+        | _error(part, price, promise, bits),
         simulated=randomness.simulated,
+    )
+    if level is None:
+        return found
+    ladder = Ladder(anchor, grid.steps, float(part), level)
+    noise = Laplace(price).noise(ladder.counts.sensitivity(change))
+    low, high = ladder.interval(ordered, noise, randomness, n)
+    ends = np.clip(grid.values([low - _ROUNDED, high + _ROUNDED]), grid.low, grid.high)
+    return replace(
+        found,
+        event=Composed((found.event, noise.event)),
+        parameters={**found.parameters, "interval_share": 0.5, "interval_counts": stated(noise, randomness)},
         bought=Interval(level, float(ends[0]), float(ends[1])),
     )
 
@@ -175,18 +176,6 @@ def _error(part: Fraction, epsilon: Decimal, adjacency: Adjacency, bits: int) ->
     return {"rank_error_95": shortfall(2**bits + 1, rate, 0.95)}
 
 
-def _offset(part: Fraction, epsilon: Decimal, adjacency: Adjacency, grid: Grid, level: float) -> int:
-    """Return how far to move the target so that the answer lies beyond every sample quantile with probability
-    (1+level)/2.
-
-    A point v above the lowest sample quantile has below(v) >= alpha n, so it is at least `offset` away from a target
-    moved down by `offset`. The probability of any point that far is at most candidates * exp(-rate * offset), because
-    some point has distance 0. The same holds upward.
-    """
-    rate = rate_of(epsilon, RankTarget(part).spread(adjacency) * part.denominator)
-    return math.ceil(shortfall(grid.steps + 1, rate, (1 + level) / 2) * (1 + 1e-9))
-
-
 def median(
     values: ArrayLike,
     *,
@@ -194,6 +183,7 @@ def median(
     epsilon: exact.Number,
     adjacency: str | Adjacency,
     randomness: Randomness,
+    n: int | None = None,
     bits: int = 20,
     level: float | None = None,
 ) -> Measurement:
@@ -205,6 +195,7 @@ def median(
         epsilon=epsilon,
         adjacency=adjacency,
         randomness=randomness,
+        n=n,
         bits=bits,
         level=level,
     )
@@ -247,4 +238,48 @@ def quantiles(
             "rank_error_95": [_error(p, share, promise, bits)["rank_error_95"] for p in parts],
         },
         simulated=randomness.simulated,
+    )
+
+
+def iqr(
+    values: ArrayLike,
+    *,
+    bounds: tuple[float, float],
+    epsilon: exact.Number,
+    adjacency: str | Adjacency,
+    randomness: Randomness,
+    n: int | None = None,
+    bits: int = 20,
+    level: float = 0.95,
+) -> Measurement:
+    """The interquartile range of `values` clamped to `bounds`: the quantile 0.75 less the quantile 0.25, at least 0.
+
+    Each is bought with half of epsilon, with an interval that misses half as often; where both hold (union bound) the
+    range lies between the nearest ends and the farthest. It holds whichever sample quantiles are meant.
+    """
+    half = part_of(exact.epsilon(epsilon), 2)
+    low, high = (
+        quantile(
+            values,
+            alpha=alpha,
+            bounds=bounds,
+            epsilon=half,
+            adjacency=adjacency,
+            randomness=randomness,
+            n=n,
+            bits=bits,
+            level=(1 + level) / 2,
+        )
+        for alpha in ("0.25", "0.75")
+    )
+    lower, upper = low.bought, high.bought
+    assert lower is not None  # noqa: S101
+    assert upper is not None  # noqa: S101
+    return replace(
+        high,
+        value=max(0.0, high.value - low.value),
+        event=Composed((low.event, high.event)),
+        mechanism="difference of two exponential quantiles",
+        parameters={name: told for name, told in high.parameters.items() if name != "alpha"},
+        bought=Interval(level, max(0.0, float(upper.low) - float(lower.high)), float(upper.high) - float(lower.low)),
     )

@@ -165,6 +165,7 @@ def sample_and_aggregate(
             epsilon=e,
             adjacency=Adjacency.REPLACE_ONE,
             randomness=randomness,
+            n=number,
             bits=bits,
             level=level,
         )

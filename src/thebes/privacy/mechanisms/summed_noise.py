@@ -160,8 +160,11 @@ def _reach(scales: tuple[float, ...], level: float, *, whole: bool = False) -> f
     return _reached(*(_whole if whole else _continuous)(scales), level)
 
 
-def _farthest(scales: tuple[float, ...]) -> float:
-    # Chernoff: P(|S| > x) <= 2 exp(1.151 a^2 sum b^2 - a x), as -log(1 - y) <= 1.151 y up to y = 1/4; here below 1e-12.
+def farthest(scales: tuple[float, ...]) -> float:
+    """Within what of 0 a sum of Laplace noises of these scales lies but for odds of 1e-12.
+
+    Chernoff: P(|S| > x) <= 2 exp(1.151 a^2 sum b^2 - a x), as -log(1 - y) <= 1.151 y up to y = 1/4.
+    """
     spread = math.fsum(b * b for b in scales)
     rate = min(1 / (2 * max(scales)), 1 / math.sqrt(spread))
     return (math.log(2e12) + 1.151 * rate * rate * spread) / rate
@@ -170,7 +173,7 @@ def _farthest(scales: tuple[float, ...]) -> float:
 @lru_cache(maxsize=512)
 def _continuous(scales: tuple[float, ...]) -> tuple[Floats, Floats]:
     """(x, P(|S| <= x)) for the sum of continuous Laplace noises of these scales."""
-    reach = _farthest(scales)
+    reach = farthest(scales)
     frequency = math.pi / reach
     j = np.arange(1, _POINTS // 2)
     each, times = np.unique(scales, return_counts=True)
@@ -186,7 +189,7 @@ def _continuous(scales: tuple[float, ...]) -> tuple[Floats, Floats]:
 def _whole(scales: tuple[float, ...]) -> tuple[Floats, Floats]:
     """(k, P(|S| <= k)) for the sum of discrete Laplace noises of these scales, at every whole k, or at equally spaced
     ones where there are more than a few thousand."""
-    apart = max(1, math.ceil(2 * (_farthest(scales) + len(scales)) / _POINTS))
+    apart = max(1, math.ceil(2 * (farthest(scales) + len(scales)) / _POINTS))
     period = apart * _POINTS
     j = np.arange(1, _POINTS // 2 + 1)
     t = 2 * math.pi * j / period

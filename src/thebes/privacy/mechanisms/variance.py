@@ -1,8 +1,9 @@
-"""The private variance of numbers in public bounds, with a public or a private number of rows."""
+"""The private variance of numbers in public bounds, or its root, with a public or a private number of rows."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -63,6 +64,42 @@ def variance(
         spread=spread_to(value, lambda level: moments.ends(noise, level, grid)),
         simulated=randomness.simulated,
     )
+
+
+def std(
+    values: ArrayLike,
+    *,
+    bounds: Any,
+    epsilon: exact.Number,
+    delta: exact.Number = 0,
+    adjacency: str | Adjacency | Change,
+    n: int | None = None,
+    bits: int = 20,
+    randomness: Randomness,
+) -> Measurement:
+    """The standard deviation of `values` clamped to `bounds`: the root of `variance`, between 0 and half the range.
+
+    Post-processing, so it costs what the variance costs. The interval ends at the roots of the variance's ends: a root
+    rises, so it holds the standard deviation whenever the variance's holds the variance.
+    """
+    measured = variance(
+        values,
+        bounds=bounds,
+        epsilon=epsilon,
+        delta=delta,
+        adjacency=adjacency,
+        n=n,
+        bits=bits,
+        randomness=randomness,
+    )
+    value = math.sqrt(measured.value)
+
+    def ends(level: float) -> tuple[float, float]:
+        interval = measured.interval(level)
+        assert interval is not None  # noqa: S101
+        return math.sqrt(max(0.0, float(interval.low))), math.sqrt(float(interval.high))
+
+    return replace(measured, value=value, mechanism=f"root of {measured.mechanism}", spread=spread_to(value, ends))
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,10 +23,10 @@ from thebes.privacy.mechanisms.bounds import NoBounds, estimate_bounds
 from thebes.privacy.mechanisms.count import count
 from thebes.privacy.mechanisms.histogram import by_key, histogram, histogram_of_unknown_keys, names_of_bins
 from thebes.privacy.mechanisms.mean import mean
-from thebes.privacy.mechanisms.quantile import quantile
+from thebes.privacy.mechanisms.quantile import iqr, median, quantile
 from thebes.privacy.mechanisms.sample_aggregate import sample_and_aggregate
 from thebes.privacy.mechanisms.sum import sum_
-from thebes.privacy.mechanisms.variance import variance
+from thebes.privacy.mechanisms.variance import std, variance
 from thebes.privacy.promise import Adjacency
 from thebes.privacy.randomness import Randomness
 from thebes.tasks.basic.kind import BasicDocument
@@ -35,11 +36,6 @@ from thebes.tasks.release import LEVEL, intervals_of
 
 BOUNDS_SHARE = Decimal("0.4")  #: of epsilon, to find the range where none was declared
 Ends = tuple[float, float]
-
-
-def _within(bar: Interval, ends: Ends) -> Interval:
-    """An error bar cut to where every clamped value lies."""
-    return Interval(bar.level, max(float(bar.low), ends[0]), min(float(bar.high), ends[1]))
 
 
 def _width(ends: Ends) -> float:
@@ -61,7 +57,7 @@ _RESULTS: Mapping[str, Callable[[list[Ends]], Ends]] = {
 
 Floats = NDArray[np.float64]
 REPLACE = Adjacency.REPLACE_ONE
-_QUANTILE_BITS = 12  #: steps of 1/4096 of the range: finer ones widen the error bar, which counts grid points
+_MANY = 10_000  #: people, times epsilon
 
 
 @dataclass(frozen=True)
@@ -149,8 +145,8 @@ def _over_range(
 ) -> Measurement:
     name, values = document.aggregator, table[:, 0]
     n = len(values) if everybody and len(values) else None
-    additive = {"sum": sum_, "mean": mean, "variance": variance}
-    if name in additive:
+    additive: Mapping[str, Callable[..., Measurement]] = {"sum": sum_, "mean": mean, "variance": variance, "std": std}
+    if name in additive and document.subsets is None:
         return additive[name](
             values,
             bounds=ranges[0],
@@ -160,18 +156,22 @@ def _over_range(
             n=n,
             randomness=randomness,
         )
-    if name in ("median", "quantile"):
-        found = quantile(
+    ordered: Mapping[str, Callable[..., Measurement]] = {
+        "median": median,
+        "quantile": partial(quantile, alpha=document.quantile or 0.5),
+        "iqr": iqr,
+    }
+    if name in ordered and document.subsets is None:
+        return ordered[name](
             never_empty(values, middle_of(ranges[0])),
-            alpha=document.quantile or 0.5,
             bounds=ranges[0],
             epsilon=epsilon,
             adjacency=REPLACE,
             randomness=randomness,
-            bits=_QUANTILE_BITS,
+            n=n,
+            bits=_bits(n, epsilon),
             level=LEVEL,
         )
-        return replace(found, bought=None if found.bought is None else _within(found.bought, ranges[0]))
     # A person who may be absent is one removal and one addition away from any other: half of epsilon for each.
     pays, under = (epsilon, REPLACE) if everybody else (part(epsilon, Decimal("0.5")), Adjacency.ADD_REMOVE_ONE)
     subsets = document.subsets or (max(3, min(1000, round(len(values) ** 0.5))) if everybody else 30)
@@ -186,6 +186,12 @@ def _over_range(
         randomness=randomness,
         level=LEVEL,
     )
+
+
+def _bits(n: int | None, epsilon: Decimal) -> int:
+    """Into how many steps (2^bits) to cut the range for a quantile: finer ones where noise would not hide them. More
+    grid points are more that can be drawn far away, so few people are asked by a coarse grid."""
+    return 16 if n is not None and n * epsilon >= _MANY else 12
 
 
 def histogram_of(
