@@ -10,65 +10,23 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from thebes.curator.cache.planner import BOUGHT
-from thebes.curator.pipelines.attempt_store import CLAIM as PIPELINE
-from thebes.curator.streams.stream import OURS, Context, Stream
+from thebes.curator.streams.stream import Context, Stream
 from thebes.ledger import Block, Budget, BudgetExceeded, Frozen, Ledger, LedgerClaim
-from thebes.ledger.amounts import NOTHING, Amount, Steps, delta_steps
-from thebes.ledger.filters import FILTERS
-from thebes.ledger.losses import loss_of_text
+from thebes.ledger.amounts import NOTHING, Amount
 from thebes.ledger.states import ClaimState
 from thebes.privacy import exact
-from thebes.privacy.faults import Fault, Mistake, Refusal
-from thebes.privacy.losses import Approximate, Loss, Pure
-from thebes.site.budget.policy import ANY, PolicyRule, TaskFacts
+from thebes.privacy.faults import Mistake, Refusal
+from thebes.privacy.losses import Approximate, Pure
+from thebes.site.budget.counted_claims import CountedClaims, Payer
+from thebes.site.budget.policy import PolicyRule, TaskFacts
 from thebes.site.budget.prices import Cost
 from thebes.site.dataset import DataSet
-from thebes.site.requests.response_store import CLAIM, CLOSED, ResponseStore, SiteRequest, Subject
+from thebes.site.requests.response_store import CLAIM, CLOSED, ResponseStore, SiteRequest
 from thebes.site.streams import context_of
 from thebes.tasks.site_document import SiteDocument
-
-
-@dataclass(frozen=True, slots=True)
-class _Payer:
-    """The payer of a claim, as a rule is asked about it. Of one whose task is not known any more every rule that speaks
-    of its requestor counts it."""
-
-    asked: TaskFacts
-    known: bool
-
-    def counts(self, rule: PolicyRule) -> bool:
-        if self.known:
-            return rule.covers(self.asked)
-        return self.asked.requestor in rule.requestors or ANY in rule.requestors
-
-
-class _Sums:
-    """The sums of what the claims on one block count for, by payer."""
-
-    def __init__(self) -> None:
-        self._claims: dict[int, tuple[_Payer, Budget]] = {}
-        self._sums: dict[_Payer, Budget] = {}
-
-    def set(self, claim: int, counts: Budget, payer: _Payer | None = None) -> None:
-        """Set what a claim counts for from now on; `payer` is told the first time."""
-        who, before = self._claims.get(claim, (payer, NOTHING))
-        if who is None:
-            raise Fault("a claim is nobody's")
-        total = self._sums.get(who, NOTHING)
-        self._sums[who] = Budget(
-            total.epsilon - before.epsilon + counts.epsilon, total.delta - before.delta + counts.delta
-        )
-        self._claims[claim] = (who, counts)
-
-    def under(self, rule: PolicyRule) -> Budget:
-        """Return what counts against a rule."""
-        found = [total for payer, total in self._sums.items() if payer.counts(rule)]
-        return Budget(Amount(sum(t.epsilon for t in found)), Amount(sum(t.delta for t in found)))
 
 
 class SiteBudget:
@@ -85,31 +43,11 @@ class SiteBudget:
         deciding: Callable[[], AbstractContextManager[None]] = nullcontext,
         attempts: Callable[[], Mapping[str, Budget]] = dict,
     ) -> None:
-        self.ledger, self._outbox, self._deciding, self._attempts = ledger, outbox, deciding, attempts
-        self._amounts: dict[str, Budget] = {}  # of attempts, as they were last read
+        self.ledger, self._outbox, self._deciding = ledger, outbox, deciding
         self._lock = threading.RLock()
-        self._counted: dict[str, _Sums] = {}  # by block
+        self._claims = CountedClaims(ledger, outbox.subjects, attempts)
         self._blocks: dict[str, tuple[DataSet, Block]] = {}
-        self._terms: dict[str, tuple[str, int]] = {}  # of every block: its filter, its delta in steps
-        self._elsewhere: dict[int, dict[str, Steps]] = {}  # what claims of others hold, by claim and block
-        self._keys: dict[int, str] = {}  # of claims of others
-        self._read = -1
         self._searched, self._copied = 0, False
-        subjects = outbox.subjects()
-        while self._read != (before := ledger.head().length):
-            self._read, self._counted, self._elsewhere = before, {}, {}
-            claims = {claim.id: claim for claim in ledger.claims()}
-            for name, held in ledger.holdings().items():
-                for number, steps in held.items():
-                    claim = claims[number]
-                    if _own(claim.key):
-                        continue
-                    subject = subjects.get(claim.key or "")
-                    counts = self._counts(claim.loss, name, subject, steps, claim.key)
-                    self._of(name).set(number, counts, _payer(name, claim.spender, subject, claim.key))
-                    if subject is None:
-                        self._elsewhere.setdefault(number, {})[name] = steps
-                        self._keys[number] = claim.key or ""
 
     def block(self, dataset: DataSet) -> Block:
         """The data set's block, for its terms, which never change: how it stands may be from before, as reckoning what
@@ -137,7 +75,7 @@ class SiteBudget:
             earlier = self.claim(request)
             block = self.block(dataset)
             if earlier is not None:
-                self._refresh()
+                self._claims.refresh()
                 self._thawed(block.name, price or price_of(document))
                 more = self._more(request, earlier, price)
                 if not self._within(rule, block.name, more):
@@ -157,7 +95,7 @@ class SiteBudget:
                     adjacency=block.adjacency,
                 )
             asked = TaskFacts(request.requestor, block.name, request.kind, request.noise)
-            self._of(block.name).set(claim.id, counts, _Payer(asked, known=True))
+            self._claims.of(block.name).set(claim.id, counts, Payer(asked, known=True))
             return claim
 
     def reserve_blocks(
@@ -178,7 +116,7 @@ class SiteBudget:
             earlier = self.claim(request)
             context = context_of(stream, rule, request.requestor)
             if earlier is not None:
-                self._refresh()
+                self._claims.refresh()
                 self._thawed(stream.name, price or price_of(document))
                 more, claimed = self._more(request, earlier, price), stream.named(earlier)
                 if stream.contexts and not {block.name for block in stream.blocks(context=context)}.issuperset(claimed):
@@ -202,7 +140,7 @@ class SiteBudget:
             )
             asked = TaskFacts(request.requestor, stream.name, request.kind, request.noise)
             for name in claim.blocks:
-                self._of(name).set(claim.id, counts, _Payer(asked, known=True))
+                self._claims.of(name).set(claim.id, counts, Payer(asked, known=True))
             return claim, chosen
 
     def check(
@@ -233,7 +171,7 @@ class SiteBudget:
     def _payable(self, stream: Stream, cost: Cost, price: Budget, context: Context, rule: PolicyRule) -> list[str]:
         with _priced():
             offered = stream.offered(loss=cost.whole, context=context)
-        self._refresh()
+        self._claims.refresh()
         return [block.name for block in offered if self._within(rule, block.name, price)]
 
     def _told(self, request: SiteRequest, document: SiteDocument, price: Budget | None) -> Budget:
@@ -266,12 +204,12 @@ class SiteBudget:
         counts = Budget(said.epsilon + more.epsilon, said.delta + more.delta)
         self._outbox.claim(request.task, counts.epsilon, counts.delta)
         for name in claim.blocks:
-            self._of(name).set(claim.id, counts)
+            self._claims.of(name).set(claim.id, counts)
 
     def _within(self, rule: PolicyRule, name: str, price: Budget) -> bool:
         """Return whether all that was claimed at a block under a rule, and a price beside it, is what the rule
         allows."""
-        counted = self._of(name).under(rule)
+        counted = self._claims.of(name).under(rule)
         return price.epsilon <= rule.epsilon - counted.epsilon and (
             rule.delta is None or price.delta <= rule.delta - counted.delta
         )
@@ -323,7 +261,7 @@ class SiteBudget:
             else:
                 return
             for name in claim.blocks:
-                self._of(name).set(claim.id, left)
+                self._claims.of(name).set(claim.id, left)
 
     def said(self, request: SiteRequest) -> Budget:
         """Return what a task counts for at most, by its document or as it was written down."""
@@ -342,7 +280,7 @@ class SiteBudget:
             except Frozen:
                 return self.said(request)
             for name in claim.blocks:
-                self._of(name).set(claim.id, counts)
+                self._claims.of(name).set(claim.id, counts)
             self._outbox.claim(request.task, counts.epsilon, counts.delta)
             return counts
 
@@ -372,63 +310,10 @@ class SiteBudget:
 
     def _left(self, rule: PolicyRule, block: Block) -> Budget:
         """Return what of a rule is left; without a delta of its own the block alone says which deltas are too many."""
-        self._refresh()
-        counted = self._of(block.name).under(rule)
+        self._claims.refresh()
+        counted = self._claims.of(block.name).under(rule)
         delta = block.budget.delta if rule.delta is None else rule.delta - counted.delta
         return Budget(Amount(max(Decimal(0), rule.epsilon - counted.epsilon)), Amount(max(Decimal(0), delta)))
-
-    def _of(self, block: str) -> _Sums:
-        """Return what the claims on a block count for; a rule counts over all its contexts together, and over everybody
-        who has a budget of their own."""
-        return self._counted.setdefault(block.partition("@")[0], _Sums())
-
-    def _refresh(self) -> None:
-        """Count what others have claimed since."""
-        if self.ledger.head().length == self._read:
-            return
-        for entry in self.ledger.journal(self._read):
-            self._read, facts = entry.number, entry.facts
-            if entry.event == "reserve" and not _own(facts["key"]) and not (facts["key"] or "").startswith(CLAIM):
-                for block, place, steps in _spread(facts["charges"]):
-                    self._elsewhere.setdefault(facts["claim"], {}).setdefault(block, {})[place] = steps
-                    self._keys[facts["claim"]] = facts["key"] or ""
-                for block, held in self._elsewhere.get(facts["claim"], {}).items():
-                    counts = self._counts(loss_of_text(facts["loss"]), block, None, held, facts["key"])
-                    self._of(block).set(facts["claim"], counts, _payer(block, facts["spender"], None, facts["key"]))
-            elif entry.event in ("consume", "release") and facts["claim"] in self._elsewhere:
-                self._gone_back(facts["claim"], facts["returned"])
-
-    def _gone_back(self, claim: int, returned: list[dict[str, Any]]) -> None:
-        held = self._elsewhere[claim]
-        for block, place, steps in _spread(returned):
-            held[block][place] -= steps
-            self._of(block).set(claim, self._said(self._keys[claim], held[block]) or self._reading(block, held[block]))
-
-    def _said(self, key: str | None, steps: Steps) -> Budget | None:
-        """Return what an attempt of a pipeline said that it may spend, as long as it holds anything; None of other
-        claims."""
-        if key is None or not key.startswith(PIPELINE):
-            return None
-        if not any(steps.values()):
-            return NOTHING
-        if key not in self._amounts:
-            self._amounts = dict(self._attempts())
-        return self._amounts.get(key)
-
-    def _counts(self, loss: Loss, block: str, subject: Subject | None, steps: Steps, key: str | None) -> Budget:
-        """Return what a claim from before counts for: what it said where an attempt of a pipeline made it, else see
-        `counted`."""
-        said = self._said(key, steps)
-        return counted(loss, steps, subject, *self._terms_of(block)) if said is None else said
-
-    def _reading(self, block: str, steps: Steps) -> Budget:
-        counting, delta = self._terms_of(block)
-        return FILTERS[counting].worth(steps, delta)
-
-    def _terms_of(self, block: str) -> tuple[str, int]:
-        if block not in self._terms:
-            self._terms |= {b.name: (b.filter, delta_steps(b.budget.delta)) for b in self.ledger.blocks()}
-        return self._terms[block]
 
 
 def spent(claim: LedgerClaim) -> Budget | None:
@@ -439,17 +324,6 @@ def spent(claim: LedgerClaim) -> Budget | None:
     if isinstance(loss, Approximate) and isinstance(left, Approximate):
         return Budget(Amount(loss.epsilon - left.epsilon), Amount(loss.delta - left.delta))
     return None
-
-
-def counted(loss: Loss, steps: Steps, subject: Subject | None, filter: str, delta: int) -> Budget:
-    """Return what a claim that no journal of attempts knows counts for under a rule: what it holds or has spent where
-    that is an epsilon; else what its document said, whole; and where nobody remembers that, what a block that counts
-    with `filter` beside `delta` reads off its own count."""
-    if isinstance(loss, Pure) and "epsilon" in steps:
-        return Budget.of_steps(steps["epsilon"], 0)
-    if subject is not None:
-        return Budget(Amount(subject.epsilon), Amount(subject.delta))
-    return FILTERS[filter].worth(steps, delta)
 
 
 @contextmanager
@@ -468,30 +342,9 @@ def _no_block(rule: PolicyRule) -> Refusal:
     )
 
 
-def _own(key: str | None) -> bool:
-    """Return whether a claim buys sizes of a growing data set, or what a synopsis is made of: nobody asked for it."""
-    return key is not None and key.startswith((*OURS, BOUGHT))
-
-
-def _spread(groups: list[dict[str, Any]]) -> Iterator[tuple[str, str, int]]:
-    """(block, place, steps) of what the journal writes together."""
-    for group in groups:
-        for block in group["blocks"]:
-            for place, steps in group["amounts"].items():
-                yield block, place, int(steps)
-
-
 def price_of(document: SiteDocument) -> Budget:
     """Return what a document says that it costs."""
     return Budget(Amount(exact.epsilon(document.epsilon)), Amount(exact.delta(document.delta)))
-
-
-def _payer(block: str, spender: str, subject: Subject | None, key: str | None) -> _Payer:
-    dataset = block.partition("/")[0]
-    if subject is None and key is not None and key.startswith(PIPELINE):
-        return _Payer(TaskFacts(spender, dataset, "pipeline", "site"), known=True)
-    kind, noise = ("", "") if subject is None else (subject.kind, subject.noise)
-    return _Payer(TaskFacts(spender, dataset, kind, noise), known=subject is not None)
 
 
 def block_of(ledger: Ledger, dataset: DataSet) -> Block:
