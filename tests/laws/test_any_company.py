@@ -47,6 +47,7 @@ ESTIMATORS: list[tuple[str, dict[str, Any]]] = [
     ("GaussianNB", {"mechanism": "gaussian"}),
     ("GaussianNB", {"mechanism": "laplace"}),
     ("LogisticRegression", {"steps": 3, "learning_rate": 20.0}),
+    ("LogisticRegression", {"epsilon": 300.0}),
     ("LinearRegression", {"method": "moments"}),
     ("LinearRegression", {"method": "descent", "steps": 3}),
     ("Ridge", {"method": "moments"}),

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import thebes.learning as learning
-from thebes.learning.rows import blocks, lengths, scores
+from thebes.learning.rows import WHOLE, WholeRows, blocks, lengths, scores, whole_weights
 from thebes.privacy.accounting.gaussian import delta_of, together
 from thebes.privacy.events import GaussianEvent, LaplaceEvent, PureEvent
 from thebes.privacy.randomness import seeded_for_simulation
@@ -23,6 +23,7 @@ FITS = [
     ("GaussianNB", {"mechanism": "laplace"}),
     ("LogisticRegression", {"steps": 3, "learning_rate": 20.0, "clip": 0.4}),
     ("LogisticRegression", {"steps": 2, "clip": 50.0}),
+    ("LogisticRegression", {"steps": 2, "clip": 1e-6}),
     ("LinearRegression", {"method": "moments"}),
     ("LinearRegression", {"method": "descent", "steps": 3}),
     ("Ridge", {"method": "moments"}),
@@ -152,3 +153,44 @@ def test_a_row_computes_to_the_same_bits_in_any_company(count, width, outputs, s
     chosen = generator.permutation(count)[: max(1, count // 3)]
     alone = np.vstack(list(blocks(build, X[chosen], labels[chosen])))
     assert np.array_equal(together_rows[chosen], alone)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    count=st.integers(1, 300),
+    width=st.sampled_from([1, 2, 7, 8, 9, 65]),
+    outputs=st.integers(1, 10),
+    wild=st.sampled_from([0.0, 1e-9, 1.0, 1e6, 1e300, math.inf, math.nan]),
+    seed=st.integers(0, 2**20),
+)
+def test_products_of_whole_rows_are_exact(count, width, outputs, wild, seed):
+    """Against Python's whole numbers, at the largest values there can be."""
+    generator = np.random.default_rng(seed)
+    X = generator.choice([-9.0, -1.0, 1.0, 0.3, math.nan, math.inf], size=(count, width))
+    weights = generator.choice([wild, -wild, 0.7], size=(width, outputs))
+    pulls = generator.choice([-WHOLE, WHOLE, 1, 0], size=(count, outputs)).astype(float)
+    (rows,) = WholeRows.of(X, np.zeros(count), 1.0, np.asarray)
+    whole, unit = whole_weights(weights)
+    assert np.isfinite(whole).all()
+    told = rows.numbers.astype(int).astype(object)
+    assert int(np.abs(told).max()) <= WHOLE
+    # every partial sum is at most the sum of the sizes, whatever is added first
+    sizes = np.abs(told) @ np.abs(whole).astype(int).astype(object)
+    assert max(sizes.reshape(-1)) < 2**53
+    exact = told @ whole.astype(int).astype(object)
+    assert np.array_equal(rows.scores(whole, unit), exact.astype(float) * (rows.step * unit))
+    padded = np.zeros((len(rows.numbers), outputs))
+    padded[:count] = pulls
+    padded[count:] = WHOLE  # what fills the last lane counts for nothing
+    assert np.array_equal(rows.pulled(padded), told[:count].T @ pulls.astype(int).astype(object))
+
+
+def test_the_largest_block_of_whole_rows_is_exact_too():
+    generator = np.random.default_rng(1)
+    X, weights = generator.choice([-1.0, 1.0], size=(8192, 3)), np.array([[1e6], [-1e6], [0.1]])
+    (rows,) = WholeRows.of(X, np.zeros(8192), 1.0, np.asarray)
+    assert rows.pulled(np.full((8192, 1), float(WHOLE)))[:, 0].tolist() == (X.sum(axis=0) * 2.0**30).tolist()
+    turned = generator.permutation(8192)
+    (other,) = WholeRows.of(X[turned], np.zeros(8192), 1.0, np.asarray)
+    whole, unit = whole_weights(weights)
+    assert np.array_equal(rows.scores(whole, unit)[turned], other.scores(whole, unit))

@@ -10,6 +10,7 @@ from sklearn.base import ClassifierMixin
 import thebes.learning as learning
 from thebes.learning.budget import FitBudget, Reach
 from thebes.privacy.accounting.gaussian import ratio_for
+from thebes.privacy.faults import Fault
 from thebes.privacy.randomness import Randomness, bulk, seeded_for_simulation, system
 from thebes.testing.statistics import assert_scale, gaussian_cdf, laplace_cdf
 
@@ -39,6 +40,40 @@ def test_sums_get_the_stated_noise(source, adjacency, kind):
         assert_scale(noise, laplace_cdf, moved * releases / (EPSILON * float(share)))
     else:
         assert_scale(noise, gaussian_cdf, moved * ratio_for(EPSILON, DELTA) * math.sqrt(releases / float(share)))
+
+
+@pytest.mark.parametrize("unit", [2.0**-27, 0.3])
+@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+def test_sums_in_rounds_get_the_stated_noise_each(source, adjacency, unit):
+    """Drawn at once or not, on a grid as fine as asked or finer; and every round's noise is its own."""
+    length, distance, share, rounds = 2.0, 3.5, Fraction(2, 3), 40
+    moved = distance if adjacency == "replace-one" else length
+    budget = FitBudget(epsilon=EPSILON, delta=DELTA, adjacency=adjacency, randomness=SOURCES[source]())
+    release = budget.gaussian_rounds(width=300, times=rounds, reach=Reach(length, distance), share=share, unit=unit)
+    sums = [np.arange(300, dtype=np.int64) * turn for turn in range(rounds)]
+    noise = np.array([release(each) - each * unit for each in sums])
+    assert_scale(noise.reshape(-1), gaussian_cdf, moved * ratio_for(EPSILON, DELTA) * math.sqrt(rounds / float(share)))
+    assert len(np.unique(noise)) == noise.size
+    assert len(budget.events) == rounds
+    with pytest.raises(Fault):
+        budget.gaussian([np.zeros((1, 1))], width=1, reach=Reach(1, 1), share=Fraction(1, 2))
+
+
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+def test_noise_that_is_drawn_at_once_reaches_the_weights_in_its_scale(adjacency):
+    """One step from 0 over rows without any signal: the weights are its noise times what is public, or nearly so."""
+    count, noise = 3200, []
+    X, y = np.zeros((count, WIDTH)), np.arange(count) % 2
+    for seed in range(100):
+        model = learning.LogisticRegression(
+            epsilon=EPSILON, delta=DELTA, adjacency=adjacency, bounds={"*": (-1, 1)}, classes=[0, 1],
+            random_state=seed, steps=1, learning_rate=1.0, clip=20.0,
+        ).fit(X, y)  # fmt: skip
+        noise.extend(model.weights_[:, 0] * count * WIDTH / 2)
+    longest = math.sqrt(WIDTH + 1)
+    moved = 2 * longest if adjacency == "replace-one" else longest
+    assert_scale(noise, gaussian_cdf, moved * ratio_for(EPSILON, DELTA) / math.sqrt(0.75 * rest(adjacency)))
 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)

@@ -255,3 +255,13 @@ def test_a_model_of_columns_without_names_takes_none_by_name_but_their_numbers(n
     assert np.array_equal(model.predict(pd.DataFrame(X)[[1, 0]]), model.predict(X))
     with pytest.raises(Mistake, match="without names"):
         model.predict({"a": X[:, 0], "b": X[:, 1]})
+
+
+def test_a_regression_that_an_earlier_version_wrote_says_what_it_said():
+    """Earlier ones had no length of their own: it was always the root of the number of columns."""
+    X, y = table()
+    model = make("LogisticRegression", classes=[0, 1, 2]).fit(X, y)
+    model.length_ = np.sqrt(2.0)
+    document = json.loads(json.dumps(model.to_json()))
+    del document["numbers"]["length_"]
+    assert np.array_equal(learning.from_json(document).predict_proba(X), model.predict_proba(X))

@@ -8,7 +8,7 @@ it is summed; the sensitivity counts that rounding; every release is written dow
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from decimal import ROUND_FLOOR, Decimal
 from fractions import Fraction
@@ -170,6 +170,28 @@ class FitBudget:
         step = self._step(moved, width, share)
         sensitivity = moved / step * _FLOAT_SLACK + math.sqrt(width) * self._roundings()
         return self._gaussian(_summed(blocks, width, step), sensitivity, step, share)
+
+    def gaussian_rounds(
+        self, *, width: int, times: int, reach: Reach, share: Fraction, unit: float
+    ) -> Callable[[Integers], Floats]:
+        """Prepare the release of `times` sums of whole `unit`s, in turn, each with an equal part of `share`: with
+        Gaussian noise on a grid as fine as `gaussian` has it, or finer. What is asked next may follow from what was
+        released, as every sum's share is fixed here. `reach` holds for the whole numbers: nothing is rounded any more.
+        """
+        each, moved = share / times, self._moved(reach)
+        finer = 2 ** max(0, math.ceil(math.log2(unit / self._step(moved, width, each))))
+        ratio = self.ratio(each)
+        scale = moved / unit * finer * _FLOAT_SLACK * ratio * (1 + 1e-12)
+        for _ in range(times):
+            self._take(each)
+            self.events.append(GaussianEvent(ratio, self._grid_slack(width, scale)))
+        added = self.randomness.in_bulk().gaussian_rounds(width, times=times, scale=scale)
+        most = LARGEST_TOTAL // finer  # cutting off brings no two sums farther apart, and tells nobody of their size
+        return lambda sums: added(np.clip(sums, -most, most) * finer).astype(np.float64) * (unit / finer)
+
+    def in_bulk(self) -> None:
+        """Draw by the quick samplers: for a fit that needs noise by the hundred."""
+        self.randomness = self.randomness.in_bulk()
 
     def laplace_counts(self, counts: Integers, *, reach: Reach, share: Fraction) -> Noisy:
         """Whole counts with discrete Laplace noise."""

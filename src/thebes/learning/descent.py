@@ -1,22 +1,26 @@
 """Noisy full-batch gradient descent: every step releases one noisy sum of clipped row gradients, nothing else.
 
-Gradients are clipped, so the price never depends on how far the descent got, nor on any minimum being exact.
+Gradients are clipped, so the price never depends on how far the descent got, nor on any minimum being exact. Rows and
+pulls are whole numbers, so that sums are exact at the speed of a matrix product.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
-from thebes.learning.budget import FitBudget, Floats, Reach
-from thebes.learning.rows import blocks, lengths, scores
+from thebes.learning.budget import FitBudget, Floats, Integers, Reach
+from thebes.learning.rows import WHOLE, WholeRows, shortened, whole_weights
 
 #: (scores of rows, targets) -> the loss's derivative by each score
 Residual = Callable[[Floats, Any], Floats]
+#: Noise is no wider than this many of the units in which gradients are summed: it has to fit 64 bits.
+_WIDEST = 2.0**44
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +30,7 @@ class Descent:
     steps: int
     rate: float  #: step length, for rows scaled to length 1
     clip: float  #: greatest length of a row's gradient
-    length: float  #: greatest length of a row
+    length: float  #: greatest length of a row, but for its last number, a 1
     penalty: float = 0.0  #: weight of |w|^2 / 2 beside the mean loss; the last row of weights (intercept) is free
     momentum: float = 0.9
     tail: float = 0.7  #: average the weights after this part of the steps
@@ -41,8 +45,10 @@ def descend(
     `seen` makes floats of some rows where these are kept smaller, row by row; `start` is where to begin and
     what the penalty pulls toward, else 0.
 
-    Proof: a row's gradient is the outer product of residual and row, scaled down to length `clip` (L2), so a step is
-    a Gaussian release with reach (clip, 2 clip); each step's loss is fixed in advance, and adaptive Gaussian releases
+    Proof: a row's gradient is the outer product of its pull and the row, both whole numbers that follow from that
+    row and the weights alone (`WholeRows`). Its length is the product of both lengths; the pull is scaled down until
+    that is at most `clip` (L2), and then rounded toward 0, which makes nothing longer: so a step is a Gaussian release
+    with reach (clip, 2 clip), rounding included. Each step's loss is fixed in advance, and adaptive Gaussian releases
     compose as in `FitBudget`. `count` is the public or released number of rows.
     """
     width = rows.shape[1] if start is None else len(start)
@@ -52,22 +58,27 @@ def descend(
     penalty = np.full((width, 1), plan.penalty)
     penalty[-1] = 0
     first = min(int(plan.tail * plan.steps), plan.steps - 1)
+    longest, reach = math.hypot(plan.length, 1), Reach(plan.clip, 2 * plan.clip)
+    # A pull of WHOLE is twice what a row of length 1 may have; it is coarser only where noise is far larger than that.
+    widest = budget.gaussian_scale(reach, share / plan.steps)
+    pull_step = max(2 * plan.clip / WHOLE, widest / _WIDEST / longest * WHOLE)
+    release = budget.gaussian_rounds(
+        width=width * outputs, times=plan.steps, reach=reach, share=share, unit=longest / WHOLE * pull_step
+    )
+
+    def held() -> Iterator[tuple[WholeRows, Floats]]:
+        for part in WholeRows.of(rows, targets, longest, seen or np.asarray):
+            yield part, np.minimum(plan.clip / np.maximum(part.lengths, 1e-300), WHOLE * pull_step)
+
+    kept = list(held()) if seen is None else None
     for step in range(plan.steps):
-
-        def gradients(kept: Any, target: Any, at: Floats = weights) -> Floats:
-            part: Floats = kept if seen is None else seen(kept)
-            pull = residual(scores(part, at), target)
-            pull = pull * np.minimum(1.0, plan.clip / np.maximum(lengths(pull) * lengths(part), 1e-300))
-            return (pull[:, None, :] * part[:, :, None]).reshape(len(part), -1)
-
-        released = budget.gaussian(
-            blocks(gradients, rows, targets),
-            width=width * outputs,
-            reach=Reach(plan.clip, 2 * plan.clip),
-            share=share / plan.steps,
-        )
-        slope = released.value.reshape(width, outputs) / count + penalty * (weights - middle)
-        velocity = plan.momentum * velocity + slope
+        sums: Integers = np.zeros((width, outputs), dtype=np.int64)
+        whole, unit = whole_weights(weights)
+        for part, allowed in held() if kept is None else kept:
+            pull = shortened(residual(part.scores(whole, unit), part.targets), allowed)
+            sums += part.pulled(np.trunc(pull / pull_step))
+        released = release(sums.reshape(-1)).reshape(width, outputs)
+        velocity = plan.momentum * velocity + released / count + penalty * (weights - middle)
         weights = weights - plan.rate / plan.length**2 * velocity
         if step >= first:
             tail += weights

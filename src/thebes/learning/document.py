@@ -68,6 +68,8 @@ def read(document: Mapping[str, Any], expected: type[E]) -> E:
             raise Mistake("model", "classes must be a list of at least two labels")
         model.classes = model.classes_.tolist()
     numbers = document.get("numbers")
+    if isinstance(numbers, Mapping):
+        numbers = {**model._of_earlier(), **numbers}
     if not isinstance(numbers, Mapping) or set(numbers) != {"low_", "high_", *found._numbers}:
         raise Mistake("model", f"numbers must be exactly those of a {kind}")
     for name, value in numbers.items():

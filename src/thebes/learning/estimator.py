@@ -172,6 +172,10 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         if not (self.low_ < self.high_).all():
             raise Mistake("model", "low_ must be below high_")
 
+    def _of_earlier(self) -> dict[str, Any]:
+        """Return numbers that documents written by earlier versions lack, and what they were."""
+        return {}
+
     def _shapes(self) -> dict[str, tuple[int, ...]]:
         """Return the shape that each of `_numbers` must have, given the others."""
         return {"low_": (self.n_features_in_,), "high_": (self.n_features_in_,)}
@@ -212,12 +216,12 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
         counts for nothing."""
         budget = self._budget()
         rows = self._rows(X, reset=True, budget=budget)
-        labels = column_of(y, len(rows)).tolist()
+        labels = column_of(y, len(rows))
         box, _ = self._boxes(rows, None, budget)
         if isinstance(self.classes, str):
             epsilon, delta = budget.pay_with_delta(ESTIMATE_SHARE)
             self.classes_ = bought_classes(
-                labels, epsilon=epsilon, delta=delta, adjacency=budget.adjacency, randomness=budget.randomness
+                labels.tolist(), epsilon=epsilon, delta=delta, adjacency=budget.adjacency, randomness=budget.randomness
             )
         places = places_of(self.classes_, labels)
         there = ~np.isnan(places)

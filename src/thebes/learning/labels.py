@@ -64,10 +64,13 @@ def bought_classes(
     return np.unique(_read(shown))
 
 
-def places_of(classes: NDArray[Any], labels: Iterable[Any]) -> Floats:
+def places_of(classes: NDArray[Any], labels: NDArray[Any]) -> Floats:
     """The place of each label among the classes, NaN for one that is none of them; 1, 1.0 and "1" are the same."""
     place = {_named(label): float(number) for number, label in enumerate(classes.tolist())}
-    return np.array([_place(place, label) for label in labels], dtype=np.float64)
+    if labels.dtype == object:
+        return np.array([_place(place, label) for label in labels.tolist()], dtype=np.float64)
+    different, which = np.unique(labels, return_inverse=True)
+    return np.array([_place(place, label) for label in different.tolist()], dtype=np.float64)[which]
 
 
 def _place(place: Mapping[str | None, float], label: Any) -> float:

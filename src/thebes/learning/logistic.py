@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -10,26 +11,47 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thebes.learning.arguments import positive, whole
-from thebes.learning.budget import FitBudget, Floats
+from thebes.learning.budget import FitBudget, Floats, Reach
 from thebes.learning.descent import Descent, descend
 from thebes.learning.estimator import PrivateClassifier
-from thebes.learning.scaler import Scaling, learned_scaling
+from thebes.learning.scaler import FARTHEST, Scaling, learned_scaling
 
 _COUNT_SHARE = Fraction(1, 50)
 _SCALING_SHARE = Fraction(1, 4)
 
 
+@dataclass(frozen=True, slots=True)
+class _Pace:
+    """The way down where rows are as loud over the noise as `least` or more (see `_loudness`)."""
+
+    least: float
+    steps: int
+    rate: float
+    room: float  #: greatest length of a row over sqrt(columns), and farthest value over `FARTHEST` spreads
+
+
+#: Public, and measured on tables of all sizes: many rows bear longer ways, and farther values.
+_PACES = (
+    _Pace(0, 40, 1, 1),
+    _Pace(50, 40, 4, 1),
+    _Pace(200, 100, 2, 1),
+    _Pace(1000, 80, 6, 2.5),
+)
+
+
 class LogisticRegression(PrivateClassifier):
     """Logistic regression under (epsilon, delta), delta > 0: noisy gradient descent has no pure form.
 
-    `steps` noisy steps of rate `learning_rate`; `clip`: greatest length of one row's gradient, relative to the row's
-    (as clipping bounds what one outlier does, the limit for large epsilon is a robust variant of scikit-learn's);
+    `steps` noisy steps of rate `learning_rate`: None = by a public rule, from how many rows there are for how much
+    noise, which decides as well how far a value may lie from the middle. `clip`: greatest length of one row's gradient,
+    relative to the row's (as clipping bounds what one outlier does, the limit for large epsilon is a robust variant of
+    scikit-learn's).
     `l2`: weight of |w|^2 / 2 beside the mean loss, in standardised columns. Rows are clipped the same way when
     predicting. Objective perturbation is not offered: its proof needs a continuous density at an exact minimum, and
     noise here is drawn on integers.
     """
 
-    _numbers = ("centre_", "spread_", "weights_")
+    _numbers = ("centre_", "spread_", "weights_", "length_")
 
     def __init__(
         self,
@@ -39,8 +61,8 @@ class LogisticRegression(PrivateClassifier):
         delta: Any = 0.0,
         bounds: Any = None,
         classes: Any = None,
-        steps: int = 40,
-        learning_rate: float = 1.0,
+        steps: int | None = None,
+        learning_rate: float | None = None,
         clip: float = 0.5,
         l2: float = 1e-3,
         random_state: Any = None,
@@ -59,8 +81,11 @@ class LogisticRegression(PrivateClassifier):
     def _check_arguments(self, budget: FitBudget) -> None:
         if budget.pure:
             budget.refuse_pure("noisy gradient descent")
-        whole("steps", self.steps)
-        positive("learning_rate", self.learning_rate)
+        budget.in_bulk()
+        if self.steps is not None:
+            whole("steps", self.steps)
+        if self.learning_rate is not None:
+            positive("learning_rate", self.learning_rate)
         positive("clip", self.clip)
         positive("l2", self.l2, zero=True)
 
@@ -74,11 +99,14 @@ class LogisticRegression(PrivateClassifier):
         scaling = learned_scaling(units, count, budget, rest * _SCALING_SHARE)
         self.centre_, self.spread_ = scaling.centre, scaling.spread
         binary = len(self.classes_) == 2
-        length = math.sqrt(units.shape[1])
+        loudness = _loudness(count, units.shape[1], len(self.classes_), budget)
+        pace = max((each for each in _PACES if each.least <= loudness), key=lambda each: each.least)
+        self.length_ = length = pace.room * math.sqrt(units.shape[1])
+        steps, rate = self.steps or pace.steps, self.learning_rate or pace.rate
         plan = Descent(
-            steps=self.steps,
+            steps=steps,
             # One logit moves as two opposite scores do: twice the rate, 1 / sqrt 2 of the length.
-            rate=self.learning_rate * (2 if binary else 1),
+            rate=rate * (2 if binary else 1),
             # No gradient is longer than residual (at most 1, or sqrt 2) times row, so no more is ever paid for.
             clip=min(self.clip * length, math.sqrt(2) * math.hypot(length, 1)) / (math.sqrt(2) if binary else 1),
             length=length,
@@ -95,15 +123,21 @@ class LogisticRegression(PrivateClassifier):
             budget=budget,
             share=rest * (1 - _SCALING_SHARE),
         )
-        return "noisy gradient descent, gaussian", (), {"steps": self.steps, "clip": plan.clip}
+        told = {"steps": steps, "learning_rate": rate, "clip": plan.clip}
+        return "noisy gradient descent, gaussian", (), told
 
     def _shapes(self) -> dict[str, tuple[int, ...]]:
         width, classes = self.n_features_in_, len(self.classes_)
-        own = {"centre_": (width,), "spread_": (width,), "weights_": (width + 1, 1 if classes == 2 else classes)}
+        weights = (width + 1, 1 if classes == 2 else classes)
+        own = {"centre_": (width,), "spread_": (width,), "weights_": weights, "length_": ()}
         return {**super()._shapes(), **own}
 
+    def _of_earlier(self) -> dict[str, Any]:
+        return {"length_": math.sqrt(self.n_features_in_)}
+
     def _model_rows(self, units: Floats) -> Floats:
-        rows = Scaling(self.centre_, self.spread_).standardised(units, math.sqrt(units.shape[1]))
+        farthest = FARTHEST * self.length_ / math.sqrt(units.shape[1])
+        rows = Scaling(self.centre_, self.spread_).standardised(units, self.length_, farthest)
         return np.hstack([rows, np.ones((len(rows), 1))])
 
     def _log_odds(self, units: Floats) -> Floats:
@@ -125,6 +159,12 @@ class LogisticRegression(PrivateClassifier):
         """The score of a row of zeros, in the columns' own units."""
         zero = -(self.high_ + self.low_) / (self.high_ - self.low_)
         return np.asarray(self.weights_[-1] + ((zero - self.centre_) / self.spread_) @ self.weights_[:-1])
+
+
+def _loudness(count: float, width: int, classes: int, budget: FitBudget) -> float:
+    """The length that gradients of all rows together can have over that of one release's noise with everything."""
+    noise = budget.gaussian_scale(Reach(1, 2), Fraction(1)) / 2
+    return count / (noise * math.sqrt((width + 1) * (1 if classes == 2 else classes)))
 
 
 def _binary_residual(logits: Floats, labels: NDArray[np.int64]) -> Floats:

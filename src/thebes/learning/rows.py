@@ -1,22 +1,27 @@
 """Rows on public scales. Everything here treats a row by itself: the same row gives the same floats in any company.
 
-No matrix product stands on this path: its last bit may change when another row is added, and a proof of
-sensitivity would end there. The same holds for vector instructions, so rows are processed in full lanes.
+No matrix product of fractions stands on this path: its last bit may change when another row is added, and a proof of
+sensitivity would end there. Of whole numbers it may (`WholeRows`). The same holds for vector instructions, so rows are
+processed in full lanes.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from thebes.learning.budget import Floats
 
-_BLOCK = 8192
+_BLOCK = 2**13
 _LANES = 64
+WHOLE = 2**15  #: the largest whole number of a row in `WholeRows`, and of its pull
+_WEIGHTS = 36  #: bits of the weights of one score, added up
+_FARTHEST = 2.0**40  #: weights of a descent that went wild count as this
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +50,10 @@ def lengths(rows: Floats) -> Floats:
     return np.sqrt(square)
 
 
-def shortened(rows: Floats, length: float) -> Floats:
-    """Rows longer than `length` (L2), scaled down to it."""
+def shortened(rows: Floats, length: float | Floats) -> Floats:
+    """Rows longer than `length` (L2; one for all, or a column of each one's), scaled down to it."""
+    if rows.shape[1] == 1:
+        return np.clip(rows, -length, length)
     return rows * np.minimum(1.0, length / np.maximum(lengths(rows), 1e-300))
 
 
@@ -60,6 +67,12 @@ def scores(rows: Floats, weights: Floats) -> Floats:
 
 def blocks(build: Callable[..., Floats], *columns: NDArray[Any]) -> Iterator[Floats]:
     """`build` applied to slices of `columns`: a bounded amount of memory, and every row in a full vector lane."""
+    for parts, size in _filled(columns):
+        yield build(*parts)[:size]
+
+
+def _filled(columns: tuple[NDArray[Any], ...]) -> Iterator[tuple[list[NDArray[Any]], int]]:
+    """Slices of columns whose last lane is filled up with the first row, and how many of their rows count."""
     rows = len(columns[0])
     for start in range(0, rows, _BLOCK):
         parts = [column[start : start + _BLOCK] for column in columns]
@@ -67,4 +80,46 @@ def blocks(build: Callable[..., Floats], *columns: NDArray[Any]) -> Iterator[Flo
         lacking = -size % _LANES
         if lacking:
             parts = [np.concatenate([part, np.repeat(part[:1], lacking, axis=0)]) for part in parts]
-        yield build(*parts)[:size]
+        yield parts, size
+
+
+@dataclass(frozen=True, slots=True)
+class WholeRows:
+    """Some rows in whole steps, whose matrix products are the same bits in any company, order and on any machine.
+
+    Proof: all factors are whole numbers. Those of a row are at most 2^15, and the weights of one score at most 2^36
+    together, but for rounding: so however many products of a score were added, and in whatever order, the sum is a
+    whole number below 2^53. Pulls are at most 2^15 and rows at most 2^13, so the same holds for a sum over rows, and
+    64 bits hold 2^19 such sums. Such numbers a float holds exactly: nothing is ever rounded, and a product that is
+    fused with a sum is the same, too.
+    """
+
+    numbers: Floats
+    targets: NDArray[Any]
+    lengths: Floats  #: of the rows as they were rounded: nothing has to be added for that
+    step: float
+    count: int  #: of the rows that count; those after them fill the last lane
+
+    @classmethod
+    def of(cls, rows: Any, targets: Any, longest: float, seen: Callable[[Any], Floats]) -> Iterator[Self]:
+        """A block at a time, of rows at most `longest` long: what is longer in a number is cut there."""
+        step = longest / WHOLE
+        for (part, own), size in _filled((rows, targets)):
+            # What floats could not hold is 0, and no more of it comes in later: the integer of a NaN has no bound.
+            numbers = np.rint(np.clip(np.nan_to_num(seen(part)), -longest, longest) / step)
+            yield cls(numbers, np.nan_to_num(own), lengths(numbers) * step, step, size)
+
+    def scores(self, weights: Floats, unit: float) -> Floats:
+        """Each row's inner products with the columns of weights in whole units, see `whole_weights`."""
+        return np.asarray((self.numbers @ weights) * (self.step * unit))
+
+    def pulled(self, pulls: Floats) -> NDArray[np.int64]:
+        """The sum of all rows, each times each of its pulls: whole numbers, at most `WHOLE`."""
+        return np.asarray(self.numbers[: self.count].T @ pulls[: self.count]).astype(np.int64)
+
+
+def whole_weights(weights: Floats) -> tuple[Floats, float]:
+    """Weights in whole units, as fine as `WholeRows` allows, and what a unit is worth."""
+    held = np.clip(np.nan_to_num(weights), -_FARTHEST, _FARTHEST)
+    unit = 2.0 ** (math.ceil(math.log2(max(1.0, float(np.abs(held).sum(axis=0).max())))) - _WEIGHTS)
+    return np.rint(held / unit), unit

@@ -31,9 +31,9 @@ class Scaling:
     centre: Floats
     spread: Floats
 
-    def standardised(self, units: Floats, length: float) -> Floats:
+    def standardised(self, units: Floats, length: float, farthest: float = FARTHEST) -> Floats:
         """Columns with centre 0 and spread about 1, every row at most `length` long (L2)."""
-        return shortened(np.clip((units - self.centre) / self.spread, -FARTHEST, FARTHEST), length)
+        return shortened(np.clip((units - self.centre) / self.spread, -farthest, farthest), length)
 
 
 def learned_scaling(units: Floats, rows: float, budget: FitBudget, share: Fraction) -> Scaling:
