@@ -16,6 +16,7 @@ from thebes.privacy.promise import Unit
 from thebes.privacy.randomness import seeded_for_simulation
 from thebes.tasks import registration, registry
 from thebes.tasks.protocols import Setting
+from thebes.testing.kinds import CHECKS
 
 Written = Callable[..., str]
 
@@ -204,3 +205,49 @@ def test_every_kind_that_is_shipped_passes_the_look(type_: str) -> None:
     assert registration.looked_at(package) == type_
     registration.aggregator_of(package)
     registration.owner_of(package)
+
+
+#: what no reading of a class shows, and the suite does: (file, what is right, what is written instead, what is said)
+CAUGHT = {
+    "half the price": (
+        "owner.py",
+        "consume(epsilon=document.epsilon",
+        "consume(epsilon=document.epsilon / 2",
+        "the ledger would forget the rest",
+    ),
+    "noise before it is paid for": (
+        "owner.py",
+        "        claim.consume(",
+        "        randomness.words(1)\n        claim.consume(",
+        "call claim.consume first",
+    ),
+    "one yes for everybody's ability": ("owner.py", "np.ones(rows.people, dtype=bool)", "True", "for each person"),
+    "half of the people": (
+        "owner.py",
+        "        said, missing",
+        "        rows = rows.select(np.arange((rows.people + 1) // 2))\n        said, missing",
+        "some who can contribute do not",
+    ),
+    "no notes": ("aggregator.py", "            notes=self.notes,\n", "", "notes=self.notes"),
+    "a bar of something else": (
+        "aggregator.py",
+        "float(bar.low[1]) * people, float(bar.high[1]) * people",
+        "float(bar.low[1]), float(bar.high[1])",
+        "does not hold its own value",
+    ),
+    "diagnostics that never come": ("kind.py", "self.diagnostics is not None", "False", "refuse them by name"),
+}
+
+
+@pytest.mark.parametrize(("file", "right", "instead", "said"), CAUGHT.values(), ids=list(CAUGHT))
+def test_the_suite_sees_what_only_a_run_shows(written: Written, file: str, right: str, instead: str, said: str) -> None:
+    name = written(file, right, instead)
+    told = []
+    with registry.registered(name):
+        (sample,) = registry.samples("tally")
+        for check in CHECKS:
+            try:
+                check(sample)
+            except AssertionError as error:
+                told.append(str(error))
+    assert [each for each in told if said in each]

@@ -64,7 +64,7 @@ def test_the_command_line_checks_explains_and_simulates_it(ran: Ran) -> None:
     assert "It is often a lie." in " ".join(ran("-m", "thebes.cli.main", "task", "explain", "task.json").split())
     release = json.loads(ran("-m", "thebes.cli.main", "simulate", "task.json", "people.csv", "--json", "--seed", "1"))
     assert release["value"] == pytest.approx(100, abs=40)
-    assert release["certificate"]["mechanism"] == "randomised response"
+    assert release["certificate"]["mechanism"] == "randomized-response"
 
 
 REHEARSED = """

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import csv
 import logging
+import math
 import os
 import sqlite3
 import tempfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlparse
@@ -21,8 +22,16 @@ from hypothesis import strategies as st
 
 from tests.support.memory_and_time import made_up, measured
 from tests.support.postgres import new_database
-from thebes.data.connectors.connector import HandWrittenConnector, LeftOut, SourceUnavailable, open_connector, secret_of
+from thebes.data.connectors.connector import (
+    HandWrittenConnector,
+    Held,
+    LeftOut,
+    SourceUnavailable,
+    open_connector,
+    secret_of,
+)
 from thebes.data.connectors.scanned_source import ScannedSource, connection
+from thebes.data.engines.duck import DuckEngine
 from thebes.data.engines.source import frame_table, table_of
 from thebes.data.engines.table import EngineTable
 from thebes.data.filter import read_filter
@@ -331,6 +340,56 @@ def test_what_sqlite_holds_besides_the_type_of_a_column_is_missing(tmp_path: Pat
     assert count(table_of(SCHEMA, source, folder=tmp_path), ages) == [[1], [1]]
     missing = Sums((Term(),), axes=COUNT.axes, where=read_filter("age IS NULL", SCHEMA))
     assert count(table_of(SCHEMA, source, folder=tmp_path), missing) == [[4], [0]]
+
+
+# --- connectors that give what they were given ------------------------------------------------------------
+
+
+class Given:
+    """A connector of rows that some server told."""
+
+    def __init__(self, rows: list[tuple[object, object]], held: Held) -> None:
+        self._rows = rows
+        self._held = held
+
+    def columns(self) -> dict[str, Held]:
+        return {"age": "text" if self._held == "text" else "integer", "sex": self._held}
+
+    def batches(self, columns: Sequence[str], where: object = None) -> Iterator[dict[str, list[object]]]:
+        told = {"age": [age for age, _ in self._rows], "sex": [sex for _, sex in self._rows]}
+        yield {name: told[name] for name in columns}
+
+    def unavailable(self) -> Exception:
+        return SourceUnavailable("it is away")
+
+    def close(self) -> None:
+        pass
+
+
+STRANGE: dict[str, object] = {
+    "half a character": "\ud800",
+    "a zero": "a\x00b",
+    "nothing": "",
+    "many digits": 10**5000,
+    "a list": [1],
+    "a table": {"a": 1},
+    "bytes": b"\xff",
+    "a truth": True,
+    "an object": object(),
+    "no number": math.nan,
+    "infinity": math.inf,
+}
+
+
+@pytest.mark.parametrize("held", ["text", "string"])
+@pytest.mark.parametrize("strange", STRANGE.values(), ids=list(STRANGE))
+def test_one_strange_value_never_makes_a_question_fail(held: Held, strange: object, tmp_path: Path) -> None:
+    rows = [(30, "f"), (31, strange), (strange, "m"), (40, "m")]
+    engine = DuckEngine(SCHEMA, Given(rows, held), scratch=tmp_path / "scratch")
+    ages = Sums((Term(),), axes=(Axis("sex", ("f", "m")), Axis("age", edges=(0, 120))))
+    # a number above every bound counts as the highest; a text of so many digits is none
+    beyond = strange == math.inf or (strange == 10**5000 and held != "text")
+    assert count(EngineTable(SCHEMA, engine), ages) == [[1], [1 + beyond]]
 
 
 # --- secrets --------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
@@ -29,6 +30,7 @@ from thebes.tasks.samples import Sample
 from thebes.testing import prices
 
 _NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
+_NEARLY = Decimal(1) - Decimal("1e-6")  #: shares of a price are rounded down
 #: values that are wrong, or at least suspicious, in any field
 POISON: tuple[Any, ...] = (
     None,
@@ -87,7 +89,14 @@ def _run(sample: Sample) -> tuple[PeopleDocument, Aggregator, list[tuple[Ask, Co
 
 
 def _given(
-    document: PeopleDocument, aggregator: Aggregator, rows: Rows, people: Any, phase: int, source: randomness.Randomness
+    document: PeopleDocument,
+    aggregator: Aggregator,
+    rows: Rows,
+    people: Any,
+    phase: int,
+    source: randomness.Randomness,
+    *,
+    sealed: bool = False,
 ) -> Iterator[tuple[Ask, Contributions, Purse]]:
     """Yield what these people send in a phase, packet by packet, peer partition by peer partition."""
     owner = registry.owner(document, simulated=True)
@@ -98,7 +107,8 @@ def _given(
                 ask, purse = aggregator.ask(slot, packet), Purse()
                 assert isinstance(ask, Ask)
                 mine = rows.select(asked[start : start + together])
-                yield ask, owner.contribute(document, ask, mine, purse, randomness=source), purse
+                chance = _Sealed(source, purse) if sealed else source
+                yield ask, owner.contribute(document, ask, mine, purse, randomness=chance), purse
 
 
 def _same(first: Release | None, second: Release | None) -> bool:
@@ -200,13 +210,66 @@ def check_a_wrong_field_is_refused_by_name_or_makes_another_document(sample: Sam
             _expect(checked.digest != whole.digest or broken.get(top) is None, f"a changed {top} keeps the digest")
 
 
-def check_nobody_spends_more_than_the_price(sample: Sample) -> None:
+def check_everybody_pays_the_price_and_no_more(sample: Sample) -> None:
     document, _, heard = _run(sample)
     price = registry.kind(document.type).price(document)
     for ask, _, purse in heard:
         most = document.participations * document.packets(ask.phase)
-        _expect(0 < purse.epsilon * most <= price.epsilon, "a part spends more than its share of the price, or nothing")
+        _expect(purse.epsilon * most <= price.epsilon, "a part spends more than its share of the price")
+        less = purse.epsilon * most < price.epsilon * _NEARLY
+        _expect(not less, "a part pays less than its share of the price, and the ledger would forget the rest")
         _expect(purse.delta * most <= price.delta, "a part spends more than its share of delta")
+
+
+class _Sealed(randomness.Randomness):
+    """A source of chance that gives nothing to whoever has not paid."""
+
+    simulated = True
+
+    def __init__(self, source: randomness.Randomness, purse: Purse) -> None:
+        self._source, self._purse = source, purse
+
+    def _paid(self) -> randomness.Randomness:
+        _expect(self._purse.epsilon > 0, "noise is drawn before it is paid for: call claim.consume first")
+        return self._source
+
+    def words(self, count: int) -> randomness.Words:
+        return self._paid().words(count)
+
+    def laplace(self, values: randomness.Integers, *, scale: float) -> randomness.Integers:
+        return self._paid().laplace(values, scale=scale)
+
+    def gaussian(self, values: randomness.Integers, *, scale: float) -> randomness.Integers:
+        return self._paid().gaussian(values, scale=scale)
+
+
+def check_the_price_is_paid_before_noise_is_drawn(sample: Sample) -> None:
+    document, aggregator, rows, source = _begin(sample)
+    for phase, people in enumerate(_turns(sample, document, rows)):
+        aggregator.expect(len(people))
+        for _, given, _ in _given(document, aggregator, rows, people, phase, source, sealed=True):
+            aggregator.accept(given)
+        aggregator.advance(_NOON)
+
+
+def check_everybody_who_can_gives_one_contribution(sample: Sample) -> None:
+    """Also who has two rows, and who has none that can be read."""
+    document: Any
+    document, _, rows, _ = _begin(sample)
+    able = registry.owner(document, simulated=True).able(document, rows)
+    _expect(
+        isinstance(able, np.ndarray) and able.dtype == np.bool_ and able.shape == (rows.people,),
+        "`able` gives one True or False for each person, as an array",
+    )
+    document, aggregator, rows, source = _begin(sample)
+    for phase, people in enumerate(_turns(sample, document, rows)):
+        aggregator.expect(len(people))
+        heard = 0
+        for _, given, _ in _given(document, aggregator, rows, people, phase, source):
+            heard += given.count
+            aggregator.accept(given)
+        _expect(heard == len(people) * document.packets(phase), "some who can contribute do not, or do so twice")
+        aggregator.advance(_NOON)
 
 
 def check_a_contribution_survives_its_json(sample: Sample) -> None:
@@ -277,6 +340,45 @@ def check_the_certificate_claims_the_price_and_no_more(sample: Sample) -> None:
     _expect(certificate["delta"] <= document.delta, "the certificate claims a delta beyond the document's")
     _expect(certificate["unit"] == "person" and certificate["simulated"] is True, "declared people are simulated")
     _expect(bool(certificate["mechanism"]) and bool(certificate["text"]), "the certificate says too little")
+
+
+def check_the_certificate_says_what_every_certificate_must(sample: Sample) -> None:
+    _, aggregator, _ = _run(sample)
+    release = aggregator.release()
+    assert release is not None
+    for note in getattr(aggregator, "notes", ()):
+        _expect(note in release.certificate.text, f"the certificate leaves out {note[:60]!r}: give it notes=self.notes")
+
+
+def check_an_error_bar_holds_its_value_and_a_surer_one_is_wider(sample: Sample) -> None:
+    _, aggregator, _ = _run(sample)
+    release = aggregator.release()
+    assert release is not None
+    value = release.value
+    numbers = np.asarray(list(value.values()) if isinstance(value, Mapping) else value, dtype=object)
+    inner: tuple[Any, Any] | None = None
+    for _, bar in sorted(release.intervals.items()):
+        low, high = np.asarray(bar.low, dtype=np.float64), np.asarray(bar.high, dtype=np.float64)
+        _expect(low.shape in ((), numbers.shape), "an error bar has another shape than its value")
+        if numbers.dtype == object and all(isinstance(each, int | float | np.number) for each in numbers.ravel()):
+            held = numbers.astype(np.float64)
+            _expect(bool(((low <= held) & (held <= high)).all()), "an error bar does not hold its own value")
+        if inner is not None:
+            _expect(bool(((low <= inner[0]) & (inner[1] <= high)).all()), "a surer error bar is not the wider one")
+        inner = low, high
+
+
+def check_diagnostics_are_released_or_refused(sample: Sample) -> None:
+    try:
+        document = registry.check({**sample.document, "diagnostics": 0.2})
+    except InvalidDocument as refused:
+        _expect(bool(refused.problems), "diagnostics are refused without a reason")
+        return
+    _, aggregator, _ = _run(replace(sample, document=document.as_json()))
+    release = aggregator.release()
+    if release is not None:
+        told = "diagnostics may be asked for, and people are told so, and the release has none: refuse them by name"
+        _expect("diagnostics" in release.extra, told)
 
 
 def check_a_snapshot_continues_where_it_was_taken(sample: Sample) -> None:

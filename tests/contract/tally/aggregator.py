@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from tally.coin import honest
 from tally.kind import TallyDocument
 from thebes.privacy.certificate import Certificate
+from thebes.privacy.measurement import Interval
 from thebes.privacy.promise import Adjacency
 from thebes.tasks.aggregation.people import Gathering
 from thebes.tasks.contributions import Contributions, Layout, Slot
 from thebes.tasks.protocols import Aggregator
-from thebes.tasks.release import Release
+from thebes.tasks.release import LEVELS, Release
 
 
 class TallyAggregator(Gathering[TallyDocument]):
@@ -27,19 +27,25 @@ class TallyAggregator(Gathering[TallyDocument]):
         self.yes += int(contributions.fields["yes"].sum())
 
     def conclude(self) -> Release:
-        truth = float(honest(self.document.epsilon).probability)
-        share = (self.yes / max(1, self.accepted) - (1 - truth)) / (2 * truth - 1)
+        mechanism, people = self.document.mechanism, self.accepted
+        found = mechanism.estimate(np.repeat([0, 1], [people - self.yes, self.yes]))
+        intervals = {
+            level: Interval(level, *(float(np.asarray(end)[1]) * people for end in (bar.low, bar.high)))
+            for level, bar in ((level, found.interval(level)) for level in LEVELS)
+        }
         certificate = Certificate(
             unit=self.setting.unit,
             adjacency=Adjacency.REPLACE_ONE,
             epsilon=self.document.epsilon,
             delta=0.0,
             guarantee="pure",
-            mechanism="randomised response",
-            contributors=self.accepted,
+            mechanism=mechanism.name,
+            parameters=mechanism.parameters(),
+            contributors=people,
             simulated=self.setting.simulated,
+            notes=self.notes,
         )
-        return Release(share * self.accepted, certificate)
+        return Release(float(found.value[1]) * people, certificate, intervals)
 
     def memory(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         return {"yes": self.yes}, {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from fractions import Fraction
 
-from tally.coin import honest
+from thebes.privacy.mechanisms.local.response import RandomizedResponse
 from thebes.privacy.promise import Adjacency
 from thebes.tasks.audit.case import Audited, Case, Enumerated
 from thebes.tasks.audit.people import HERE, LABEL, THERE, document_of, sent
@@ -26,7 +26,7 @@ def cases() -> list[Case]:
 
 
 def _odds(yes: bool) -> dict[Hashable, Fraction]:
-    truth = honest(1.0).probability
+    truth = RandomizedResponse(2, 1.0).hold
     return {yes: truth, not yes: 1 - truth}
 
 

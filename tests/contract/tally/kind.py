@@ -3,18 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, Self
+
+from pydantic import model_validator
 
 from thebes.privacy.guarantees import Price
+from thebes.privacy.mechanisms.local.response import RandomizedResponse
 from thebes.privacy.promise import Unit
 from thebes.tasks import explanation
-from thebes.tasks.document import PeopleDocument, read_as
+from thebes.tasks.document import PeopleDocument, read_as, rule
 from thebes.tasks.protocols import Kind, Words
 
 
 class TallyDocument(PeopleDocument):
     type: Literal["tally"] = "tally"
     server: Literal["untrusted"] = "untrusted"
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        """Refuse what every document may say and this kind does not do."""
+        if len(self.gives) != 1:
+            raise rule("featurizer", "must give exactly one column")
+        if self.delta:
+            raise rule("delta", "must be left out: a randomised response needs none")
+        if self.diagnostics is not None:
+            raise rule("diagnostics", "must be left out: only yes or no is asked")
+        return self
+
+    @property
+    def mechanism(self) -> RandomizedResponse:
+        return RandomizedResponse(2, self.epsilon)
 
 
 class TallyKind:

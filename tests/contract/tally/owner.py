@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tally.coin import honest
 from tally.kind import TallyDocument
 from thebes.data.rows import Rows
 from thebes.privacy.randomness import Randomness
@@ -22,9 +21,8 @@ class TallyOwner:
     ) -> Contributions:
         claim.consume(epsilon=document.epsilon, delta=0)
         said, missing = rows.first().numbers(document.gives[0])
-        truth = np.where(missing, 0.0, said) > 0
-        told = randomness.toss(honest(document.epsilon), rows.people)
-        return Contributions(ask.part, rows.people, {"yes": np.where(told, truth, ~truth).astype(np.int64)})
+        truth = (np.where(missing, 0.0, said) > 0).astype(np.int64)
+        return Contributions(ask.part, rows.people, {"yes": document.mechanism.perturb(truth, randomness)})
 
     def layout(self, document: TallyDocument, ask: Ask) -> Layout:
         return {"yes": Slot("integer", 0, 1)}

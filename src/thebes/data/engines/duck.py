@@ -273,10 +273,11 @@ class DuckEngine:
 
 
 def _written(value: object) -> str | None:
-    if isinstance(value, str):
-        return value or None
-    plain = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return repr(value) if plain else str(value).lower() if isinstance(value, bool) else None
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float):
+        return repr(value)
+    return frames.text(value) or None
 
 
 class KeptTable:

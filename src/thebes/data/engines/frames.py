@@ -149,7 +149,7 @@ def could_be(values: pd.Series[Any], kind: str) -> bool:
 def typed(values: pd.Series[Any], kind: str) -> pd.Series[Any]:
     """A column as every engine holds it; what is not of its type is missing."""
     if kind == "string":
-        texts = [_text(value) for value in values.astype(object)]
+        texts = [text(value) for value in values.astype(object)]
         return pd.Series(texts, dtype="str" if texts else object)
     if kind == "boolean":
         return pd.Series([_flag(value) for value in values.astype(object)], dtype="boolean")
@@ -160,11 +160,18 @@ def typed(values: pd.Series[Any], kind: str) -> pd.Series[Any]:
     return _integers(values)
 
 
-def _text(value: object) -> str | None:
-    if isinstance(value, (str, UUID)):
-        return str(value)
+def text(value: object) -> str | None:
+    """Return a value of a row as text; None for what is none, or could be kept by no engine: half a character, or a
+    number of thousands of digits. One strange value must not make a question fail, because that would show it."""
     whole = isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.bool_))
-    return str(value) if whole else None
+    if not whole and not isinstance(value, (str, UUID)):
+        return None
+    try:
+        written = str(value)
+        written.encode()
+    except ValueError:
+        return None
+    return written
 
 
 def _flag(value: object) -> bool | None:
