@@ -254,7 +254,6 @@ def check_the_price_is_paid_before_noise_is_drawn(sample: Sample) -> None:
 
 def check_everybody_who_can_gives_one_contribution(sample: Sample) -> None:
     """Also who has two rows, and who has none that can be read."""
-    document: Any
     document, _, rows, _ = _begin(sample)
     able = registry.owner(document, simulated=True).able(document, rows)
     _expect(
