@@ -49,6 +49,38 @@ def linear(**more: object):
     }
 
 
+@pytest.mark.parametrize("epsilon", [1.0, 8.0, 16.0, 32.0, 64.0])
+def test_a_delta_that_buys_no_gaussian_noise_leaves_the_direction(epsilon: float) -> None:
+    """The seed's figure 4-4 and its tables 5.1 and 5.4 ask at 16 to 64 with delta 1e-5."""
+    document = registry.check(linear(epsilon=epsilon, delta=1e-5))
+    choice = registry.choice(document)
+    assert document.mechanism == choice.taken == choice.least == "privunit"
+    assert set(choice.errors) | set(choice.refused) == {"privunit", "gaussian"}
+    for name, error in choice.errors.items():
+        named = registry.check(linear(epsilon=epsilon, delta=1e-5, mechanism=name))
+        assert registry.choice(named).errors[name] == error
+    assert "privunit" in registry.kind("gradient").explain(document)
+    aggregator, _ = asked(document)
+    assert aggregator._certificate().parameters["choice"] == choice.as_json()
+
+
+def test_what_a_document_leaves_open_is_settled_when_it_is_first_read() -> None:
+    settled = registry.check(linear(delta=1e-5))
+    assert registry.check(settled.as_json()).digest == settled.digest
+    assert settled.digest == registry.check(linear(delta=1e-5, mechanism="privunit")).digest
+    accepted = registry.accepted_earlier(linear(mechanism="auto"))
+    assert accepted.mechanism == "auto" != registry.check(linear()).mechanism
+    assert accepted.digest == registry.check(linear(mechanism="auto")).digest
+    assert network(accepted).mechanism.name == "privunit"
+
+
+def test_only_where_nothing_is_left_is_it_refused_with_every_reason() -> None:
+    with pytest.raises(Mistake) as refused:
+        registry.check(linear(epsilon=1e-6))
+    assert refused.value.argument == "delta"
+    assert all(reason in str(refused.value) for reason in ("privunit: epsilon", "gaussian: delta"))
+
+
 def asked(document, seed: int = 1):
     setting = Setting(unit=Unit.DEVICE, randomness=randomness.seeded_for_simulation(seed), simulated=True)
     aggregator = registry.aggregator(document, setting)

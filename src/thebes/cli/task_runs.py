@@ -102,6 +102,8 @@ def quote(
         return
     until = None if found.expires_at is None else found.expires_at.isoformat()
     told = {"price": found.price.as_json(), "expires_at": until}
+    if found.choice:
+        told["choice"] = dict(found.choice)
     asked = {"sites": dict(found.sites), "missing": dict(found.missing)} if found.sites or found.missing else {}
     if found.verdicts:
         asked |= {

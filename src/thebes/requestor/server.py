@@ -70,7 +70,8 @@ class Quote:
     """The price that one contributor would pay for a document at most, and until when the coordinator holds to it. Of a
     question to institutions `allowed` says whether enough of them, `needed`, would answer now (None where that is not
     known), and `verdicts` the same of each. `sites` says what each of them expects its answer to cost
-    ({"epsilon", "delta", "source"}), and `missing` why that is not known of the others."""
+    ({"epsilon", "delta", "source"}), and `missing` why that is not known of the others. `choice` says which of several
+    ways to do what is asked is taken ({"field", "taken", "expected_error", "of", "refused"})."""
 
     price: Price
     expires_at: datetime | None
@@ -79,11 +80,15 @@ class Quote:
     allowed: bool | None = None
     verdicts: Mapping[str, SiteWord] = field(default_factory=dict)
     needed: int | None = None
+    choice: Mapping[str, Any] = field(default_factory=dict)
 
     def __str__(self) -> str:
         until = "" if self.expires_at is None else f", until {self.expires_at.isoformat()}"
         price = self.price.as_json()
         lines = [f"epsilon {figure(price['epsilon'])}, delta {figure(price['delta'])} for one {price['unit']}{until}"]
+        if self.choice:
+            each = ", ".join(f"{way} {figure(error, 2)}" for way, error in self.choice["expected_error"].items())
+            lines.append(f"{self.choice['field']} {self.choice['taken']} ({self.choice['of']}: {each})")
         lines += [f"{site}: epsilon {figure(told['epsilon'])} ({told['source']})" for site, told in self.sites.items()]
         lines += [f"{site}: {why}" for site, why in self.missing.items() if site not in self.verdicts]
         lines += [f"{site} {told}" for site, told in self.verdicts.items()]
@@ -124,7 +129,8 @@ class Server:
             verdicts = {printable(site): _verdict(one) for site, one in (body.get("verdicts") or {}).items()}
             allowed, needed = _truth(body.get("allowed")), body.get("needed")
             least = needed if type(needed) is int else None
-            return Quote(told, until, body.get("sites") or {}, body.get("missing") or {}, allowed, verdicts, least)
+            sites, missing, choice = (body.get(name) or {} for name in ("sites", "missing", "choice"))
+            return Quote(told, until, sites, missing, allowed, verdicts, least, _choice(choice))
         except (AttributeError, KeyError, TypeError, ValueError):
             raise Unreachable(self.url, "the quote cannot be read; the coordinator may be of another version") from None
 
@@ -274,6 +280,19 @@ def _verdict(told: Mapping[str, Any]) -> SiteWord:
     left = told.get("left")
     amounts = None if left is None else {name: float(left[name]) for name in ("epsilon", "delta")}
     return SiteWord(_truth(told["allowed"]), printable(told["reason"]), printable(told["message"]), amounts)
+
+
+def _choice(told: Mapping[str, Any]) -> dict[str, Any]:
+    """Read which of several ways a coordinator says is taken; nothing where it says nothing."""
+    if not told:
+        return {}
+    words = {name: printable(told[name]) for name in ("field", "taken", "of")}
+    errors = {printable(way): float(error) for way, error in told["expected_error"].items()}
+    return {
+        **words,
+        "expected_error": errors,
+        "refused": {printable(w): printable(r) for w, r in told["refused"].items()},
+    }
 
 
 def _truth(told: object) -> bool | None:

@@ -4,9 +4,11 @@ somebody could learn from it."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from thebes.privacy.accounting.odds import meaning
 from thebes.privacy.figures import figure
+from thebes.tasks.choice import DocumentChoice
 from thebes.tasks.document import PeopleDocument
 
 #: between what is read and the SQL that reads it, so that a page which shows the SQL elsewhere can leave it out
@@ -121,8 +123,9 @@ def what_taking_part_tells(document: PeopleDocument) -> str:
     )
 
 
-def together(document: PeopleDocument, *, leaves: str) -> str:
-    """The whole explanation. `leaves` says what leaves, to whom, and what becomes of it."""
+def together(document: PeopleDocument, *, leaves: str, choice: DocumentChoice[Any] | None = None) -> str:
+    """The whole explanation. `leaves` says what leaves, to whom, and what becomes of it; `choice` which of several ways
+    is taken, and why."""
     seen = (
         "Whoever runs the server sees that you took part."
         if document.anonymity == "none"
@@ -136,6 +139,7 @@ def together(document: PeopleDocument, *, leaves: str) -> str:
         who_asks(document),
         what_is_read(document),
         leaves,
+        "" if choice is None else choice.sentence,
         what_else_is_told(document),
         how_many(document),
         seen,

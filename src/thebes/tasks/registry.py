@@ -31,6 +31,7 @@ from thebes.privacy.randomness import Randomness
 from thebes.tasks import course_view, number_view, registration
 from thebes.tasks.answer_view import AnswerView
 from thebes.tasks.audit.case import Case
+from thebes.tasks.choice import DocumentChoice
 from thebes.tasks.course_view import CourseView
 from thebes.tasks.document import Document, InvalidDocument, PeopleDocument, raw, rules_for_new_documents_rest
 from thebes.tasks.form import Form
@@ -277,6 +278,13 @@ def accepted_earlier(document: Mapping[str, Any]) -> Document:
     what may be asked refuse none of these: the digest that people agreed to stays, and no home is locked by them."""
     with rules_for_new_documents_rest():
         return check(document)
+
+
+def choice(document: Document) -> DocumentChoice[Any] | None:
+    """Return which of several ways a checked document takes, and what each is expected to err; None where its kind has
+    one way, or compares none."""
+    chosen = getattr(kind(document.type), "choice", None)
+    return None if chosen is None else cast("DocumentChoice[Any] | None", chosen(document))
 
 
 @overload

@@ -216,15 +216,28 @@ class SiteVerdictTold(BaseModel):
     left: Left | None = None
 
 
+class WayTaken(BaseModel):
+    """Which of several ways a document takes: what its `field` says or, of "auto", the one with the least
+    `expected_error`, the error `of` what; `refused` says why others cannot be taken."""
+
+    field: str
+    taken: str
+    expected_error: dict[str, float]
+    of: str
+    refused: dict[str, str]
+
+
 class Quote(BaseModel):
     """`price` is the most that one contributor can be charged. Of a question to institutions `allowed` says whether
     enough of them would answer by their rules, caps and budgets now (null where that is not known), `needed` how
     many that is, `verdicts` the same of each; of one that they may have answered before `sites` says what each
     expects to charge, as far as it was asked and answered, and `missing` why that is not known of the others: the
-    price covers them as if nothing had been answered there before."""
+    price covers them as if nothing had been answered there before. `choice`: of several ways to do what is asked, which
+    is taken and what each is expected to err, as far as the document tells."""
 
     price: Price
     expires_at: str | None
+    choice: WayTaken | None = None
     allowed: bool | None = None
     needed: int | None = None
     verdicts: dict[str, SiteVerdictTold] | None = None

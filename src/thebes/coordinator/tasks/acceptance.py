@@ -70,7 +70,10 @@ class Acceptance:
     def quote(self, accepted: Accepted) -> dict[str, Any]:
         """Return what one contributor would pay, and what is known of the answer."""
         priced = accepted.priced() if isinstance(accepted, Convocation) else accepted
-        told = {"price": price_of(priced), "expires_at": document_of(priced).expires_at}
+        document = document_of(priced)
+        told = {"price": price_of(priced), "expires_at": document.expires_at}
+        if (choice := registry.choice(document)) is not None:
+            told["choice"] = choice.as_json()
         return {**told, **priced.expected()} if isinstance(priced, Convocation) else told
 
     def task(self, accepted: Accepted, requestor: str) -> NewTask:

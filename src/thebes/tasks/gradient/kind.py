@@ -11,6 +11,7 @@ from thebes.privacy.faults import Mistake
 from thebes.privacy.guarantees import Price
 from thebes.privacy.promise import Unit
 from thebes.tasks import explanation
+from thebes.tasks.choice import DocumentChoice, settled
 from thebes.tasks.document import InvalidDocument, PeopleDocument, Values, named, read_as, rule
 from thebes.tasks.protocols import Words
 
@@ -36,6 +37,7 @@ class GradientDocument(PeopleDocument):
     momentum: float = Field(default=0.0, ge=0, lt=1)
     #: which weights are released: those after the last round, or the mean over the second half of the rounds
     average: Literal["last", "tail"] = "tail"
+    #: "auto", which a document that says nothing is settled for when it is first read: the least expected error
     mechanism: Literal["auto", "gaussian", "privunit"] = "auto"
 
     @field_validator("inputs", "outputs", mode="before")
@@ -103,12 +105,16 @@ class GradientKind:
 
         checked = read_as(GradientDocument, document)
         try:
-            network(checked)
+            return settled(checked, document, network(checked).choice)
         except Mistake as refused:
             if isinstance(refused, InvalidDocument):
                 raise
             raise InvalidDocument([(refused.argument, refused.message)]) from None
-        return checked
+
+    def choice(self, document: GradientDocument) -> DocumentChoice[Any]:
+        from thebes.tasks.gradient.network import network
+
+        return network(document).choice
 
     def price(self, document: GradientDocument, *, unit: Unit = Unit.DEVICE) -> Price:
         return Price(document.epsilon, document.delta, unit)
@@ -127,6 +133,7 @@ class GradientKind:
                 then=f"You take part in {rounds} of {document.rounds}. The network is data: no program of the "
                 "requestor runs on your machine.",
             ),
+            choice=self.choice(document),
         )
 
 

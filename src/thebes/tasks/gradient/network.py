@@ -25,6 +25,7 @@ from thebes.privacy.faults import Mistake, Refusal
 from thebes.privacy.mechanisms.local.privunit import MOST_DIMENSIONS, STEPS, PrivUnit
 from thebes.privacy.mechanisms.local.response import RandomizedResponse
 from thebes.privacy.mechanisms.local.vectors import LocalGaussianVector
+from thebes.tasks.choice import DocumentChoice
 from thebes.tasks.contributions import Slot
 from thebes.tasks.document import FAILURE, Bounds, Range, Values
 from thebes.tasks.gradient.kind import GradientDocument
@@ -44,10 +45,14 @@ class GradientNetwork:
 
     model: Model
     loss: GraphLoss
-    mechanism: Mechanism
+    choice: DocumentChoice[Mechanism]
     failures: RandomizedResponse | None
     epsilon: Decimal
     delta: Decimal
+
+    @property
+    def mechanism(self) -> Mechanism:
+        return self.choice.value
 
     @property
     def parameters(self) -> int:
@@ -94,8 +99,8 @@ def _made(document: GradientDocument) -> GradientNetwork:
     if document.diagnostics is not None:
         told = (epsilon * Decimal(str(document.diagnostics))).quantize(exact.EPSILON_STEP, ROUND_FLOOR)
         failures, left = RandomizedResponse(1 + len(FAILURES), told), epsilon - told
-    mechanism = _mechanism(document, model.graph.parameter_count, left, delta)
-    return GradientNetwork(model, loss, mechanism, failures, epsilon, delta)
+    choice = _choice(document, model.graph.parameter_count, left, delta)
+    return GradientNetwork(model, loss, choice, failures, epsilon, delta)
 
 
 def backbone_text(document: GradientDocument) -> str | None:
@@ -126,19 +131,28 @@ def _share(whole: Decimal, rounds: int, step: Decimal) -> Decimal:
     return (whole / rounds).quantize(step, ROUND_FLOOR)
 
 
-def _mechanism(document: GradientDocument, dimension: int, epsilon: Decimal, delta: Decimal) -> Mechanism:
-    choices: dict[str, Mechanism] = {}
-    if document.mechanism != "gaussian" and dimension < MOST_DIMENSIONS:
-        try:
-            choices["privunit"] = PrivUnit(dimension, epsilon, radius=document.clip)
-        except Mistake:
-            if document.mechanism == "privunit":
-                raise
-    if document.mechanism != "privunit" and delta:
-        choices["gaussian"] = LocalGaussianVector.calibrated(dimension, epsilon, delta, document.clip)
-    if not choices:
-        raise Mistake("delta", "must be given: so many weights at so small an epsilon need Gaussian noise")
-    return min(choices.values(), key=lambda m: m.expected_error(1) if isinstance(m, PrivUnit) else m.expected_error())
+def _choice(document: GradientDocument, dimension: int, epsilon: Decimal, delta: Decimal) -> DocumentChoice[Mechanism]:
+    def direction() -> Mechanism:
+        if dimension >= MOST_DIMENSIONS:
+            raise Mistake("mechanism", f"must be another one: privunit takes fewer than {MOST_DIMENSIONS} weights")
+        return PrivUnit(dimension, epsilon, radius=document.clip)
+
+    def noise() -> Mechanism:
+        if not delta:
+            raise Mistake("delta", "must be given for Gaussian noise, which has no pure guarantee")
+        return LocalGaussianVector.calibrated(dimension, epsilon, delta, document.clip)
+
+    def error(made: Mechanism) -> float:
+        squared = made.expected_error(1) if isinstance(made, PrivUnit) else made.expected_error()
+        return math.sqrt(squared) / document.clip
+
+    return DocumentChoice(
+        "mechanism",
+        document.mechanism,
+        {"privunit": direction, "gaussian": noise},
+        error,
+        of="how far one report is expected to lie from the gradient it hides, in clips",
+    )
 
 
 # --- rows as the numbers the network takes ----------------------------------------------------------------
@@ -205,5 +219,6 @@ def facts(document: GradientDocument) -> Mapping[str, Any]:
         "delta_per_round": float(made.delta),
         "weights": made.parameters,
         "graph": made.model.graph.digest,
+        "choice": made.choice.as_json(),
         **made.mechanism.parameters(),
     }

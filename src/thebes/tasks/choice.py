@@ -1,0 +1,87 @@
+"""The choice between ways to do what a document asks: each is made by itself, and the one that is expected to err least
+is taken.
+
+What must stay true: what is compared follows from the document alone, never from anybody's rows, so that who asks, who
+answers and who adds up choose alike, and choosing costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Generic, TypeVar
+
+from thebes.privacy.faults import Mistake
+from thebes.privacy.figures import figure
+from thebes.tasks.document import DocumentType, raw, read_as
+
+Made = TypeVar("Made")
+
+
+class DocumentChoice(Generic[Made]):
+    """What a `field` of a document chooses between, and which is `taken`: the one it names or, of "auto", the one with
+    the least expected error. `errors` has that of each that can be made, as the error `of` what; `refused` says why the
+    others cannot be."""
+
+    def __init__(
+        self,
+        field: str,
+        named: str,
+        makers: Mapping[str, Callable[[], Made]],
+        error: Callable[[Made], float],
+        *,
+        of: str,
+    ) -> None:
+        self.field, self.of = field, of
+        self.made: dict[str, Made] = {}
+        self.refused: dict[str, Mistake] = {}
+        for name, make in makers.items():
+            try:
+                self.made[name] = make()
+            except Mistake as refused:
+                self.refused[name] = refused
+        self.errors = {name: error(made) for name, made in self.made.items()}
+        if named in self.refused:
+            raise self.refused[named]
+        if not self.made:
+            each = "; ".join(f"{name}: {refused}" for name, refused in self.refused.items())
+            raise Mistake(list(self.refused.values())[-1].argument, f"leaves nothing to choose from ({each})")
+        self.least = min(self.errors, key=self.errors.__getitem__)
+        self.taken = self.least if named == "auto" else named
+
+    @property
+    def value(self) -> Made:
+        """What is taken, as it was made."""
+        return self.made[self.taken]
+
+    @property
+    def sentence(self) -> str:
+        """Say what is used and why, beside what else there is."""
+        if len(self.errors) == 1:
+            return f"It is changed by {self.taken}: no other way can keep this price." if self.refused else ""
+        told = ", ".join(f"{name} {figure(error, 2)}" for name, error in self.errors.items())
+        why = "it is expected to err least" if self.taken == self.least else "the task names it"
+        return f"Of the ways that protect you alike, {self.taken} is used: {why} ({self.of}: {told})."
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "field": self.field,
+            "taken": self.taken,
+            "expected_error": dict(self.errors),
+            "of": self.of,
+            "refused": {name: str(refused) for name, refused in self.refused.items()},
+        }
+
+
+def settled(checked: DocumentType, given: object, choice: DocumentChoice[Any]) -> DocumentType:
+    """Return a document that was `given` without a field with what was chosen for it written in.
+
+    A choice is made once, by whoever reads the document first, and stands under its digest: machines of other versions,
+    or with other floating point, do not choose again. A field that says "auto" in so many words stays as it is, and
+    everybody chooses: documents were accepted that say so, and people agreed to their digests.
+    """
+    plain = raw(given, checked.ALIASES)
+    return (
+        checked
+        if plain.get(choice.field) is not None
+        else read_as(type(checked), {**plain, choice.field: choice.taken})
+    )
