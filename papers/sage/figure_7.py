@@ -100,7 +100,7 @@ def _accepted(losses: Floats, block: int, target: float, randomness: Randomness)
     parts = [losses] if not block else np.split(losses, range(block, len(losses) - block + 1, block))
     found = [
         validate("mse", target, part, epsilon=EPSILON, eta=ETA / len(parts), change="add-remove-one",
-                 largest=LARGEST, randomness=randomness)
+                 largest=LARGEST, method="bernstein", randomness=randomness)
         for part in parts
     ]  # fmt: skip
     if not block:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from thebes.curator.pipelines.validators import METRICS, Best, Validation, Verdict, absolute, is_met, together, validate
+from thebes.privacy import quality
 from thebes.privacy.events import LaplaceEvent
 from thebes.privacy.faults import Mistake
 from thebes.privacy.promise import Adjacency, Unit
@@ -95,7 +96,7 @@ def test_losses_are_cut_at_the_largest_and_what_is_no_number_counts_as_that() ->
 
 
 def test_a_smaller_largest_loss_needs_fewer_rows() -> None:
-    rows = np.minimum(losses(8000, 0.0026), 0.1)
+    rows = np.minimum(losses(5000, 0.0026), 0.1)
     assert checked("mse", 0.005, rows).verdict is Verdict.RETRY
     assert checked("mse", 0.005, rows, largest=0.1).verdict is Verdict.ACCEPT
 
@@ -109,11 +110,25 @@ def test_rows_may_come_in_parts() -> None:
 
 def test_tighter_methods_accept_earlier() -> None:
     rows = losses(11_000, 0.0026)
-    assert checked("mse", 0.005, rows).verdict is Verdict.RETRY
+    assert checked("mse", 0.005, rows, method="bernstein").verdict is Verdict.RETRY
     assert checked("mse", 0.005, rows, method="chernoff").verdict is Verdict.ACCEPT
+    assert checked("mse", 0.005, rows).method == "chernoff"
     small = np.full(11_000, 0.05)  # no spread at all
     assert checked("mse", 0.0545, small, method="chernoff").verdict is Verdict.RETRY
     assert checked("mse", 0.0545, small, method="empirical").verdict is Verdict.ACCEPT
+
+
+@pytest.mark.parametrize(
+    ("loss", "target", "bernstein", "chernoff"),
+    [(0.0026, 0.0035, 41_810, 23_509), (0.05, 0.1, 485, 184), (0.22, 0.25, 2205, 1235)],
+)
+def test_the_default_accepts_with_about_half_of_the_papers_rows(loss, target, bernstein, chernoff) -> None:
+    """Counted without noise, at eta .05: from so many rows on, and not from a tenth fewer."""
+    for rows, method in ((bernstein, quality.bernstein), (chernoff, quality.chernoff)):
+        assert method(rows * loss, rows * (1 - loss), 0.05) <= target * (1 + 1e-9)
+        fewer = 0.9 * rows
+        assert method(fewer * loss, fewer * (1 - loss), 0.05) > target
+    assert bernstein / chernoff > 1.75
 
 
 def test_rows_of_one_person_are_worth_fewer_draws() -> None:

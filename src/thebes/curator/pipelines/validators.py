@@ -154,9 +154,10 @@ def validate(
     target must not depend on the test rows. REJECT needs `best`: it is said where even the best model of the class,
     over everybody, misses the target. Then ACCEPT and REJECT each have half of eta and half of epsilon.
 
-    `method`: "bernstein" (default; Sage's, corrected), "chernoff" (never worse), "empirical" (better where few rows
-    have large losses); accuracy: "binomial" (default). Rows of one unit may depend on each other: a unit of up to m
-    rows (`change`) is taken as one of n / m draws, which only "bernstein" bears.
+    `method`: "chernoff" (default; never above "bernstein", `privacy.quality`), "bernstein" (Sage's, corrected),
+    "empirical" (better where few rows have large losses); accuracy: "binomial" (default; exact). Rows of one unit may
+    depend on each other: a unit of up to m rows (`change`) is taken as one of n / m draws, which only "bernstein"
+    bears, and is then the default.
     """
     hiding, failing, price = change_of(change), _failing(eta), exact.epsilon(epsilon)
     higher = _higher(metric)
@@ -344,7 +345,7 @@ def _floor(
 
 
 def _method(method: str | None, higher: bool, change: Change) -> str:
-    way = method or ("binomial" if higher and change.rows == 1 else "bernstein")
+    way = method or ("bernstein" if change.rows > 1 else "binomial" if higher else "chernoff")
     if way not in METHODS:
         raise Mistake("method", f"must be one of {', '.join(METHODS)}")
     if way == "binomial" and not higher:
