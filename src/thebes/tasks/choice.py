@@ -18,9 +18,9 @@ Made = TypeVar("Made")
 
 
 class DocumentChoice(Generic[Made]):
-    """What a `field` of a document chooses between, and which is `taken`: the one it names or, of "auto", the one with
-    the least expected error. `errors` has that of each that can be made, as the error `of` what; `refused` says why the
-    others cannot be."""
+    """The ways between which a `field` of a document chooses, and which is `taken`: the one it names or, of "auto", the
+    one with the least expected error. `errors` has that of each that can be made, as the error `of` what; `refused`
+    says why the others cannot be."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class DocumentChoice(Generic[Made]):
 
     @property
     def value(self) -> Made:
-        """What is taken, as it was made."""
+        """The way that is taken, as it was made."""
         return self.made[self.taken]
 
     @property

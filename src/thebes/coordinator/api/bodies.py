@@ -217,7 +217,7 @@ class SiteVerdictTold(BaseModel):
 
 
 class WayTaken(BaseModel):
-    """Which of several ways a document takes: what its `field` says or, of "auto", the one with the least
+    """The way that a document takes of several: what its `field` says or, of "auto", the one with the least
     `expected_error`, the error `of` what; `refused` says why others cannot be taken."""
 
     field: str
