@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from thebes.curator.cache.purchase import Purchase, loss_of
-from thebes.curator.pipelines.prices import together
-from thebes.ledger import BudgetExceeded, Ledger, NoKeeper
+from thebes.curator.pipelines.prices import dearest, together
+from thebes.ledger import BudgetExceeded, Ledger, NoKeeper, Tampered
 from thebes.ledger.address import open_store
 from thebes.ledger.filters import CONCENTRATED, EITHER, FILTERS
 from thebes.ledger.losses import loss_of_text, text_of
@@ -175,6 +175,51 @@ def test_several_attempts_are_told_by_the_smaller_of_their_sums() -> None:
     epsilon, delta = together([Both("0.01", pure_to_concentrated(Pure("0.01")).rho)] * 487, Decimal("1e-6"))
     assert (epsilon <= 1, delta) == (True, Decimal("1e-6"))
     assert together([Both(FOREVER, "0.001")], Decimal("1e-6"))[0] < 1
+
+
+def test_what_holds_for_every_block_holds_its_epsilon_and_its_delta() -> None:
+    """One block paid more epsilon without a delta, and another less with one."""
+    one = [Both(Decimal(2) ** n / 100, pure_to_concentrated(Pure(Decimal(2) ** n / 100)).rho) for n in range(1, 6)]
+    other = [Both("0.02", pure_to_concentrated(Pure("0.02")).rho)] * 45
+    delta = Decimal("1e-6")
+    epsilon, beside = dearest({"a": one, "b": other}, delta)
+    for losses in (one, other):
+        own = together(losses, delta)
+        assert epsilon >= own[0]
+        assert beside >= own[1]
+    assert (epsilon, beside) == (Decimal("0.62"), delta)
+
+
+def test_nothing_pure_is_promised_of_what_is_not() -> None:
+    told = EITHER.loss([GaussianEvent(1.0, 1e-9)], Decimal(1), Decimal(0), adjacency=ADDED)
+    assert isinstance(told, Both)
+    assert told.epsilon.is_infinite()
+
+
+@pytest.mark.parametrize("name", ["either", "renyi"])  # of the others the stores hold every balance themselves
+def test_a_journal_that_charged_more_than_a_block_holds_is_seen(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    ledger = Ledger(MemoryStore(), keeper=NoKeeper())
+    ledger.open_block("b", epsilon=1, delta=1e-6, filter=name)
+    ask: dict[str, Any] = {"loss": Concentrated("0.01"), "purpose": "p", "spender": "s"}
+    ledger.reserve(["b"], **ask).consume()
+    assert ledger.verify()
+    monkeypatch.setattr(type(FILTERS[name]), "fits", lambda *told: True)  # a filter that grants everything
+    for _ in range(20):
+        ledger.reserve(["b"], **ask).consume()
+    with pytest.raises(Tampered):
+        ledger.verify()
+
+
+@pytest.mark.parametrize("address", ["memory", "sqlite"])
+def test_no_number_of_open_claims_passes_what_a_database_holds(tmp_path: Path, address: str) -> None:
+    store: Any = MemoryStore() if address == "memory" else open_store(f"sqlite:///{tmp_path / 'budget.db'}")
+    ledger = Ledger(store, keeper=NoKeeper())
+    ledger.open_block("b", epsilon=10**6, delta=1e-6, filter="either")
+    for _ in range(4):
+        ledger.reserve(["b"], loss=Concentrated("0.01"), purpose="p", spender="s")
+    with pytest.raises(BudgetExceeded):
+        ledger.reserve(["b"], loss=Concentrated("0.01"), purpose="p", spender="s")
+    assert ledger.verify()
 
 
 # --- crashes --------------------------------------------------------------------------------------------

@@ -46,6 +46,18 @@ def test_a_callers_decimal_settings_change_nothing(loss):
     assert repeat(Pure("0.123456789012"), 12345).epsilon == Decimal("0.123456789012") * 12345
 
 
+@pytest.mark.parametrize(
+    "epsilon", ["1.2344949", "0.912345678901234567890123456789", "7.000000000000000000000000000001"]
+)
+@pytest.mark.parametrize("digits", [3, 6, 28, 100])
+def test_a_pure_loss_costs_the_same_rho_whatever_a_callers_decimal_settings(epsilon, digits):
+    exactly = mpmath.mpf(epsilon) * mpmath.tanh(mpmath.mpf(epsilon) / 2)
+    with localcontext() as careless:
+        careless.prec = digits
+        priced = pure_to_concentrated(Pure(epsilon)).rho
+    assert 0 <= mpmath.mpf(str(priced)) - exactly < mpmath.mpf("1e-28")
+
+
 @pytest.mark.parametrize("times", [-1, 1.5, True, "3", None])
 def test_a_count_that_is_no_count_is_refused(times):
     with pytest.raises(Mistake) as refused:

@@ -219,8 +219,9 @@ class EitherFilter(EventFilter):
 
     def loss(self, events: Sequence[Event], epsilon: Decimal, delta: Decimal, *, adjacency: str | Adjacency) -> Loss:
         # What is promised of pure answers is as good as what their noise came to, and never a rounding above it.
+        # Of what is not pure nothing pure can be promised.
         whole = compose(self.of_event(event, adjacency=adjacency) for event in events)
-        return whole if delta else Both(min(whole.epsilon, epsilon), whole.rho)
+        return whole if delta or whole.epsilon.is_infinite() else Both(min(whole.epsilon, epsilon), whole.rho)
 
     def of_pure(self, loss: Pure) -> Loss:
         return Both(loss.epsilon, losses.pure_to_concentrated(loss).rho)

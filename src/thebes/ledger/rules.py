@@ -29,6 +29,9 @@ from thebes.ledger.store import (
 from thebes.privacy.faults import Fault, Mistake
 from thebes.privacy.losses import Loss
 
+#: in one place of a block, in steps: the largest number that every database holds, with room to spare
+_MOST_HELD = 2**62
+
 
 @dataclass(frozen=True, slots=True)
 class LossRequest:
@@ -344,6 +347,8 @@ def _prices(t: Transaction, request: LossRequest, blocks: dict[str, BlockRow], *
                 raise _exceeded(block, counting, price, within, request, request.spender)
         if not counting.firm:  # all of a place and a step more is as much as anything larger
             price = {place: min(amount, (meters[place].capacity or 0) + 1) for place, amount in price.items()}
+            if any(m.reserved + m.spent + price.get(place, 0) > _MOST_HELD for place, m in meters.items()):
+                raise _exceeded(block, counting, price, dict.fromkeys(meters, 0), request, None)
         found[name] = price
     return found
 

@@ -23,9 +23,10 @@ _ENOUGH = 50
 @dataclass
 class Replayed(Books):
     """The books that a journal amounts to. `capped`: (block, spender) where a cap was asked, from which moment on the
-    ledger keeps a sum of its own for them: without it the cap would hold nobody."""
+    ledger keeps a sum of its own for them: without it the cap would hold nobody. `places`: where each block counts."""
 
     capped: set[tuple[str, str]] = field(default_factory=set)
+    places: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 def findings(t: Transaction, known: Iterable[Head]) -> tuple[tuple[str, ...], Head]:
@@ -113,6 +114,7 @@ def _open(books: Replayed, facts: dict[str, Any]) -> None:
         raise ValueError
     epsilon, delta = int(facts["epsilon"]), int(facts["delta"])
     books.blocks[name] = (facts["unit"], facts["adjacency"], facts["filter"], epsilon, delta, "open")
+    books.places[name] = tuple(facts["capacity"])
     for place, capacity in facts["capacity"].items():
         books.meters[name, ITSELF, place] = (int(capacity), 0, 0, firm(facts["filter"]))
 
@@ -214,8 +216,10 @@ def _state(books: Replayed, number: int, state: str, left: str | None) -> None:
 
 
 def _overdrawn(books: Replayed, entry: JournalEntry) -> Iterator[str]:
+    """Yield the blocks that a claim charged beyond what they hold: in any place of a firm one, in all of another."""
     if entry.event == "reserve":
-        for block, place, _ in _spread(entry.facts["charges"]):
-            capacity, reserved, spent, firm = books.meters[block, ITSELF, place]
-            if firm and capacity is not None and reserved + spent > capacity:
+        for block in dict.fromkeys(block for block, _, _ in _spread(entry.facts["charges"])):
+            meters = [books.meters[block, ITSELF, place] for place in books.places[block]]
+            within = [capacity is None or reserved + spent <= capacity for capacity, reserved, spent, _ in meters]
+            if not (all if all(meter[3] for meter in meters) else any)(within):
                 yield f"block {block!r} was charged beyond its capacity"

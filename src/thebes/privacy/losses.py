@@ -208,7 +208,8 @@ def pure_to_concentrated(loss: Pure) -> Concentrated:
     if e.is_infinite():
         return Concentrated(e)
     # tanh(e / 2) = (1 - x) / (1 + x) with x = e^-e, taken a last digit too small: decimals round `exp` to nearest.
-    x = max(Decimal(0), _WIDE.next_minus(_WIDE.exp(-e)))
+    # `-e` would round to the digits of whatever context the thread has.
+    x = max(Decimal(0), _WIDE.next_minus(_WIDE.exp(e.copy_negate())))
     tanh = _WIDE.divide(_WIDE.subtract(1, x), _DOWN.add(1, x))
     return Concentrated(min(_WIDE.multiply(e, tanh), _WIDE.divide(_WIDE.multiply(e, e), Decimal(2))))
 

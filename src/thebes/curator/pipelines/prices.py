@@ -94,8 +94,10 @@ def together(losses: Sequence[Loss], delta: Decimal) -> _Amounts:
 
 
 def dearest(paid: Mapping[str, Sequence[Loss]], delta: Decimal) -> _Amounts:
-    """The most that any block has paid, by its name."""
-    return max(together(losses, delta) for losses in {tuple(one) for one in paid.values()})
+    """Return an (epsilon, delta) that holds for every block, by what each has paid under its name: the largest of each,
+    because one block may have paid more epsilon without a delta, and another less with one."""
+    each = [together(losses, delta) for losses in {tuple(one) for one in paid.values()}]
+    return max(epsilon for epsilon, _ in each), max(delta for _, delta in each)
 
 
 def _part(amount: Decimal, share: float, step: Decimal) -> Decimal:
