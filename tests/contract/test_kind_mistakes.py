@@ -231,8 +231,8 @@ CAUGHT = {
     "no notes": ("aggregator.py", "            notes=self.notes,\n", "", "notes=self.notes"),
     "a bar of something else": (
         "aggregator.py",
-        "float(bar.low[1]) * people, float(bar.high[1]) * people",
-        "float(bar.low[1]), float(bar.high[1])",
+        "[1]) * people for end",
+        "[1]) for end",
         "does not hold its own value",
     ),
     "diagnostics that never come": ("kind.py", "self.diagnostics is not None", "False", "refuse them by name"),
