@@ -54,7 +54,7 @@ def test_sums_in_rounds_get_the_stated_noise_each(source, adjacency, unit):
     sums = [np.arange(300, dtype=np.int64) * turn for turn in range(rounds)]
     noise = np.array([release(each) - each * unit for each in sums])
     assert_scale(noise.reshape(-1), gaussian_cdf, moved * ratio_for(EPSILON, DELTA) * math.sqrt(rounds / float(share)))
-    assert len(np.unique(noise)) == noise.size
+    assert len(np.unique(noise)) > 0.99 * noise.size  # on a grid two draws may be alike, and no round is like another
     assert len(budget.events) == rounds
     with pytest.raises(Fault):
         budget.gaussian([np.zeros((1, 1))], width=1, reach=Reach(1, 1), share=Fraction(1, 2))
