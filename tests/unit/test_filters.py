@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from decimal import Decimal
+from decimal import Decimal, localcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,12 +17,30 @@ from thebes.curator.cache.synthesis.allowance import SynthesisAllowance
 from thebes.curator.pipelines import prices
 from thebes.curator.streams.terms import Terms
 from thebes.ledger import Ledger, NoKeeper
-from thebes.ledger.filters import BASIC, CONCENTRATED, EITHER, FILTERS, RENYI, ZCDP, charging_events, firm, usual
+from thebes.ledger.filters import (
+    BASIC,
+    BEYOND,
+    CONCENTRATED,
+    EITHER,
+    FILTERS,
+    RENYI,
+    ZCDP,
+    charging_events,
+    firm,
+    usual,
+)
 from thebes.ledger.memory import MemoryStore
 from thebes.privacy.accounting import concentrated
 from thebes.privacy.events import Event, GaussianEvent
 from thebes.privacy.faults import Mistake
-from thebes.privacy.losses import Approximate, Concentrated, Loss, Pure
+from thebes.privacy.losses import (
+    Approximate,
+    Concentrated,
+    Loss,
+    Pure,
+    concentrated_to_approximate,
+    order_to_epsilon,
+)
 from thebes.privacy.promise import Adjacency
 from thebes.site.budget.prices import cost
 from thebes.site.dataset import BudgetDeclaration
@@ -186,3 +204,36 @@ def test_a_budget_that_names_no_filter_has_the_one_for_its_delta() -> None:
         False,
         True,
     ]
+
+
+@pytest.mark.parametrize("name", [name for name in FILTERS if name != "basic"])
+def test_a_block_holds_the_most_that_converts_to_its_epsilon_whatever_a_callers_decimal_settings(name: str) -> None:
+    epsilon, delta = Decimal("1.2345678"), Decimal("1.2345678e-7")
+    with localcontext() as careless:
+        careless.prec = 3
+        capacity = FILTERS[name].capacity(epsilon, delta)
+    share = delta / len(capacity)
+    step = Decimal("1e-12")
+    for place, held in capacity.items():
+        if place == "pure":
+            assert held * step == epsilon
+        elif place == "rho":
+            assert concentrated_to_approximate(Concentrated(held * step), delta).epsilon <= epsilon
+            assert concentrated_to_approximate(Concentrated((held + 2) * step), delta).epsilon > epsilon
+        else:
+            assert order_to_epsilon(float(place), held * step, share) <= epsilon
+            assert order_to_epsilon(float(place), (held + 2) * step, share) > epsilon
+
+
+@pytest.mark.parametrize("name", FILTERS)
+@pytest.mark.parametrize("left", [0, 1, 7, 10**6, 10**12, BEYOND - 1, BEYOND])
+def test_whatever_is_left_can_be_told_at_once_and_costs_no_more(name: str, left: int) -> None:
+    counting = FILTERS[name]
+    places = list(counting.capacity(Decimal(1), Decimal("1e-6") if name != "basic" else Decimal(0)))
+    for place in places:
+        told = counting.reading({place: left}, 0).epsilon
+        assert told >= 0
+        if told:
+            assert counting.price(Pure(min(told, Decimal(10**6))), [place])[place] <= left
+        if 0 < told < 10**6:
+            assert counting.price(Pure(told + Decimal("2e-12")), [place])[place] >= left

@@ -14,6 +14,7 @@ from thebes.privacy.losses import (
     Concentrated,
     Pure,
     Renyi,
+    _from_order,
     compose,
     concentrated_to_approximate,
     concentrated_to_renyi,
@@ -56,6 +57,33 @@ def test_a_pure_loss_costs_the_same_rho_whatever_a_callers_decimal_settings(epsi
         careless.prec = digits
         priced = pure_to_concentrated(Pure(epsilon)).rho
     assert 0 <= mpmath.mpf(str(priced)) - exactly < mpmath.mpf("1e-28")
+
+
+def test_a_conversion_gives_the_same_epsilon_whatever_a_callers_decimal_settings() -> None:
+    curve = pure_to_renyi(Pure("0.1234567"))
+    exactly = [
+        convert(loss, delta).epsilon
+        for convert, loss in ((concentrated_to_approximate, Concentrated("0.0123")), (renyi_to_approximate, curve))
+        for delta in ("1.2344e-6", "9.876e-12")
+    ]
+    with localcontext() as careless:
+        careless.prec = 3
+        again = [
+            convert(loss, delta).epsilon
+            for convert, loss in ((concentrated_to_approximate, Concentrated("0.0123")), (renyi_to_approximate, curve))
+            for delta in ("1.23440e-6", "9.8760e-12")
+        ]
+    assert again == exactly
+
+
+@pytest.mark.parametrize("rho", ["1e-20", "1e-6", "0.3", "40", "1e6"])
+@pytest.mark.parametrize("delta", ["1e-200", "1e-9", "0.1", "0.6065", "0.61", "0.999999"])
+def test_the_conversion_of_a_rho_finds_the_best_order_of_its_grid(rho: str, delta: str) -> None:
+    logarithm = math.log(float(delta))
+    orders = [1 + math.exp(t / 50) for t in range(-500, 1300)]
+    best = min(_from_order(order, float(rho) * order, logarithm) for order in orders)
+    found = float(concentrated_to_approximate(Concentrated(rho), delta).epsilon)
+    assert found == pytest.approx(best, rel=1e-14, abs=2e-12)
 
 
 @pytest.mark.parametrize("times", [-1, 1.5, True, "3", None])

@@ -56,7 +56,7 @@ class Budget:
     @lru_cache(maxsize=4096)
     def of_steps(epsilon: int, delta: int) -> Budget:
         """From whole steps: epsilon in units of 1e-12, delta in units of 1e-18."""
-        return Budget(Amount(Decimal(epsilon).scaleb(-12)), Amount(Decimal(delta).scaleb(-18)))
+        return Budget(Amount(exact.of_steps(epsilon)), Amount(exact.of_steps(delta, exact.DELTA_STEP)))
 
     def __str__(self) -> str:
         # A ledger counts epsilon in steps of 1e-12: none of them is rounded away here.

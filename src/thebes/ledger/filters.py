@@ -168,7 +168,7 @@ class ZCDP(EventFilter):
 
     def pure_within(self, loss: Loss, most: Decimal) -> Decimal:
         assert isinstance(loss, Concentrated)  # noqa: S101
-        return min(most, _largest_pure_of_rho(exact.steps_down(loss.rho, exact.EPSILON_STEP)) * exact.EPSILON_STEP)
+        return min(most, exact.of_steps(_largest_pure_of_rho(exact.steps_down(loss.rho, exact.EPSILON_STEP))))
 
     def capacity(self, epsilon: Decimal, delta: Decimal, orders: Iterable[float] | None = None) -> Steps:
         _no_orders(orders, self.name)
@@ -231,7 +231,7 @@ class EitherFilter(EventFilter):
         return CONCENTRATED.pure_within(Concentrated(loss.rho), min(most, loss.epsilon))
 
     def most_of_an_answer(self, most: str, left: Mapping[str, int]) -> str:
-        by = [Decimal(left.get(PURE, 0)).scaleb(-12), Decimal(_largest_pure_of_rho(left.get(RHO, 0))).scaleb(-12)]
+        by = [exact.of_steps(left.get(PURE, 0)), exact.of_steps(_largest_pure_of_rho(left.get(RHO, 0)))]
         epsilons, rhos = (at_most(float(one), 4) if one > 0 else "nothing" for one in by)
         return (
             f"a pure answer may cost up to {most} at once: {epsilons} as epsilons add up, while every answer is pure, "
@@ -336,8 +336,8 @@ class RenyiFilter(EventFilter):
         return any(price.get(place, 0) <= amount for place, amount in left.items() if amount > 0)
 
     def reading(self, steps: Mapping[str, int], delta: int) -> Budget:
-        room = tuple(sorted((place, amount) for place, amount in steps.items() if amount > 0))
-        return Budget.of_steps(_largest_pure(room), delta)
+        most = max((_largest_pure(float(place), left) for place, left in steps.items() if left > 0), default=0)
+        return Budget.of_steps(most, delta)
 
 
 BASIC, CONCENTRATED, EITHER, RENYI = Basic(), ZCDP(), EitherFilter(), RenyiFilter()
@@ -403,7 +403,7 @@ def _watched(orders: Iterable[float]) -> tuple[float, ...]:
 @lru_cache(maxsize=1024)
 def _largest_rho(epsilon: Decimal, delta: Decimal) -> int:
     def holds(steps: int) -> bool:
-        rho = Concentrated(steps * exact.EPSILON_STEP)
+        rho = Concentrated(exact.of_steps(steps))
         return losses.concentrated_to_approximate(rho, delta).epsilon <= epsilon
 
     return _largest(holds, start=epsilon_steps(epsilon))
@@ -417,8 +417,7 @@ def _divergences(epsilon: Decimal, delta: Decimal, orders: tuple[float, ...]) ->
     for order in orders:
 
         def holds(steps: int, order: float = order) -> bool:
-            alone = [steps * exact.EPSILON_STEP if one == order else Decimal("Infinity") for one in ORDERS]
-            return losses.renyi_to_approximate(Renyi(alone), share).epsilon <= epsilon
+            return losses.order_to_epsilon(order, exact.of_steps(steps), share) <= epsilon
 
         steps = _largest(holds, start=epsilon_steps(epsilon)) if share > 0 else 0
         if steps:
@@ -429,30 +428,31 @@ def _divergences(epsilon: Decimal, delta: Decimal, orders: tuple[float, ...]) ->
 @lru_cache(maxsize=65536)
 def _largest_pure_of_rho(rho: int) -> int:
     """The largest pure epsilon whose rho, rounded up, is at most this; all in steps."""
+    most = exact.of_steps(rho)
 
     def holds(steps: int) -> bool:
-        return CONCENTRATED.price(Pure(steps * exact.EPSILON_STEP), (RHO,))[RHO] <= rho
+        return losses.pure_to_concentrated(Pure(exact.of_steps(steps))).rho <= most
 
     if rho <= 0:
         return 0
-    most = float(rho * exact.EPSILON_STEP)
-    guess = max(math.sqrt(2 * most), most)
+    bound = float(most)
+    guess = max(math.sqrt(2 * bound), bound)
     for _ in range(9):  # Newton's steps from below; whole steps near the last one settle it
         tanh = math.tanh(guess / 2)
-        guess += (most - guess * tanh) / (tanh + guess * (1 - tanh * tanh) / 2)
+        guess += (bound - guess * tanh) / (tanh + guess * (1 - tanh * tanh) / 2)
     near, far = int(guess * 1e12), int(guess * 1e-1) + 2
     return _largest(holds, start=near + far, low=max(1, near - far))
 
 
 @lru_cache(maxsize=65536)
-def _largest_pure(room: tuple[tuple[str, int], ...]) -> int:
-    places = [place for place, _ in room]
-    left = dict(room)
+def _largest_pure(order: float, left: int) -> int:
+    """The largest pure epsilon whose divergence at an order, rounded up, is at most this; all in steps."""
+    most = exact.of_steps(left)
 
     def holds(steps: int) -> bool:
-        return RENYI.fits(RENYI.price(Pure(steps * exact.EPSILON_STEP), places), left)
+        return losses.pure_at_order(exact.of_steps(steps), order) <= most
 
-    return _largest(holds, start=max(left.values())) if room else 0
+    return _largest(holds, start=left)
 
 
 def _largest(holds: Callable[[int], bool], *, start: int, low: int = 1) -> int:

@@ -72,6 +72,16 @@ def steps_up(value: Decimal, step: Decimal) -> int:
     return int(_WIDE.divide(value, step).to_integral_value(ROUND_CEILING, _WIDE))
 
 
+def ln(value: Decimal) -> float:
+    """Return the natural logarithm as the nearest float, whatever decimals a caller's own settings keep."""
+    return float(_WIDE.ln(value))
+
+
+def of_steps(steps: int, step: Decimal = EPSILON_STEP) -> Decimal:
+    """Return so many steps as a number, exactly, whatever decimals a caller's own settings keep."""
+    return _WIDE.multiply(Decimal(steps), step)
+
+
 def steps_down(value: Decimal, step: Decimal) -> int:
     """Count the whole steps that fit into `value`: an integer for a ledger's capacity, never too many."""
     return int(_WIDE.divide(value, step).to_integral_value(ROUND_FLOOR, _WIDE))

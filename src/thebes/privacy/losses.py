@@ -216,10 +216,14 @@ def pure_to_concentrated(loss: Pure) -> Concentrated:
 
 def pure_to_renyi(loss: Pure) -> Renyi:
     """The curve of randomised response, the worst pure mechanism (Mironov 2017); rounded up."""
-    if loss.epsilon.is_infinite():
-        return Renyi([loss.epsilon] * len(ORDERS))
-    e = float(loss.epsilon)
-    return Renyi(min(loss.epsilon, exact.loss_of(_pure_curve(e, a))) for a in ORDERS)
+    return Renyi(pure_at_order(loss.epsilon, a) for a in ORDERS)
+
+
+def pure_at_order(epsilon: Decimal, order: float) -> Decimal:
+    """Return what `pure_to_renyi` says at one order."""
+    if epsilon.is_infinite():
+        return epsilon
+    return min(epsilon, exact.loss_of(_pure_curve(float(epsilon), order)))
 
 
 def _pure_curve(e: float, a: float) -> float:
@@ -246,14 +250,15 @@ def concentrated_to_approximate(loss: Concentrated, delta: exact.Number) -> Appr
         return Approximate(Decimal("Infinity"), 0)
     if loss.rho.is_infinite():
         return Approximate(loss.rho, d)
-    return Approximate(exact.loss_of(_at_best_order(float(loss.rho), float(d.ln()))), d)
+    return Approximate(exact.loss_of(_at_best_order(float(loss.rho), exact.ln(d))), d)
 
 
 @lru_cache(maxsize=4096)
 def _at_best_order(rho: float, ln_delta: float) -> float:
-    # The best order is about 1 + sqrt(-ln delta / rho): of a tiny rho one that lies far out.
-    farthest = 700 if rho > 1e-9 else 1300
-    return min(_from_order(1 + math.exp(t / 50), rho * (1 + math.exp(t / 50)), ln_delta) for t in range(-500, farthest))
+    # The best order of a fixed grid is near 1 + sqrt(-ln delta / rho), but where delta is nearly 1.
+    near = min(max(-350, round(25 * math.log(-ln_delta / rho))), 1150)
+    around = range(near - 150, near + 150) if ln_delta < -0.5 else range(-500, 1300)
+    return min(_from_order(1 + math.exp(t / 50), rho * (1 + math.exp(t / 50)), ln_delta) for t in around)
 
 
 def renyi_to_approximate(loss: Renyi, delta: exact.Number) -> Approximate:
@@ -263,10 +268,18 @@ def renyi_to_approximate(loss: Renyi, delta: exact.Number) -> Approximate:
         return Approximate(0, 0)
     if d == 0:
         return Approximate(Decimal("Infinity"), 0)
-    ln_delta = float(d.ln())
-    finite = [(a, float(e)) for a, e in zip(ORDERS, loss.epsilons, strict=True) if e.is_finite()]
-    best = min((_from_order(a, e, ln_delta) for a, e in finite), default=math.inf)
-    return Approximate(exact.loss_of(best), d)
+    finite = ((a, e) for a, e in zip(ORDERS, loss.epsilons, strict=True) if e.is_finite())
+    return Approximate(min((order_to_epsilon(a, e, d) for a, e in finite), default=Decimal("Infinity")), d)
+
+
+def order_to_epsilon(order: float, divergence: Decimal, delta: Decimal) -> Decimal:
+    """Return what a finite divergence at one order, and nothing else, converts to at a delta greater than 0."""
+    return exact.loss_of(_from_order(order, float(divergence), _ln(delta)))
+
+
+@lru_cache(maxsize=1024)
+def _ln(delta: Decimal) -> float:
+    return exact.ln(delta)
 
 
 def _from_order(a: float, divergence: float, ln_delta: float) -> float:

@@ -40,7 +40,7 @@ def _rho_for(epsilon: Decimal, delta: Decimal) -> Decimal:
 
     # rho = epsilon^2 / (4 (epsilon + ln(1/delta))) is safe by the textbook conversion, and epsilon + ln(1/delta) + 1
     # is always too much or as good as any.
-    logs = -float(delta.ln())
+    logs = -exact.ln(delta)
     e = float(epsilon)
     low, high = e * e / (8 * (e + logs)), e + logs + 1
     while not keeps(low):

@@ -81,7 +81,7 @@ class Threshold:
         noise = Laplace(epsilon).noise(HistogramCounts(2).sensitivity(change))
         rate = 1 / noise.scale
         one_count = -math.log1p(math.exp(-rate))
-        least = 1 + max(1, math.ceil((one_count - float(allowed.ln()) + 1e-9) / rate))
+        least = 1 + max(1, math.ceil((one_count - exact.ln(allowed) + 1e-9) / rate))
         odds = math.exp(one_count - (least - 1) * rate) * (1 + 1e-9)
         return cls(noise, least, min(allowed, exact.loss_of(odds, exact.DELTA_STEP)))
 
