@@ -5,8 +5,7 @@ from __future__ import annotations
 import importlib
 import re
 import shutil
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,32 +18,6 @@ from thebes.tasks.protocols import Setting
 from thebes.testing.kinds import CHECKS
 
 Written = Callable[..., str]
-
-
-@pytest.fixture
-def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Written]:
-    """The example kind in a package of its own, with some of its lines changed."""
-    monkeypatch.syspath_prepend(str(tmp_path))
-    made: list[str] = []
-
-    def write(file: str = "kind.py", right: str = "", instead: str = "") -> str:
-        name = f"mine_{len(made)}_{re.sub(r'[^a-z0-9]', '_', tmp_path.name)}"
-        made.append(name)
-        shutil.copytree(Path(__file__).parent / "tally", tmp_path / name)
-        for path in (tmp_path / name).glob("*.py"):
-            path.write_text(path.read_text().replace("from tally.", f"from {name}."))
-        text = (tmp_path / name / file).read_text()
-        assert right in text
-        (tmp_path / name / file).write_text(text.replace(right, instead))
-        importlib.invalidate_caches()
-        return name
-
-    yield write
-    for module in [each for each in sys.modules if each.split(".")[0] in made]:
-        del sys.modules[module]
-    for look in (registration.aggregator_of, registration.owner_of):
-        look.cache_clear()
-
 
 _WORDS = 'Words("How many say yes", "yes or no from each person, often a lie", "yes or no, often a lie")'
 _SERVER = 'server: Literal["untrusted"] = "untrusted"'

@@ -35,6 +35,8 @@ from thebes.coordinator.tasks.phase_end import setting
 from thebes.coordinator.tasks.states import Status
 from thebes.coordinator.tasks.task_feed import Notice, Notices
 from thebes.tasks import registry
+from thebes.tasks.document import InvalidDocument
+from thebes.tasks.kind_failure import KindFailed
 from thebes.tasks.protocols import Endless
 from thebes.tasks.site_document import SiteDocument
 from thebes.wire import task_log
@@ -175,18 +177,38 @@ class Reception:
 
     def _summary(self, standing: TaskStanding, going: Mapping[str, Any] | None) -> dict[str, Any]:
         """`going` is how a task goes that sites answer and that is not over."""
-        notice = self._notices.of(standing.id)
-        return {
+        told = {
             "task_id": standing.id,
-            "type": notice.document.type,
             "status": str(standing.status),
             "digest": standing.digest,
             "requestor": standing.requestor,
+            "created": datetime.fromtimestamp(standing.created, UTC).isoformat(timespec="seconds"),
+        }
+        try:
+            notice = self._notices.of(standing.id)
+        except (InvalidDocument, KindFailed) as failed:
+            return {**told, **self._unread(standing, failed)}
+        return {
+            **told,
+            "type": notice.document.type,
             "document": notice.as_json,
             "explanation": notice.explanation,
             "price": notice.price,
-            "created": datetime.fromtimestamp(standing.created, UTC).isoformat(timespec="seconds"),
             **self._counted(standing, notice, going),
+        }
+
+    def _unread(self, standing: TaskStanding, failed: Exception) -> dict[str, Any]:
+        """Return as much as its stored document says of a task whose kind is gone, or reads it no more."""
+        whole = self.store.document(standing.id)
+        return {
+            "type": whole["type"],
+            "document": whole,
+            "explanation": f"Nothing here can say what this task is: {failed}",
+            "price": {name: whole.get(name) or 0.0 for name in ("epsilon", "delta")} | {"unit": "contributor"},
+            "contributions": standing.accepted,
+            "min_count": whole.get("min_count") or 1,
+            "phase": standing.phase,
+            "phases": standing.phase + 1,
         }
 
     def _counted(self, standing: TaskStanding, notice: Notice, going: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -213,7 +235,7 @@ class Reception:
             return summary, self.store.release(task_id)
 
         summary, release = await self._in_reader(read)
-        if release is None and self._notices.of(task_id).endless:
+        if release is None and registry.endless(summary["type"]):
             training = await self.hearing.training(task_id)
             release = None if training is None else await training.release()
         return summary, release

@@ -9,7 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import lru_cache, wraps
 from typing import Any, Literal, Protocol
+
+from thebes.tasks.kind_failure import KindFailed, guarded
 
 Place = Literal["answer", "data", "price", "asker"]
 PLACES: tuple[Place, ...] = ("answer", "data", "price", "asker")
@@ -97,6 +100,40 @@ class Form:
     #: what is allowed but may not be meant, as (field, words); of a checked document, by the published types of the
     #: columns that it gives
     cautions: Callable[[Any, Mapping[str, str]], Iterable[tuple[str, str]]] = lambda document, types: ()
+
+
+#: the functions of a form and its hints: what reads what each gives, and what stands where it fails
+_FUNCTIONS: Mapping[str, tuple[Callable[[Any], Any], Any]] = {
+    "when": (bool, True),
+    **dict.fromkeys(("choices", "columns", "makes", "cautions"), (tuple, ())),
+}
+
+
+@lru_cache(maxsize=256)
+def safe(form: Form, type_: str) -> Form:
+    """Return a kind's form whose functions never fail: where one would, that is logged, and nothing is offered, made or
+    said to be unmeant, and everything is asked."""
+    asked = {name: replace(hint, **_safe(hint, type_, f"hint of {name}")) for name, hint in form.fields.items()}
+    return replace(form, fields=asked, rank=int(form.rank), **_safe(form, type_, "form"))
+
+
+def _safe(part: Hint | PartChoice | Form, type_: str, where: str) -> dict[str, Any]:
+    told = {name: getattr(part, name, None) for name in _FUNCTIONS}
+    return {name: _unfailing(f, type_, where, name) for name, f in told.items() if f is not None}
+
+
+def _unfailing(function: Callable[..., Any], type_: str, where: str, name: str) -> Callable[..., Any]:
+    reads, instead = _FUNCTIONS[name]
+
+    @wraps(function)
+    def call(*given: Any) -> Any:
+        try:
+            with guarded(type_, f"{where}, {name}"):
+                return reads(function(*given))
+        except KindFailed:
+            return instead
+
+    return call
 
 
 def _moment(written: str) -> str:

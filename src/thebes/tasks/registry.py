@@ -16,7 +16,7 @@ from __future__ import annotations
 import pkgutil
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
@@ -27,14 +27,16 @@ from typing import Any, cast, overload
 
 from thebes.data.rows import Rows
 from thebes.privacy.faults import Mistake
+from thebes.privacy.guarantees import Price
 from thebes.privacy.randomness import Randomness
 from thebes.tasks import course_view, number_view, registration
 from thebes.tasks.answer_view import AnswerView
 from thebes.tasks.audit.case import Case
 from thebes.tasks.choice import DocumentChoice
-from thebes.tasks.course_view import CourseView
+from thebes.tasks.course_view import CourseView, TaskCourse
 from thebes.tasks.document import Document, InvalidDocument, PeopleDocument, raw, rules_for_new_documents_rest
-from thebes.tasks.form import Form
+from thebes.tasks.form import Form, safe
+from thebes.tasks.kind_failure import KindFailed, guard, guarded
 from thebes.tasks.protocols import Aggregator, Dialect, Kind, Owner, Setting, Words
 from thebes.tasks.rehearsal import Rehearsal
 from thebes.tasks.site_document import SiteDocument
@@ -167,9 +169,11 @@ def load_site_owners() -> None:
 
 
 def load_releases() -> None:
-    """Import every kind's own form of release (`release.py`, where it has one), so that it can be read from JSON."""
+    """Import every kind's own form of release (`release.py`, where it has one), so that it can be read from JSON. One
+    that cannot be imported leaves the others readable."""
     for type_ in packages():
-        _part(type_, "release")
+        with suppress(KindFailed):
+            _part(type_, "release")
 
 
 def kind(type_: object) -> Kind[Any]:
@@ -180,20 +184,29 @@ def kind(type_: object) -> Kind[Any]:
     return found
 
 
+def drawn(type_: object) -> Kind[Any]:
+    """Return the kind of that type for lists and pages, which one kind must not take down: whatever it raises, or gives
+    instead of what it must, is one `KindFailed`."""
+    return guard(found := kind(type_), str(type_), subject=str, check=found.document, price=Price, explain=str)
+
+
 def _part(type_: str, name: str) -> ModuleType | None:
-    """Import a file of a kind's folder; None where it has none of that name."""
+    """Import a file of a kind's folder; None where it has none of that name. `KindFailed` where that fails."""
     found = f"{packages()[type_]}.{name}"
-    return import_module(found) if find_spec(found) is not None else None
+    with guarded(type_, f"{name}.py"):
+        return import_module(found) if find_spec(found) is not None else None
 
 
 def view(type_: str) -> AnswerView[Any]:
-    """Return how answers of that kind look: as its `view.py` says, else as numbers with their error bars do."""
-    return cast(AnswerView[Any], _part(type_, "view") or number_view)
+    """Return how answers of that kind look: as its `view.py` says, else as numbers with their error bars do. Guarded,
+    as `drawn` is."""
+    return guard(cast(AnswerView[Any], _part(type_, "view") or number_view), type_)
 
 
 def course(type_: str) -> CourseView[Any]:
-    """Return how it is shown that tasks without end go: as the kind's `course.py` says, else contributions counted."""
-    return cast(CourseView[Any], _part(type_, "course") or course_view)
+    """Return how it is shown that tasks without end go: as the kind's `course.py` says, else contributions counted.
+    Guarded, as `drawn` is."""
+    return guard(cast(CourseView[Any], _part(type_, "course") or course_view), type_, going=TaskCourse)
 
 
 def crowd(
@@ -211,9 +224,12 @@ def crowd(
 
 
 def form(type_: str) -> Form:
-    """Return how a kind's documents are composed: as its `form.py` says, beside their schema."""
-    own = _part(type_, "form")
-    return _PLAIN if own is None else cast(Form, own.FORM)
+    """Return how a kind's documents are composed: as its `form.py` says, beside their schema; by the schema alone where
+    that fails."""
+    with suppress(KindFailed), guarded(type_, "form.py"):
+        own = _part(type_, "form")
+        return _PLAIN if own is None else safe(own.FORM, type_)
+    return _PLAIN
 
 
 def words(type_: str) -> Words:
@@ -222,9 +238,12 @@ def words(type_: str) -> Words:
 
 
 def subject(document: Mapping[str, Any]) -> str:
-    """Say what comes out of a checked document, as JSON."""
+    """Say what comes out of a checked document, as JSON; or that its kind cannot say it."""
     type_ = str(document["type"])
-    return kind(type_).subject(document) if type_ in packages() else type_
+    try:
+        return drawn(type_).subject(document) if type_ in packages() else type_
+    except KindFailed as failed:
+        return str(failed)
 
 
 def endless(type_: str) -> bool:
@@ -246,9 +265,11 @@ def scenes(type_: str, players: Any) -> list[Any]:
 
 def rehearsal(type_: str) -> Rehearsal[Any]:
     """Return how tasks of a kind are rehearsed: as its `rehearsal.py` says, else as what answers with a number, over
-    people like those of its first sample document where there are no bounds."""
+    people like those of its first sample document where there are no bounds. Guarded, as `drawn` is."""
     part = _part(type_, "rehearsal")
-    return Rehearsal(next(iter(samples(type_)), None)) if part is None else cast(Rehearsal[Any], part.REHEARSAL)
+    with guarded(type_, "samples.py" if part is None else "rehearsal.py"):
+        own = Rehearsal(next(iter(samples(type_)), None)) if part is None else cast(Rehearsal[Any], part.REHEARSAL)
+    return guard(own, type_, refused=str, people=int)
 
 
 def audit(type_: str) -> list[Case]:
@@ -269,7 +290,7 @@ def check(document: Mapping[str, Any] | Document) -> Document:
     plain = raw(document)
     if "type" not in plain:
         raise InvalidDocument([("type", "is missing")])
-    checked: Document = (dialect(plain["type"]) or kind(plain["type"])).check(plain)
+    checked: Document = (dialect(plain["type"]) or drawn(plain["type"])).check(plain)
     return checked
 
 

@@ -313,7 +313,7 @@ class Inquiries:
     def price(self, task_id: str, document: SiteDocument) -> dict[str, Any]:
         """Return what one unit pays at each site, by the weakest of their units."""
         unit = unit_of(schemas_of(self.store.asked(task_id)["asked"]))
-        return registry.kind(document.type).price(document, unit=unit).as_json()
+        return registry.drawn(document.type).price(document, unit=unit).as_json()
 
     def look(self) -> None:
         """A task was put up or cancelled."""

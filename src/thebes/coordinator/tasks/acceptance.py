@@ -19,6 +19,7 @@ from thebes.coordinator.tasks.phase_end import setting
 from thebes.privacy.faults import Mistake
 from thebes.tasks import registry
 from thebes.tasks.document import Document, InvalidDocument, PeopleDocument
+from thebes.tasks.kind_failure import KindFailed
 from thebes.tasks.posting_rules import check_postable
 from thebes.tasks.protocols import Aggregator, Endless
 from thebes.tasks.site_document import SiteDocument
@@ -55,17 +56,14 @@ class Acceptance:
             if isinstance(accepted, Convocation):
                 accepted = accepted.priced()
             checked = document_of(accepted)
+            told = {"explanation": registry.drawn(checked.type).explain(checked), "price": price_of(accepted)}
         except InvalidDocument as refused:
             return {"problems": [{"field": field, "message": message} for field, message in refused.problems]}
         except Mistake as refused:
             return {"problems": [{"field": refused.argument, "message": refused.message}]}
-        return {
-            "problems": [],
-            "digest": checked.digest,
-            "document": checked.as_json(),
-            "explanation": registry.kind(checked.type).explain(checked),
-            "price": price_of(accepted),
-        }
+        except KindFailed as failed:
+            return {"problems": [{"field": "type", "message": f"cannot be asked: {failed}"}]}
+        return {"problems": [], "digest": checked.digest, "document": checked.as_json(), **told}
 
     def quote(self, accepted: Accepted) -> dict[str, Any]:
         """Return what one contributor would pay, and what is known of the answer."""
@@ -80,6 +78,7 @@ class Acceptance:
         """Make the task that is put up: nothing is stored yet."""
         accepted = accepted.priced() if isinstance(accepted, Convocation) else accepted
         checked, sites = document_of(accepted), None
+        registry.drawn(checked.type).explain(checked)  # what nobody can be told of, nobody may be asked
         aggregator: Aggregator
         if isinstance(accepted, Convocation):
             aggregator, sites = accepted.aggregator(), accepted.as_json()
@@ -148,7 +147,7 @@ def document_of(accepted: Accepted) -> PeopleDocument | SiteDocument:
 def price_of(accepted: Accepted) -> dict[str, Any]:
     """Return what one contributor pays; or, of institutions, one unit at each."""
     document = document_of(accepted)
-    return registry.kind(document.type).price(document, unit=accepted.unit).as_json()
+    return registry.drawn(document.type).price(document, unit=accepted.unit).as_json()
 
 
 def _endless(new: NewTask, aggregator: Endless) -> NewTask:

@@ -13,6 +13,7 @@ from thebes.coordinator.tasks.acceptance import price_of
 from thebes.privacy.faults import Fault
 from thebes.tasks import registry
 from thebes.tasks.document import PeopleDocument
+from thebes.tasks.kind_failure import KindFailed
 from thebes.tasks.protocols import TaskClosed
 from thebes.tasks.site_document import SiteDocument
 
@@ -70,4 +71,8 @@ class Notices:
             price = price_of(document)
         else:
             raise Fault("a stored task is one that nobody answers")
-        return Notice(document, document.as_json(), registry.kind(document.type).explain(document), price, asked)
+        try:
+            explanation = registry.drawn(document.type).explain(document)
+        except KindFailed as failed:
+            explanation = str(failed)
+        return Notice(document, document.as_json(), explanation, price, asked)

@@ -19,6 +19,7 @@ from typing import Any
 from thebes.person.participation.participation import is_trusted, share
 from thebes.person.tasks.task_store import Book
 from thebes.privacy.faults import Mistake, Refusal
+from thebes.privacy.guarantees import Price
 from thebes.tasks import registry
 from thebes.tasks.document import PeopleDocument
 from thebes.wire import task_log
@@ -37,10 +38,13 @@ class NotListed(NotAllowed):
 
 @dataclass(frozen=True, slots=True)
 class OfferedTask:
-    """An open task whose document was verified. `requestor`, `contributions` and `status` are the server's word."""
+    """An open task whose document was verified, with what its kind says of it. `requestor`, `contributions` and
+    `status` are the server's word."""
 
     task_id: str
     document: PeopleDocument
+    explanation: str
+    price: Price
     digest: str
     requestor: str
     status: str
@@ -51,7 +55,6 @@ class OfferedTask:
         return is_trusted(self.document)
 
     def as_json(self) -> dict[str, Any]:
-        kind = registry.kind(self.document.type)
         epsilon, delta = share(self.document)
         return {
             "task_id": self.task_id,
@@ -60,8 +63,8 @@ class OfferedTask:
             "status": self.status,
             "digest": self.digest,
             "document": self.document.as_json(),
-            "explanation": plain_text(kind.explain(self.document)),
-            "price": kind.price(self.document, unit=self.document.unit).as_json(),
+            "explanation": self.explanation,
+            "price": self.price.as_json(),
             "each": {"epsilon": float(epsilon), "delta": float(delta)},  # what one participation sets aside
             "trust": "server" if self.trusted else "none",
             "anonymity": self.document.anonymity,
@@ -122,10 +125,12 @@ class Board:
             raise NotListed("this task's document is not the one in the coordinator's signed list")
         if document.only_simulated is not None:  # whatever its price says
             raise NotListed("this task adds no noise; it is for simulations only, so it is not shown")
-        count = told.get("contributions")
+        count, kind = told.get("contributions"), registry.drawn(document.type)
         return OfferedTask(
             task_id=task_id,
             document=document,
+            explanation=plain_text(kind.explain(document)),  # what cannot be told is not offered, to rules neither
+            price=kind.price(document, unit=document.unit),
             digest=document.digest,
             requestor=plain_text(printable(told.get("requestor"), 100)) or UNKNOWN,
             status=printable(told.get("status"), 20) or "open",

@@ -21,6 +21,7 @@ from thebes.site.requests.response_store import ResponseStore, SiteRequest
 from thebes.site.steward.audit_log import Audit
 from thebes.site.steward.cache_savings import saved
 from thebes.tasks import registry
+from thebes.tasks.kind_failure import KindFailed
 
 MOST_REQUESTS = 200
 MOST_ENTRIES = 500
@@ -174,9 +175,11 @@ def _said(request: SiteRequest) -> dict[str, Any]:
         return {"document": None, "explanation": ""}
     try:
         document = registry.accepted_earlier(request.document)
-        explanation = registry.kind(document.type).explain(document)
+        explanation = registry.drawn(document.type).explain(document)
     except Mistake:
         explanation = ""
+    except KindFailed as failed:
+        explanation = str(failed)
     return {"document": dict(request.document), "explanation": explanation}
 
 

@@ -15,6 +15,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ from thebes.confinement.parent import Child, ChildLost
 from thebes.privacy.faults import Mistake, Refusal
 from thebes.tasks import registry
 from thebes.tasks.document import Bound, Document, PeopleDocument, Range, Values
+from thebes.tasks.kind_failure import KindFailed
 from thebes.tasks.rehearsal import Rehearsal, learned_by
 from thebes.wire.refusals import Busy
 
@@ -117,7 +119,10 @@ def serve(source: int, sink: int) -> None:
     from thebes.simulation.world import simulate
 
     registry.load_all()
-    kinds = {type_: registry.rehearsal(type_) for type_ in registry.people_types()}
+    kinds: dict[str, Rehearsal[Any]] = {}
+    for type_ in registry.people_types():
+        with suppress(KindFailed):  # of a kind that cannot say how, no document comes this far
+            kinds[type_] = registry.rehearsal(type_)
     warm = {"type": "basic", "epsilon": 1.0, "featurizer": "SELECT a FROM made.up", "aggregator": "count"}
     warm |= {"missing": "count"}
     simulate(warm, {"a": [0.0] * 20}, seed=0)
@@ -129,8 +134,8 @@ def serve(source: int, sink: int) -> None:
         document = registry.check(question["document"])
         assert isinstance(document, PeopleDocument)  # noqa: S101
         answer = _rehearsed(document, kinds[document.type], question["repeats"], question["seconds"])
-    except Mistake as mistake:
-        answer = {"refused": f"{mistake.argument}: {mistake.message}"}
+    except (Mistake, KindFailed) as refused:
+        answer = {"refused": str(refused)}
     text = json.dumps(answer).encode()
     say(sink, LENGTH.pack(len(text)) + text)
 

@@ -18,6 +18,7 @@ from thebes.privacy.figures import spaced
 from thebes.tasks import registry
 from thebes.tasks.answer_view import AnswerTable, Section, one_number, percent, plain, short
 from thebes.tasks.document import Document
+from thebes.tasks.kind_failure import KindFailed
 from thebes.tasks.release import Release
 from thebes.tasks.release_reader import release_from_json
 from thebes.wire.refusals import NotFound
@@ -51,7 +52,11 @@ def shown(document: Document, body: str) -> ShownResult:
         return ShownResult(beside, certificate, tuple(_facts(certificate, release)), nothing=why)
     answer, bar = one_number(release) or (None, None)
     around = "" if bar is None else f"{percent(bar.level)} interval {short(float(bar.low))} to {short(float(bar.high))}"
-    sections = (*registry.view(document.type).sections(release, document), *beside)
+    try:
+        answered: Iterable[Section] = registry.view(document.type).sections(release, document)
+    except KindFailed as failed:
+        answered = [Section("The answer", str(failed))]
+    sections = (*answered, *beside)
     return ShownResult(sections, certificate, tuple(_facts(certificate, release)), answer, around)
 
 

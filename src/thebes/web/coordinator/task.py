@@ -8,6 +8,7 @@ import json
 import re
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -17,7 +18,9 @@ from thebes.coordinator.auth.accounts import Somebody
 from thebes.coordinator.tasks.states import Status
 from thebes.privacy.faults import Refusal
 from thebes.tasks import registry
-from thebes.tasks.course_view import TaskCourse
+from thebes.tasks.answer_view import AnswerTable
+from thebes.tasks.course_view import CourseOf, TaskCourse
+from thebes.tasks.kind_failure import KindFailed
 from thebes.web.coordinator import endless_task, result, sites, words
 from thebes.web.coordinator.layout import Hall, Visitor
 from thebes.wire.refusals import NotFound
@@ -52,7 +55,10 @@ def routes(hall: Hall) -> APIRouter:
     async def going(task_id: str, task: Mapping[str, Any], visitor: Visitor) -> TaskCourse:
         progress = await hall.reception.progress(task_id, visitor.somebody)
         document = registry.accepted_earlier(task["document"])
-        return await asyncio.to_thread(registry.course(document.type).going, document, progress)
+        try:
+            return await asyncio.to_thread(registry.course(document.type).going, document, progress)
+        except KindFailed as failed:
+            return TaskCourse(AnswerTable.of((), ()), (CourseOf("", (), str(failed)),))
 
     @made.get("/task/{task_id}")
     async def show(request: Request, task_id: str) -> Response:
@@ -60,7 +66,10 @@ def routes(hall: Hall) -> APIRouter:
         told = await standing(request, task_id)
         whole = told["task"]["document"]
         document = registry.accepted_earlier(whole) if told["training"] else None
-        told["learned"] = await asyncio.to_thread(registry.course(document.type).learned, document) if document else []
+        told["learned"] = []
+        with suppress(KindFailed):
+            if document is not None:
+                told["learned"] = await asyncio.to_thread(registry.course(document.type).learned, document)
         return await hall.page(request, "task.html", title=words.title(told["task"]), document=abridged(whole), **told)
 
     @made.get("/task/{task_id}/standing")
