@@ -148,6 +148,88 @@ def test_a_mistake_in_a_half_is_named_where_it_is_first_used(
     assert refused.value.argument == f"{package}.{where}"
 
 
+#: (the file that is added, what stands in it, where it is said to be, some of what is said)
+MISNAMED = {
+    "a form that is called Form": (
+        "form.py",
+        "from thebes.tasks.form import Form as Made\nForm = Made()",
+        "form.FORM",
+        "is missing: form.py must say what FORM is; it has Form, which nobody looks for",
+    ),
+    "a form that is none": ("form.py", "FORM = {}", "form.FORM", "must be a Form, and is of type dict"),
+    "a hint at nothing": (
+        "form.py",
+        "from thebes.tasks.form import Form, Hint\nFORM = Form(fields={'min_counts': Hint()})",
+        "form.FORM.fields['min_counts']",
+        "is about min_counts, which no document of this kind has; it has min_count",
+    ),
+    "a choice between no parts": (
+        "form.py",
+        "from thebes.tasks.form import Form, PartChoice\n"
+        "FORM = Form(fields={'way': PartChoice(label='', parts={'a': 'nowhere'}, told={})})",
+        "form.FORM.fields['way']",
+        "is about nowhere, which no document of this kind has",
+    ),
+    "a rehearsal in small letters": (
+        "rehearsal.py",
+        "rehearsal = None",
+        "rehearsal.REHEARSAL",
+        "it has rehearsal, which nobody looks for",
+    ),
+    "half a view": ("view.py", "def sections(release, document): ...", "view.table", "view.py must say what table is"),
+}
+
+
+@pytest.mark.parametrize("wrong", MISNAMED.values(), ids=MISNAMED)
+def test_a_misnamed_part_of_an_optional_file_is_named(written: Written, wrong: tuple[str, str, str, str]) -> None:
+    file, text, where, told = wrong
+    package = written(file, "", text)
+    with pytest.raises(Mistake, match=re.escape(told)) as refused:
+        registry.register(package)
+    assert refused.value.argument == f"{package}.{where}"
+
+
+@pytest.mark.parametrize(
+    ("file", "instead", "meant"),
+    [
+        ("forms.py", "", "form"),
+        ("rehearse.py", "", "rehearsal"),
+        ("VIEW.py", "", "view"),
+        ("re_lease.py", "", "release"),
+        ("crowds.py", "", "crowd"),
+    ],
+)
+def test_a_file_that_is_nearly_called_as_an_optional_one_is_told(
+    written: Written, file: str, instead: str, meant: str
+) -> None:
+    package = written(file, "", instead)
+    said = re.escape(f"{package}.{file[:-3]} is looked for by nobody; if it is meant to be {package}.{meant}, call it")
+    with pytest.warns(RuntimeWarning, match=said), registry.registered(package):
+        pass
+
+
+@pytest.mark.parametrize(("right", "wrong"), [("samples", "sample"), ("scene", "scenes"), ("audit", "audits")])
+def test_a_file_of_the_example_that_is_misnamed_is_told(
+    written: Written, tmp_path: Path, right: str, wrong: str
+) -> None:
+    package = written()
+    (tmp_path / package / f"{right}.py").rename(tmp_path / package / f"{wrong}.py")
+    said = re.escape(f"{package}.{wrong} is looked for by nobody; if it is meant to be {package}.{right}, call it so")
+    with pytest.warns(RuntimeWarning, match=said), registry.registered(package):
+        pass
+
+
+def test_a_method_that_is_nearly_called_as_an_optional_one_is_told(written: Written) -> None:
+    package = written("kind.py", "    def subject(", "    def choices(self, document): ...\n\n    def subject(")
+    with pytest.warns(RuntimeWarning, match="KIND.choices is looked for by nobody"), registry.registered(package):
+        pass
+    package = written(
+        "owner.py", "    def able(", "    def legibles(self, document, contributions): ...\n\n    def able("
+    )
+    with pytest.warns(RuntimeWarning, match="OWNER.legibles is looked for by nobody"):
+        registration.owner_of(package)
+
+
 @pytest.mark.parametrize("half", ["aggregator", "owner"])
 def test_a_kind_with_half_of_it_missing_is_not_registered(written: Written, tmp_path: Path, half: str) -> None:
     package = written()
@@ -172,6 +254,7 @@ def test_a_package_that_is_not_there_is_no_kind() -> None:
         registry.register("thebes_nowhere")
 
 
+@pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("type_", registry.types())
 def test_every_kind_that_is_shipped_passes_the_look(type_: str) -> None:
     package = registry.packages()[type_]

@@ -8,23 +8,41 @@ from __future__ import annotations
 
 import ast
 import inspect
+import pkgutil
 import re
 import textwrap
-from collections.abc import Callable, Iterator
+import warnings
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import fields
+from difflib import get_close_matches
 from functools import lru_cache
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, get_args
 
 from thebes.privacy.faults import Mistake
 from thebes.tasks.document import Document, PeopleDocument
-from thebes.tasks.protocols import Aggregator, Kind, Owner, Words
+from thebes.tasks.form import Form, PartChoice
+from thebes.tasks.protocols import Aggregator, Foreseeing, Kind, Legible, Owner, Words
 from thebes.tasks.site_document import SiteDocument
-from thebes.tasks.site_protocols import SiteKind, SiteOwner, StreamOwner
+from thebes.tasks.site_protocols import Planned, SiteKind, SiteOwner, StreamOwner
 
 _TYPE = r"[a-z][a-z0-9-]*"
 _HALVES = {"aggregator": "AGGREGATOR", "owner": "OWNER"}
+#: the files that a kind may also have, and what is looked for in each
+_OPTIONAL = {
+    "samples": ("samples",),
+    "scene": ("scenes",),
+    "audit": ("cases",),
+    "release": (),
+    "view": ("sections", "table"),
+    "course": ("going", "history", "learned"),
+    "rehearsal": ("REHEARSAL",),
+    "crowd": ("crowd",),
+    "form": ("FORM",),
+    "accuracy": ("priced", "alone", "expected"),
+}
 #: methods of an aggregator that do the base class's own work when they are overridden, and may write what it keeps
 _ITS_OWN_WORK = {"accept", "advance", "close", "expect", "recall", "restore", "stands", "take_over"}
 
@@ -45,6 +63,8 @@ def looked_at(package: str) -> str:
         if find_spec(f"{package}.{half}") is None:
             why = "its documents could be accepted and never answered"
             raise Mistake(f"{package}.{half}", f"is missing: without it {why}. Write {half}.py with {name} in it")
+    _optional_files(package, kind.document)
+    _tell_misnamed(where, _public(kind), ["choice"])
     return str(kind.type)
 
 
@@ -77,6 +97,8 @@ def aggregator_of(package: str) -> Callable[..., Aggregator]:
 def owner_of(package: str) -> Any:
     """Return a kind's owner's half; Mistake where it could not do an owner's work."""
     owner = _said(package, "owner", "OWNER")
+    more = [name for each in (Legible, Foreseeing, Planned) for name in vars(each) if not name.startswith("_")]
+    _tell_misnamed(f"{package}.owner.OWNER", _public(owner), more)
     if _answered_by(package) != "sites":
         _same_calls(f"{package}.owner.OWNER", owner, Owner)
     elif hasattr(owner, "attempt"):
@@ -121,6 +143,73 @@ def _document(where: str, document: Any, type_: str, *, sites: bool) -> None:
                     f"({each.__name__}.{name}): give the field another name, and where it is meant, override it with a "
                     "property that reads the field",
                 )
+
+
+def _optional_files(package: str, document: type[Document]) -> None:
+    """Refuse a file in which what is looked for is not; tell of one that is nearly called as what is not there."""
+    there = {each.name for each in pkgutil.iter_modules(getattr(import_module(package), "__path__", ()))}
+    _tell_misnamed(package, there - {"kind", *_HALVES}, _OPTIONAL)
+    for half in there & _OPTIONAL.keys():
+        written = _names_in(f"{package}.{half}")
+        for name in _OPTIONAL[half] if written else ():
+            if name not in written:
+                near = next((each for each in sorted(written) if _near(each, [name])), None)
+                said = f"; it has {near}, which nobody looks for" if near else ""
+                raise Mistake(f"{package}.{half}.{name}", f"is missing: {half}.py must say what {name} is{said}")
+    if "form" in there:
+        _hints(f"{package}.form.FORM", _said(package, "form", "FORM"), document)
+
+
+def _hints(where: str, form: Any, document: type[Document]) -> None:
+    """Refuse a form that hints at what no document has."""
+    if not isinstance(form, Form):
+        raise Mistake(where, f"must be a Form, and is of type {type(form).__name__}")
+    schema = document.model_json_schema()
+    known = {name for part in (schema, *schema.get("$defs", {}).values()) for name in part.get("properties", ())}
+    for name, hint in form.fields.items():
+        for path in hint.parts.values() if isinstance(hint, PartChoice) else [name]:
+            for step in path.split("."):
+                if step not in known:
+                    near = _near(step, known)
+                    raise Mistake(
+                        f"{where}.fields[{name!r}]",
+                        f"is about {path}, which no document of this kind has{f'; it has {near}' if near else ''}",
+                    )
+
+
+def _tell_misnamed(where: str, there: Collection[str], looked_for: Collection[str]) -> None:
+    """Warn of what is nearly called as something that may be left out, and is looked for by its name alone."""
+    absent = [name for name in looked_for if name not in there]
+    for name in sorted(set(there) - set(looked_for)):
+        if near := _near(name, absent):
+            told = f"{where}.{name} is looked for by nobody; if it is meant to be {where}.{near}, call it so"
+            warnings.warn(told, RuntimeWarning, stacklevel=2)
+
+
+def _near(name: str, among: Collection[str]) -> str | None:
+    """Return what was probably meant: the same but for capitals, underscores and an s, or nearly the same."""
+    plain = {each.lower().replace("_", "").removesuffix("s"): each for each in among}
+    found = get_close_matches(name.lower().replace("_", "").removesuffix("s"), plain, n=1, cutoff=0.81)
+    return plain[found[0]] if found else None
+
+
+def _names_in(module: str) -> set[str]:
+    """Read the names that a file gives to something, without running it; none where it has no text."""
+    spec = find_spec(module)
+    if spec is None or spec.origin is None or not spec.origin.endswith(".py"):
+        return set()
+    found = set[str]()
+    for node in ast.walk(ast.parse(Path(spec.origin).read_text("utf-8"))):
+        match node:
+            case ast.Name(id=name, ctx=ast.Store()) | ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+                found.add(name)
+            case ast.alias(name=name, asname=other):
+                found.add(other or name)
+    return set() if "*" in found else found
+
+
+def _public(half: object) -> list[str]:
+    return [name for name in dir(half) if not name.startswith("_")]
 
 
 def _untrusted(where: str, document: type[Document]) -> None:
