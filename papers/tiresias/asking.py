@@ -42,8 +42,10 @@ def integrated(data: Dataset, epsilon: float, model: str) -> dict[str, Any]:
 
 
 def bounded(data: Dataset, epsilon: float) -> dict[str, Any]:
-    """Every row as one report, with the middle of a range or the first label where a value is missing."""
-    return {**_reading("bounded", data, epsilon), "bounds": _bounds(data, default=True), "mechanism": "privunit"}
+    """Every row as one report, long ones shortened, with the middle of a range or the first label where a value is
+    missing."""
+    bounds = _bounds(data, default=True)
+    return {**_reading("bounded", data, epsilon), "bounds": bounds, "mechanism": "privunit-short"}
 
 
 def gradient(data: Dataset, epsilon: float, *, hidden: bool) -> dict[str, Any]:

@@ -111,7 +111,8 @@ def together(own: pd.DataFrame, inputs: Sequence[str]) -> Chance:
 
 
 def _bounded(shown: Any, inputs: Sequence[str], epsilon: float, seed: int) -> Chance:
-    asked = {**_reading("bounded", inputs, epsilon), "bounds": _bounds(inputs, default=True), "mechanism": "privunit"}
+    bounds = _bounds(inputs, default=True)
+    asked = {**_reading("bounded", inputs, epsilon), "bounds": bounds, "mechanism": "privunit-short"}
     model = _simulated(asked, shown, seed).fit("logistic", output=MERGED)
     return lambda rows: np.asarray(model.predict_proba(rows)[:, 1])
 

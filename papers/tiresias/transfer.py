@@ -45,7 +45,7 @@ def bounded(backbone: Backbone, dots: Dots, kinds: Kinds, epsilon: float, seed: 
     asked = {
         **_reading("bounded", _names(FEW), epsilon),
         "bounds": _bounds(FEW, default=True),
-        "mechanism": "privunit",
+        "mechanism": "privunit-short",
     }
     model = _released(asked, _seen(backbone, dots, kinds, FEW), seed).fit("logistic", output=KIND)
     return lambda rows: np.asarray(model.predict(backbone.features(rows)[:, :FEW]), dtype=np.int64)

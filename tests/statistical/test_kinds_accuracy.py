@@ -115,6 +115,7 @@ def test_integrated_tasks_reach_the_floor(dataset, model, epsilon, floor) -> Non
     assert score(data, one_fold) >= floor
 
 
+@pytest.mark.parametrize("mechanism", ["privunit", "privunit-short"])
 @pytest.mark.parametrize(
     ("dataset", "model", "epsilon", "floor"),
     [
@@ -128,14 +129,14 @@ def test_integrated_tasks_reach_the_floor(dataset, model, epsilon, floor) -> Non
         ("housing", "linear", 32, 0.58),
     ],
 )
-def test_bounded_tasks_reach_the_floor(dataset, model, epsilon, floor) -> None:
+def test_bounded_tasks_reach_the_floor(dataset, model, epsilon, floor, mechanism) -> None:
     data = load(dataset)
     document = {
         "type": "bounded",
         "epsilon": epsilon,
         "featurizer": f"SELECT {', '.join(named(data))}, y FROM p.t",
         "bounds": bounds(data, default=True),
-        "mechanism": "privunit",
+        "mechanism": mechanism,
     }
 
     def one_fold(train, test, seed):

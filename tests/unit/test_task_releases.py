@@ -18,6 +18,7 @@ from thebes.simulation.featurizer import featurize
 from thebes.simulation.tables import people_of
 from thebes.tasks import registry
 from thebes.tasks.audit.purse import Purse
+from thebes.tasks.bounded.view import sections
 from thebes.tasks.protocols import Setting
 from thebes.tasks.release_reader import release_from_json
 
@@ -577,6 +578,22 @@ def test_error_bars_of_frequencies_hold_as_often_as_they_say_and_are_hardly_wide
     again = release_from_json(json.loads(json.dumps(release.as_json())))
     assert again.as_json()["frequencies"] == json.loads(json.dumps(release.as_json()["frequencies"]))
     assert "(95% intervals)" in str(again)
+
+
+def test_what_shortened_rows_tell_of_a_column_has_no_error_bar() -> None:
+    release = again(thebes.simulate({**PETS, "mechanism": "privunit-short"}, PET_TABLE, seed=1))
+    value, bar = release.mean("weight")
+    assert bar is None
+    assert 0 < value < 40
+    assert release.frequency_interval("kind") is None
+    assert release.as_json()["frequencies"]["kind"]["level"] is None
+    assert "have no error bars" in release.certificate.text
+    assert release.certificate.parameters["mechanism"] == "privunit-short"
+    assert "interval" not in next(line for line in str(release).splitlines() if line.startswith("weight: mean"))
+    drawn = {section.title: section for section in sections(release, release.document)}
+    assert drawn["weight"].picture is None
+    assert "no error bar" in drawn["weight"].words
+    assert np.mean(release.fit("logistic", output="kind").predict(PET_TABLE) == KIND) > 0.7
 
 
 @pytest.mark.filterwarnings("ignore:1 people")

@@ -69,6 +69,8 @@ class BoundedAggregator(Gathering[BoundedDocument]):
             notes.append(f"A missing value was replaced by the declared default ({', '.join(defaults)}).")
         if any(name.endswith(PRESENT) for name in self._plan.parts):
             notes.append("Whether a range without a default had a value is itself reported at random.")
+        if self._plan.shortens:
+            notes.append("Long rows were shortened: means and shares of columns are biased, and have no error bars.")
         parameters = {
             "mechanism": self._plan.mechanism,
             "parts": {

@@ -8,6 +8,7 @@ from typing import Any
 from thebes.privacy.promise import Adjacency
 from thebes.tasks.audit.case import Audited, Case, Written
 from thebes.tasks.audit.people import HERE, RANGE, SET, THERE, document_of, sent, sent_once
+from thebes.tasks.bounded.kind import SHORT
 
 _DRAWS = 60_000
 _MIXED: dict[str, Any] = {"type": "bounded", "featurizer": "SELECT x, g FROM p.t", "bounds": {"x": RANGE, "g": SET}}
@@ -15,11 +16,11 @@ _NUMBER = {"type": "bounded", "featurizer": "SELECT x FROM p.t", "bounds": {"x":
 
 
 def cases() -> list[Case]:
-    """List both mechanisms over a mixed row, and one number; every column of a row with the whole epsilon, as the
+    """List each mechanism over a mixed row, and one number; every column of a row with the whole epsilon, as the
     thesis has it, is what must be caught."""
     one, other = (partial(sent_once, document_of(_NUMBER), own) for own in (HERE, THERE))
     return [
-        *(_row(f"bounded, {mechanism}", {"mechanism": mechanism}) for mechanism in ("split", "privunit")),
+        *(_row(f"bounded, {mechanism}", {"mechanism": mechanism}) for mechanism in ("split", "privunit", SHORT)),
         Written("drawn: bounded, one number", 1.0, 0.0, Adjacency.REPLACE_ONE, one, other, used=0.99),
         _row("bounded, the whole epsilon for each of two columns", {"epsilon": 2.0}, positive_control=True),
     ]

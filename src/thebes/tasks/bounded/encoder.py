@@ -25,14 +25,14 @@ from thebes.privacy.mechanisms.local.choose import choose_categorical, choose_nu
 from thebes.privacy.mechanisms.local.numbers import NumberMechanism
 from thebes.privacy.mechanisms.local.privunit import STEPS, PrivUnit
 from thebes.privacy.mechanisms.local.response import RandomizedResponse
-from thebes.tasks.bounded.kind import MISSING, PRESENT, BoundedDocument
+from thebes.tasks.bounded.kind import MISSING, PRESENT, SHORT, BoundedDocument
 from thebes.tasks.contributions import Slot
 from thebes.tasks.document import FAILURE, Range, Values
 
 PRESENCE_SHARE = Decimal("0.1")  #: of epsilon, for all presence bits together
 REPORT = "report"  #: the field of a whole-row report
-#: what m ranges' squares are taken to add up to at most: m * _MEAN_SQUARE + sqrt(m) * _SPREAD (a set adds 1).
-#: Chosen once for all data: longer radii mean more noise, shorter ones shorten more rows.
+#: what m ranges' squares are taken to add up to at most where rows are shortened: m * _MEAN_SQUARE + sqrt(m) * _SPREAD
+#: (a set adds 1). Chosen once for all data: longer radii mean more noise, shorter ones shorten more rows.
 _MEAN_SQUARE, _SPREAD = 0.2, 0.5
 
 _EXACT_IN_JSON = 2**53  #: whole numbers from here on do not survive every JSON reader
@@ -43,9 +43,11 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class EncodingPlan:
-    """`parts` maps each field of a contribution to its mechanism; `whole` is the whole-row one, if any."""
+    """`mechanism` is the one that was taken; `parts` maps each field of a contribution to what perturbs it; `whole` is
+    what perturbs the whole row, if any."""
 
     document: BoundedDocument
+    mechanism: str
     parts: Mapping[str, Mechanism]
 
     @property
@@ -54,8 +56,9 @@ class EncodingPlan:
         return found if isinstance(found, PrivUnit) else None
 
     @property
-    def mechanism(self) -> str:
-        return "privunit" if self.whole is not None else "split"
+    def shortens(self) -> bool:
+        """Return whether rows may be shortened: single columns are then told with a bias, and no error bar is known."""
+        return self.mechanism == SHORT
 
     def epsilon(self) -> Decimal:
         """Add up what the parts declare; the sum is at most the document's."""
@@ -112,15 +115,15 @@ def _made(document: BoundedDocument) -> EncodingPlan:
     for column in bits:
         parts[column + PRESENT] = RandomizedResponse(2, _down(for_bits / len(bits)))
     chosen = document.mechanism if document.mechanism != "auto" else _least_error(document, epsilon - for_bits)
-    if chosen == "privunit":
-        dimension = sum(1 for _ in coordinates(document))
-        parts[REPORT] = PrivUnit(dimension, epsilon - for_bits, radius=radius(document), aim="second-moment")
-        return EncodingPlan(document, parts)
+    if chosen != "split":
+        dimension, length = sum(1 for _ in coordinates(document)), radius(document, short=chosen == SHORT)
+        parts[REPORT] = PrivUnit(dimension, epsilon - for_bits, radius=length, aim="second-moment")
+        return EncodingPlan(document, chosen, parts)
     share = _down((epsilon - for_bits) / len(document.gives))
     delta_share = _down(delta / len(document.gives), exact.DELTA_STEP)
     for column in document.gives:
         parts[column] = _for_column(document.bounds[column], share, delta_share)
-    return EncodingPlan(document, parts)
+    return EncodingPlan(document, chosen, parts)
 
 
 def _down(value: Decimal, step: Decimal = exact.EPSILON_STEP) -> Decimal:
@@ -162,10 +165,12 @@ def coordinates(document: BoundedDocument) -> Iterator[Coordinate]:
             yield Coordinate(column, axis)
 
 
-def radius(document: BoundedDocument) -> float:
-    """The public length to which a row's vector is shortened."""
+def radius(document: BoundedDocument, *, short: bool = False) -> float:
+    """The public length that no row's vector exceeds: each column adds at most 1 to its square. `short` is the length
+    to which rows are shortened for less noise."""
     ranges = sum(isinstance(document.bounds[c], Range) for c in document.gives)
-    return math.sqrt(min(ranges, ranges * _MEAN_SQUARE + math.sqrt(ranges) * _SPREAD) + len(document.gives) - ranges)
+    most = min(ranges, ranges * _MEAN_SQUARE + math.sqrt(ranges) * _SPREAD) if short else ranges
+    return math.sqrt(most + len(document.gives) - ranges)
 
 
 @lru_cache(maxsize=64)

@@ -14,7 +14,7 @@ from thebes.tasks import explanation
 from thebes.tasks.document import Bounds, InvalidDocument, PeopleDocument, Values, read_as, rule
 from thebes.tasks.protocols import Words
 
-MECHANISMS = ("split", "privunit", "auto")
+SHORT = "privunit-short"
 MISSING = "missing"  #: the category of a set without a default
 PRESENT = ".present"  #: suffix of the column that says whether a range without a default had a value
 
@@ -25,8 +25,9 @@ class BoundedDocument(PeopleDocument):
     type: Literal["bounded"] = "bounded"
     server: Literal["untrusted"] = "untrusted"
     bounds: Bounds
-    #: "split": each column by itself; "privunit": the whole row as one report; "auto": least expected error of a fit
-    mechanism: Literal["split", "privunit", "auto"] = "split"
+    #: "split": each column by itself; "privunit": the whole row as one report; "privunit-short": that with long rows
+    #: shortened, for fits only; "auto": least expected error of a fit, of the first two
+    mechanism: Literal["split", "privunit", "privunit-short", "auto"] = "split"
 
     @model_validator(mode="after")
     def _every_column_is_bounded(self) -> Self:

@@ -62,7 +62,7 @@ class RowsRelease(Release):
 
     @cached_property
     def moments(self) -> NoisyMoments:
-        """Unbiased mean and second moment of the true rows, as vectors (see `encoding`)."""
+        """Mean and second moment of the true rows as vectors (see `encoding`), unbiased unless rows were shortened."""
         return moments(self._plan, self._reports)
 
     @cached_property
@@ -89,7 +89,7 @@ class RowsRelease(Release):
 
     def frequency_interval(self, column: str, level: float = LEVEL) -> Interval | None:
         """The ends of `frequencies[column]`, value by value in their order, each alone as often right as `level` says;
-        None where no error bar is known (a range, or a single row that was perturbed as a whole)."""
+        None where no error bar is known (a range, shortened rows, or a single row that was perturbed as a whole)."""
         if column not in self.frequencies:
             return None
         mechanism = self._plan.parts.get(column)
@@ -107,7 +107,7 @@ class RowsRelease(Release):
         Each decoded row is an unbiased figure of its person's row, and a share is linear in it, so the scatter of that
         figure over the rows is the scatter of the noise and of the people: it does not understate the noise.
         """
-        if self._plan.whole is None or len(self.reports) < 2:
+        if self._plan.whole is None or self._plan.shortens or len(self.reports) < 2:
             return None
         points = simplex(len(self.frequencies[column]))
         rows = self._plan.whole.decode(self.reports)[:, self.moments.block(column)]
@@ -115,8 +115,9 @@ class RowsRelease(Release):
         share, error = each.mean(axis=0), each.std(axis=0, ddof=1) / math.sqrt(len(each))
         return Estimate(share, error, len(each), lambda z: (share - z * error, share + z * error))
 
-    def mean(self, column: str, level: float = 0.95) -> tuple[float, Interval]:
-        """A range's mean over the contributors, freed of the noise, with its error bar."""
+    def mean(self, column: str, level: float = 0.95) -> tuple[float, Interval | None]:
+        """A range's mean over the contributors, freed of the noise, with its error bar; None where rows were shortened,
+        which no bar knows of."""
         bound = self.document.bounds.get(column)
         if bound is None or isinstance(bound, Values):
             raise Mistake("column", "must be one of the ranges of this task")
@@ -128,9 +129,11 @@ class RowsRelease(Release):
         assert self._plan.whole is not None  # noqa: S101
         place, half = self.moments.block(column)[0], (bound.high - bound.low) / 2
         whole = self._plan.whole.estimate(self.reports)
-        bar = whole.interval(level)
+        value, bar = bound.middle + half * float(whole.value[place]), whole.interval(level)
+        if self._plan.shortens:
+            return value, None
         low, high = (bound.middle + half * float(np.asarray(end)[place]) for end in (bar.low, bar.high))
-        return bound.middle + half * float(whole.value[place]), Interval(level, low, high)
+        return value, Interval(level, low, high)
 
     def fit(self, model: str, *, output: str) -> moment_fit.FittedRows:
         """A model of `output` from all other columns, corrected for the noise; `model` as in `fitting.MODELS`."""
@@ -169,7 +172,8 @@ class RowsRelease(Release):
                 level = "" if told["level"] is None else f"  ({told['level']:.0%} intervals)"
                 lines.append(f"{column}: {', '.join(shares)}{level}")
             else:
-                value, bar = self.mean(column)
-                ends = f"{figure(bar.low)} to {figure(bar.high)}"
-                lines.append(f"{column}: mean {figure(value)}  ({bar.level:.0%} interval {ends})")
+                value, interval = self.mean(column)
+                ends = "" if interval is None else f"{figure(interval.low)} to {figure(interval.high)}"
+                told_bar = "" if interval is None else f"  ({interval.level:.0%} interval {ends})"
+                lines.append(f"{column}: mean {figure(value)}{told_bar}")
         return lines

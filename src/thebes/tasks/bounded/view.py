@@ -29,16 +29,17 @@ def sections(release: Release, document: PeopleDocument) -> list[Section]:
         sections.append(Section(column, words + ("" if bar is None else " With 95 % error bars."), picture))
     for column, bound in list((document.bounds or {}).items())[:MOST_DRAWN]:
         if isinstance(bound, Range):
+            mean, bar = told.mean(column)
+            words = f"The mean among those who took part, freed of the noise: {short(mean)}"
+            if bar is None:
+                sections.append(Section(column, f"{words}. Long rows were shortened, so it has no error bar."))
+                continue
             bars = [told.mean(column, level) for level in (0.5, 0.8, 0.95, 0.99)]
             picture = Spans(
                 [(percent(bar.level), value, float(bar.low), float(bar.high)) for value, bar in bars],
                 title=f"Mean of {column} with its error bar at several levels",
             )
-            mean, bar = bars[2]
-            words = (
-                f"The mean among those who took part, freed of the noise: {short(mean)} "
-                f"({percent(bar.level)} interval {short(float(bar.low))} to {short(float(bar.high))})."
-            )
+            words += f" ({percent(bar.level)} interval {short(float(bar.low))} to {short(float(bar.high))})."
             sections.append(Section(column, words, picture))
     head, rows = table(release)
     words = f"{len(rows)} rows, each changed at random before it left. No single one can be believed."
