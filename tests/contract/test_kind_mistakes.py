@@ -14,6 +14,7 @@ from thebes.privacy.faults import Mistake
 from thebes.privacy.promise import Unit
 from thebes.privacy.randomness import seeded_for_simulation
 from thebes.tasks import registration, registry
+from thebes.tasks.kind_failure import KindFailed
 from thebes.tasks.protocols import Setting
 from thebes.testing.kinds import CHECKS
 
@@ -291,6 +292,48 @@ CAUGHT = {
         "[1]) for end",
         "does not hold its own value",
     ),
+    "a price that is a number": (
+        "kind.py",
+        "return Price(document.epsilon, document.delta, unit)",
+        "return document.epsilon",
+        "its price returned float instead of Price",
+    ),
+    "a check that reads nothing": (
+        "kind.py",
+        "return read_as(TallyDocument, document)",
+        "return dict(document)",
+        "its check returned dict instead of TallyDocument",
+    ),
+    "a subject that is forgotten": (
+        "kind.py",
+        'return "How many say yes"',
+        "...",
+        "its subject returned NoneType instead of str",
+    ),
+    "a conclusion that is no release": (
+        "aggregator.py",
+        "return Release(float(found.value[1]) * people, certificate, intervals)",
+        "return {'value': float(found.value[1]) * people}",
+        "TallyAggregator.conclude: must return a Release, and returned dict",
+    ),
+    "an error bar that is a pair": (
+        "aggregator.py",
+        "level: Interval(level, *(float(np.asarray(end)[1]) * people for end in (bar.low, bar.high)))",
+        "level: (0.0, 1.0)",
+        "TallyAggregator.conclude: must give each error bar as an Interval, and gave tuple",
+    ),
+    "an error bar of two for one answer": (
+        "aggregator.py",
+        "*(float(np.asarray(end)[1]) * people",
+        "*(np.asarray(end) * people",
+        "TallyAggregator.conclude: gave an error bar of 2 ends for 1 answers",
+    ),
+    "a contribution that is a dictionary": (
+        "owner.py",
+        'return Contributions(ask.part, rows.people, {"yes": document.mechanism.perturb(truth, randomness)})',
+        'return {"yes": truth}',
+        "TallyOwner.contribute must return Contributions, and returned dict",
+    ),
     "diagnostics that never come": ("kind.py", "self.diagnostics is not None", "False", "refuse them by name"),
 }
 
@@ -304,6 +347,6 @@ def test_the_suite_sees_what_only_a_run_shows(written: Written, file: str, right
         for check in CHECKS:
             try:
                 check(sample)
-            except AssertionError as error:
+            except (AssertionError, Mistake, KindFailed) as error:
                 told.append(str(error))
     assert [each for each in told if said in each]

@@ -45,7 +45,7 @@ def check(
         typer.echo(f"digest  {document.digest}")
         typer.echo("price   what this accuracy costs the sites say: thebes task quote")
         return
-    cost = registry.kind(document.type).price(document)
+    cost = registry.drawn(document.type).price(document)
     output.doubt(cost.epsilon, cost.delta)
     price = cost.as_json()
     if json is not None:
@@ -70,9 +70,9 @@ def explain(
     from thebes.tasks import registry
 
     document = registry.check(output.read_document(task))
-    words = registry.kind(document.type).explain(document)
+    words = registry.drawn(document.type).explain(document)
     if not _unpriced(document):
-        price = registry.kind(document.type).price(document)
+        price = registry.drawn(document.type).price(document)
         output.doubt(price.epsilon, price.delta)
     if json is not None:
         output.write_json(json, {"explanation": words})

@@ -129,7 +129,7 @@ def run(
 
 
 def _purse(document: SiteDocument) -> PursesOf:
-    price: Price = registry.kind(document.type).price(document)
+    price: Price = registry.drawn(document.type).price(document)
     return Purses(1, price).of(np.zeros(1, dtype=np.int64))
 
 

@@ -86,7 +86,7 @@ def simulate(
             stacklevel=2,
         )
     turns = turns_of(checked, len(willing), source)
-    purses = Purses(everybody.people, registry.kind(checked.type).price(checked, unit=Unit.PERSON))
+    purses = Purses(everybody.people, registry.drawn(checked.type).price(checked, unit=Unit.PERSON))
     setting = Setting(unit=Unit.PERSON, randomness=source, simulated=True, group_size=None)
     aggregator = registry.aggregator(checked, setting)
     if isinstance(in_flight, bool) or not isinstance(in_flight, int) or not 1 <= in_flight <= 10_000:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from thebes.simulation.featurizer import featurize
 from thebes.simulation.partitions import by_partition
 from thebes.simulation.tables import people_of
 from thebes.tasks import registry
+from thebes.tasks.answer_view import Section
 from thebes.tasks.audit.purse import Purse
 from thebes.tasks.contributions import Contributions, read_payloads
 from thebes.tasks.document import Document, InvalidDocument, PeopleDocument
@@ -108,7 +109,13 @@ def _given(
                 assert isinstance(ask, Ask)
                 mine = rows.select(asked[start : start + together])
                 chance = _Sealed(source, purse) if sealed else source
-                yield ask, owner.contribute(document, ask, mine, purse, randomness=chance), purse
+                yield ask, _contributed(owner.contribute(document, ask, mine, purse, randomness=chance), owner), purse
+
+
+def _contributed(given: Any, owner: Any) -> Contributions:
+    told = f"{type(owner).__name__}.contribute must return Contributions, and returned {type(given).__name__}"
+    _expect(isinstance(given, Contributions), told)
+    return cast(Contributions, given)
 
 
 def _same(first: Release | None, second: Release | None) -> bool:
@@ -118,9 +125,22 @@ def _same(first: Release | None, second: Release | None) -> bool:
 # --- the checks ---------------------------------------------------------------------------------------
 
 
+def check_what_pages_show_is_what_they_can_draw(sample: Sample) -> None:
+    """Whatever its kind says of a document and its answer is of the type that its protocol names."""
+    document, aggregator, _ = _run(sample)
+    kind, release = registry.drawn(document.type), aggregator.release()
+    _expect(bool(kind.subject(document.as_json()) and kind.explain(document)), "subject or explain says nothing")
+    assert release is not None
+    view = registry.view(document.type)
+    for section in view.sections(release, document):
+        _expect(isinstance(section, Section), f"sections of view.py gave a {type(section).__name__} for a Section")
+    head, lines = view.table(release)
+    _expect({len(line) for line in lines} <= {len(head)}, "table of view.py gave rows of another length than its head")
+
+
 def check_the_price_is_the_documents_epsilon_and_delta(sample: Sample) -> None:
     document = registry.check(sample.document)
-    price = registry.kind(document.type).price(document)
+    price = registry.drawn(document.type).price(document)
     _expect(price.epsilon == Decimal(str(document.epsilon)), "the price is not the document's epsilon")
     _expect(price.delta == Decimal(str(document.delta)), "the price is not the document's delta")
 
@@ -141,7 +161,7 @@ def priced(told: Mapping[str, Any]) -> Document | None:
     except Mistake as refused:
         _expect(bool(refused.argument and refused.message), "a refusal does not name a field")
         return None
-    kind = registry.kind(document.type)
+    kind = registry.drawn(document.type)
     price = kind.price(document)
     _expect(price.epsilon.is_finite() and price.epsilon > 0 and 0 <= price.delta < 1, f"a price is {price}")
     _expect(price.epsilon >= Decimal(str(document.epsilon)), "a price is less than the document's epsilon")
@@ -158,7 +178,7 @@ def check_reading_twice_changes_nothing(sample: Sample) -> None:
 
 def check_the_explanation_names_what_is_read(sample: Sample) -> None:
     document = _checked(sample)
-    words = registry.kind(document.type).explain(document)
+    words = registry.drawn(document.type).explain(document)
     for table, columns in document.reads.items():
         _expect(table in words, f"the explanation does not name the table {table}")
         _expect(all(column in words for column in columns), "the explanation does not name every column")
@@ -212,7 +232,7 @@ def check_a_wrong_field_is_refused_by_name_or_makes_another_document(sample: Sam
 
 def check_everybody_pays_the_price_and_no_more(sample: Sample) -> None:
     document, _, heard = _run(sample)
-    price = registry.kind(document.type).price(document)
+    price = registry.drawn(document.type).price(document)
     for ask, _, purse in heard:
         most = document.participations * document.packets(ask.phase)
         _expect(purse.epsilon * most <= price.epsilon, "a part spends more than its share of the price")
@@ -297,9 +317,8 @@ def check_out_of_domain_contributions_are_refused(sample: Sample) -> None:
     ask = aggregator.ask("s")
     assert isinstance(ask, Ask)
     layout = aggregator.layout(ask.part, ask.partition)
-    good = registry.owner(document, simulated=True).contribute(
-        document, ask, rows.select(np.array([0])), Purse(), randomness=source
-    )
+    owner = registry.owner(document, simulated=True)
+    good = _contributed(owner.contribute(document, ask, rows.select(np.array([0])), Purse(), randomness=source), owner)
     payload = next(iter(good.payloads(layout)))
     wrong: tuple[Any, ...] = ("x", [], {}, True, float("inf"), 10**400)
     for name, poison in [(n, p) for n in payload for p in wrong]:

@@ -196,7 +196,7 @@ def _people(sample: SiteSample) -> Sample:
 
 def check_the_explanation_names_what_is_read(sample: SiteSample) -> None:
     document = _checked(sample)
-    words = registry.kind(document.type).explain(document)
+    words = registry.drawn(document.type).explain(document)
     for said in (document.dataset, f"{document.epsilon:g}" if document.epsilon else "public", *document.reads):
         _expect(said in words, f"the explanation does not say {said!r}")
 
@@ -233,7 +233,7 @@ def check_all_phases_together_cost_no_more_than_the_document_says(sample: SiteSa
 
 def check_nobody_spends_more_than_the_price(sample: SiteSample) -> None:
     document, _, heard = _run(sample)
-    price = registry.kind(document.type).price(document)
+    price = registry.drawn(document.type).price(document)
     for site in sample.sites:
         spent = [purse for name, _, _, purse in heard if name == site]
         epsilon = sum((purse.epsilon for purse in spent), Decimal(0))

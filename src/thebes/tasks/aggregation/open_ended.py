@@ -22,7 +22,7 @@ from thebes.tasks.aggregation.people import Gathering, PeopleDocumentType
 from thebes.tasks.aggregation.snapshots import Arrays
 from thebes.tasks.contributions import Contributions
 from thebes.tasks.protocols import Setting, State, TaskClosed
-from thebes.tasks.release import Release
+from thebes.tasks.release import Release, concluded
 
 
 class OpenEnded(Gathering[PeopleDocumentType]):
@@ -91,7 +91,7 @@ class OpenEnded(Gathering[PeopleDocumentType]):
         if not self.enough or self.state is State.EXPIRED:
             return None
         if self._shown is None or self._shown[0] != self.stage:
-            self._shown = self.stage, self.conclude()
+            self._shown = self.stage, concluded(self, self.conclude())
         return self._shown[1]
 
     # --- keeping ----------------------------------------------------------------------------------------

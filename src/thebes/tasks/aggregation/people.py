@@ -21,7 +21,7 @@ from thebes.tasks.aggregation.snapshots import Arrays, packed, unpacked
 from thebes.tasks.contributions import Contributions, Layout, checked
 from thebes.tasks.document import SERVER_FLOOR, PeopleDocument, not_bought
 from thebes.tasks.protocols import Ask, Closed, Setting, State, TaskClosed, Wait
-from thebes.tasks.release import Release
+from thebes.tasks.release import Release, concluded
 
 PeopleDocumentType = TypeVar("PeopleDocumentType", bound=PeopleDocument)
 
@@ -181,7 +181,7 @@ class Gathering(ABC, Generic[PeopleDocumentType]):
         deadline = self.document.deadline
         late = deadline is not None and now >= deadline
         if self.accepted + absent >= self.wanted or (late and self.accepted + absent >= self.least):
-            self._release = self.conclude() or self._release
+            self._release = concluded(self, self.conclude()) or self._release
             self.phase += 1
             self.counts = self._none_yet()
             if self.phase >= self.document.phases:

@@ -25,7 +25,7 @@ from thebes.tasks.aggregation.packets import part_of
 from thebes.tasks.aggregation.snapshots import Arrays, packed, unpacked
 from thebes.tasks.contributions import Contributions, Layout, checked
 from thebes.tasks.protocols import Ask, Closed, Setting, State, TaskClosed, Wait
-from thebes.tasks.release import Release
+from thebes.tasks.release import Release, concluded
 from thebes.tasks.site_document import SiteDocument, differing
 
 LONGEST_REASON = 300
@@ -249,7 +249,7 @@ class Convening(ABC, Generic[SiteDocumentType]):
             self.state = State.EXPIRED
             self._release = self._beside(self.lapsed()) or self._release
             return
-        self._release = self._beside(self.conclude()) or self._release
+        self._release = self._beside(concluded(self, self.conclude())) or self._release
         if self.finished():
             self.state = State.DONE
             return
