@@ -23,7 +23,7 @@ from thebes.privacy.promise import Unit
 from thebes.simulation.tables import people_of
 from thebes.tasks import registry
 from thebes.tasks.audit.purse import Purse
-from thebes.tasks.bounded.encoder import plan
+from thebes.tasks.bounded.encoder import plan, vector
 from thebes.tasks.document import FAILURE
 from thebes.tasks.protocols import Ask, Setting
 from thebes.tasks.trusted_columns import COUNT_SHARE
@@ -308,6 +308,39 @@ def test_bars_hold_what_they_say_of_rows_at_the_ends_of_their_ranges(mechanism) 
         held["kind"] += ends.low[0] <= 0.95 <= ends.high[0]
     for column, count in held.items():
         assert count / draws > 0.915, (column, count)
+
+
+def wide(ranges: int, sets: int, **more: object):
+    """Rows of so many ranges and sets of three values, and what they hold as vectors."""
+    rng, people = np.random.default_rng(2), 500
+    table = {f"x{i}": np.clip(rng.normal(0, 0.45, people), -1, 1) for i in range(ranges)}
+    table |= {f"g{i}": np.array(["a", "b", "c"])[rng.integers(0, 3, people)] for i in range(sets)}
+    bounds = {f"x{i}": {"type": "range", "low": -1, "high": 1, "default": 0} for i in range(ranges)}
+    bounds |= {f"g{i}": {"type": "set", "values": ["a", "b", "c"], "default": "a"} for i in range(sets)}
+    document = registry.check(
+        {"type": "bounded", "featurizer": f"SELECT {', '.join(bounds)} FROM p.t", "bounds": bounds, **more}
+    )
+    own = {c: values if c[0] == "x" else np.searchsorted(["a", "b", "c"], values) for c, values in table.items()}
+    return document, table, vector(document, own)
+
+
+@pytest.mark.parametrize(
+    ("ranges", "sets", "epsilon"),
+    [(1, 0, 2), (1, 0, 8), (2, 0, 8), (3, 0, 1), (8, 0, 4), (0, 1, 1), (0, 2, 8), (0, 3, 2), (1, 2, 0.5), (2, 1, 8)],
+)
+def test_auto_takes_what_errs_less_in_the_second_moment(ranges, sets, epsilon) -> None:
+    errors = {}
+    for mechanism in ("split", "privunit"):
+        document, table, vectors = wide(ranges, sets, epsilon=epsilon, mechanism=mechanism)
+        true = vectors.T @ vectors / len(vectors)
+        found = [release.moments.second for release in releases(document, 40, table)]
+        errors[mechanism] = len(vectors) * float(np.mean([(second - true) ** 2 for second in found]))
+        whole = plan(document).whole
+        if whole is not None:  # what it is chosen by is what it errs
+            expected = whole.second_moment_error(float(np.mean(np.sum(vectors**2, axis=1))))
+            assert errors[mechanism] == pytest.approx(expected, rel=0.5)
+    taken = plan(wide(ranges, sets, epsilon=epsilon, mechanism="auto")[0]).mechanism
+    assert errors[taken] <= 1.1 * min(errors.values())
 
 
 # --- gradient ---------------------------------------------------------------------------------------------

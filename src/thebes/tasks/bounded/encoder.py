@@ -186,6 +186,12 @@ def simplex(size: int) -> Floats:
     return points
 
 
+def kept(mechanism: CategoryMechanism) -> float:
+    """Return what randomised response makes of a simplex point on average, as a share of it: the points sum to zero."""
+    keep = float(mechanism.parameters()["p"])
+    return keep - (1 - keep) / (mechanism.size - 1)
+
+
 def vector(document: BoundedDocument, columns: Mapping[str, NDArray[Any]], only: tuple[str, ...] = ()) -> Floats:
     """Rows of numbers and category indices as vectors, of all columns or of some."""
     blocks = []
@@ -200,23 +206,46 @@ def vector(document: BoundedDocument, columns: Mapping[str, NDArray[Any]], only:
 
 
 def _least_error(document: BoundedDocument, epsilon: Decimal) -> str:
-    """Whichever leaves the smaller expected squared error in the second moments, from which models are fitted.
-
-    One off-diagonal entry, per person: split, the product of two columns' (noise + 1); whole row, the variance of
-    V_i V_j, about 1/D^2, divided by (s - c)^2.
-    """
+    """Whichever leaves the smaller expected squared error in an entry of the second moment, from which models are
+    fitted, for a row whose ranges have the usual mean square."""
     length = len(document.gives)
     share, delta_share = _down(epsilon / length), _down(exact.delta(document.delta) / length, exact.DELTA_STEP)
-    noise = []
-    for column in document.gives:
-        bound = document.bounds[column]
-        each = _for_column(bound, share, delta_share).expected_error(1)
-        axes = 1.0 if isinstance(bound, Values) else ((bound.high - bound.low) / 2) ** 2
-        noise.append(each / axes)
-    split = float(np.mean([a + _MEAN_SQUARE for a in noise])) ** 2
-    dimension = sum(1 for _ in coordinates(document))
     try:
-        whole = PrivUnit(dimension, epsilon, radius=radius(document), aim="second-moment")
+        whole = PrivUnit(sum(1 for _ in coordinates(document)), epsilon, radius=radius(document), aim="second-moment")
     except Mistake:
         return "split"  # too many axes for so small an epsilon
-    return "privunit" if whole.radius**4 / (whole.dimensions * (whole.s - whole.c)) ** 2 < split else "split"
+    ranges = sum(isinstance(document.bounds[column], Range) for column in document.gives)
+    usual = ranges * _MEAN_SQUARE + length - ranges
+    bounds = [document.bounds[column] for column in document.gives]
+    columns = [_column_noise(bound, _for_column(bound, share, delta_share)) for bound in bounds]
+    split = (
+        math.fsum(c.own for c in columns) + _products([c.seen for c in columns]) - _products([c.true for c in columns])
+    )
+    return "privunit" if whole.second_moment_error(usual) < split / whole.dimension**2 else "split"
+
+
+@dataclass(frozen=True)
+class ColumnNoise:
+    """The noise of one report of a column: the variance of the column's own block of the second moment (`own`), and the
+    squared length of the decoded vector (`seen`) and of the true one (`true`), added up over the column's axes."""
+
+    own: float
+    seen: float
+    true: float
+
+
+def _column_noise(bound: Range | Values, mechanism: NumberMechanism | CategoryMechanism) -> ColumnNoise:
+    if isinstance(bound, Values):
+        assert isinstance(mechanism, CategoryMechanism)  # noqa: S101
+        size, seen = len(categories(bound)), 1 / kept(mechanism) ** 2
+        # Points of length 1 whose mean block is 1/(size-1) of the unit matrix: the blocks' squares are 1 each.
+        return ColumnNoise((1 - 1 / (size - 1)) * (seen - 1), seen, 1.0)
+    assert isinstance(mechanism, NumberMechanism)  # noqa: S101
+    noise = mechanism.variance(1, bound.middle) / ((bound.high - bound.low) / 2) ** 2
+    fourth = 6 if isinstance(mechanism, LocalLaplace) else 3  # of noise of variance 1
+    return ColumnNoise((fourth - 1) * noise**2 + 4 * _MEAN_SQUARE * noise, _MEAN_SQUARE + noise, _MEAN_SQUARE)
+
+
+def _products(squares: list[float]) -> float:
+    """Add up the products of every two different columns, either way round."""
+    return math.fsum(squares) ** 2 - math.fsum(square**2 for square in squares)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from thebes.privacy.mechanisms.local.categories import CategoryMechanism
 from thebes.privacy.mechanisms.local.numbers import NumberMechanism
-from thebes.tasks.bounded.encoder import Coordinate, EncodingPlan, categories, coordinates, simplex
+from thebes.tasks.bounded.encoder import Coordinate, EncodingPlan, categories, coordinates, kept, simplex
 from thebes.tasks.document import Values
 
 Floats = NDArray[np.float64]
@@ -67,7 +67,7 @@ def _split(plan: EncodingPlan, reports: Mapping[str, NDArray[Any]]) -> tuple[Flo
             assert isinstance(mechanism, CategoryMechanism)  # noqa: S101
             points = simplex(len(categories(bound)))
             frequencies = np.asarray(mechanism.estimate(reports[column]).value)
-            block = points[np.asarray(reports[column])] / _kept(mechanism)
+            block = points[np.asarray(reports[column])] / kept(mechanism)
             own.append((start, (points * frequencies[:, None]).T @ points))
         else:
             assert isinstance(mechanism, NumberMechanism)  # noqa: S101
@@ -79,9 +79,3 @@ def _split(plan: EncodingPlan, reports: Mapping[str, NDArray[Any]]) -> tuple[Flo
         blocks.append(block)
         start += block.shape[1]
     return np.concatenate(blocks, axis=1), own
-
-
-def _kept(mechanism: CategoryMechanism) -> float:
-    # Randomised response turns a simplex point into `kept` times itself on average: the points sum to zero.
-    keep = float(mechanism.parameters()["p"])
-    return keep - (1 - keep) / (mechanism.size - 1)

@@ -40,6 +40,14 @@ class SphericalCap:
         outside = 1 / self.dimensions - inside
         return hold * inside / self.mass + (1 - hold) * outside / (1 - self.mass)
 
+    def fourth_moment(self, hold: float) -> float:
+        """E T^4 likewise. Over the whole sphere it is 3 / (D (D+2)). Integrated by parts twice."""
+        size = self.dimensions
+        second = ((size - 1) * self.height * self._lift + self.mass) / size
+        inside = ((size - 1) * self.height**3 * self._lift + 3 * second) / (size + 2)
+        outside = 3 / (size * (size + 2)) - inside
+        return hold * inside / self.mass + (1 - hold) * outside / (1 - self.mass)
+
     @property
     def _lift(self) -> float:
         # The integral of t over the cap, (1 - height^2)^a / ((D-1) B(1/2, a)): the density integrated by parts.

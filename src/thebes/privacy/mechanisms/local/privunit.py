@@ -199,6 +199,23 @@ class PrivUnit(LocalMechanism):
         value = (mean - self.c * np.eye(self.dimension)) * scale
         return _about(value, np.sqrt(spread / n) * scale, n)
 
+    def second_moment_error(self, square: float) -> float:
+        """Return the variance that one report leaves in an entry of the second moment, on average over all entries,
+        where the row's squared length is `square`.
+
+        The squares of all entries of V V' but the last row's and column's add up to (1 - L^2)^2 with L the last
+        coordinate of V: L = T l + sqrt(1 - T^2) W, where l is that of u and W is uniform across u.
+        """
+        d, fourth = self.dimension, self.cap.fourth_moment(float(self.coin.probability))
+        share = min(square / self.radius**2, 1.0)
+        last, across = 1 - share, share / d
+        second_last = self.s * last + (1 - self.s) * across
+        fourth_last = fourth * last**2 + 6 * (self.s - fourth) * last * across
+        fourth_last += 3 * (1 - 2 * self.s + fourth) * share**2 / (d * (d + 2))
+        lean = self.s - self.c
+        known = d * self.c**2 + 2 * self.c * lean * share + (lean * share) ** 2
+        return float((1 - 2 * second_last + fourth_last - known) * (self.radius**2 / lean / d) ** 2)
+
     def expected_error(self, contributors: int) -> float:
         """Expected squared distance of the estimated mean row at the worst true rows, in squared units."""
         at_zero = self.dimension * self.c / self.m**2
