@@ -235,7 +235,8 @@ class Reception:
             return summary, self.store.release(task_id)
 
         summary, release = await self._in_reader(read)
-        if release is None and registry.endless(summary["type"]):
+        notice = self._notices.kept(task_id)  # none of a task whose document nothing here reads
+        if release is None and notice is not None and notice.endless:
             training = await self.hearing.training(task_id)
             release = None if training is None else await training.release()
         return summary, release

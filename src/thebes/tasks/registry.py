@@ -187,7 +187,9 @@ def kind(type_: object) -> Kind[Any]:
 def drawn(type_: object) -> Kind[Any]:
     """Return the kind of that type for lists and pages, which one kind must not take down: whatever it raises, or gives
     instead of what it must, is one `KindFailed`."""
-    return guard(found := kind(type_), str(type_), subject=str, check=found.document, price=Price, explain=str)
+    found = kind(type_)
+    read = getattr(found, "document", Document)
+    return guard(found, str(type_), subject=str, check=read, price=Price, explain=str)
 
 
 def _part(type_: str, name: str) -> ModuleType | None:
