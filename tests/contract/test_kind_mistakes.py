@@ -51,6 +51,18 @@ PUBLIC = {
         "kind.KIND.document.packets",
         "give the field another name",
     ),
+    "a method of the document over what is read": (
+        _SERVER,
+        f"{_SERVER}\n\n    def phases(self) -> int:\n        return 3",
+        "kind.TallyDocument.phases",
+        "is a method, and PeopleDocument.phases is read without a call; write it alike, or give yours another name",
+    ),
+    "what is read of the document over a method": (
+        _SERVER,
+        f"{_SERVER}\n\n    @property\n    def packets(self) -> int:\n        return 3",
+        "kind.TallyDocument.packets",
+        "is a value, and PeopleDocument.packets is called",
+    ),
     "words that are text": (
         _WORDS,
         '"How many say yes"',
@@ -96,6 +108,27 @@ HALVES = {
         "self.counts = int",
         "aggregator.TallyAggregator.hear",
         "sets self.counts, which Gathering keeps for its own work, so that phases would never end",
+    ),
+    "a method over what is read": (
+        "aggregator.py",
+        "    yes = 0\n",
+        "    yes = 0\n\n    def wanted(self) -> int:\n        return 3\n",
+        "aggregator.TallyAggregator.wanted",
+        "is a method, and Gathering.wanted is read without a call",
+    ),
+    "what is read over a method": (
+        "aggregator.py",
+        "    yes = 0\n",
+        "    yes = 0\n\n    @property\n    def partition(self) -> int:\n        return 0\n",
+        "aggregator.TallyAggregator.partition",
+        "is a value, and Gathering.partition is called",
+    ),
+    "a method under the name of what is counted": (
+        "aggregator.py",
+        "    yes = 0\n",
+        "    yes = 0\n\n    def counts(self) -> int:\n        return 3\n",
+        "aggregator.TallyAggregator.counts",
+        "sets self.counts, which Gathering keeps for its own work",
     ),
     "a class body that starts where the base class stands": (
         "aggregator.py",

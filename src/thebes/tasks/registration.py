@@ -57,6 +57,7 @@ def looked_at(package: str) -> str:
     if not isinstance(getattr(kind, "type", None), str) or not re.fullmatch(_TYPE, kind.type):
         raise Mistake(f"{where}.type", 'must be what documents say as "type": lower-case letters, digits and hyphens')
     _document(f"{where}.document", getattr(kind, "document", None), kind.type, sites=sites)
+    _refuse_unlike(package, "kind", kind.document)
     _words(f"{where}.words", getattr(kind, "words", None))
     _same_calls(where, kind, SiteKind if sites else Kind)
     for half, name in _HALVES.items():
@@ -80,6 +81,7 @@ def aggregator_of(package: str) -> Callable[..., Aggregator]:
     if inspect.isclass(made):
         missing = [name for name in _named_by(Aggregator) if name != "state" and not hasattr(made, name)]
         missing += sorted(getattr(made, "__abstractmethods__", ()))
+        _refuse_unlike(package, "aggregator", made)
         if missing:
             raise Mistake(f"{where}.{missing[0]}", f"is missing: {made.__name__} needs {_listed(missing)}")
         _same_calls(where, made, Aggregator, bound=False)
@@ -278,6 +280,26 @@ def _listed(names: list[str]) -> str:
     return ", ".join(dict.fromkeys(names))
 
 
+def _refuse_unlike(package: str, half: str, made: type) -> None:
+    """Refuse a method where a base class of ours has a value that is read, and a value where it has a method."""
+    for each in made.__mro__:
+        for name, mine in vars(each).items() if _within(package, each) else ():
+            base = next((base for base in made.__mro__ if not _within(package, base) and name in vars(base)), object)
+            called = _is_called(vars(base).get(name))
+            if base.__module__.startswith("thebes.") and not name.startswith("__") and _is_called(mine) is not called:
+                is_, theirs = ("a value", "is called") if called else ("a method", "is read without a call")
+                told = f"is {is_}, and {base.__name__}.{name} {theirs}; write it alike, or give yours another name"
+                raise Mistake(f"{package}.{half}.{each.__name__}.{name}", told)
+
+
+def _within(package: str, made: type) -> bool:
+    return f"{made.__module__}.".startswith(f"{package}.")
+
+
+def _is_called(part: object) -> bool:
+    return isinstance(part, (classmethod, staticmethod)) or (callable(part) and not inspect.isclass(part))
+
+
 def _collisions(made: type) -> Iterator[tuple[str, str, type]]:
     """Yield (name, where it is set, whose it is) of everything an author's class sets that its base class keeps."""
     ours = [each for each in made.__mro__ if each.__module__.startswith("thebes.tasks.aggregation.")]
@@ -291,12 +313,15 @@ def _collisions(made: type) -> Iterator[tuple[str, str, type]]:
 
 
 def _set_in(made: type) -> Iterator[tuple[str, str]]:
-    """Yield (method, attribute) of every `self.attribute = ...`, and (name, name) of what the class body sets."""
+    """Yield (method, attribute) of every `self.attribute = ...`, and (name, name) of what the class body sets or
+    defines."""
     try:
         tree = ast.parse(textwrap.dedent(inspect.getsource(made))).body[0]
     except (OSError, TypeError, SyntaxError):  # made without a file: nothing to read
         return
     for part in getattr(tree, "body", []):
+        if isinstance(part, ast.FunctionDef) and not part.name.startswith("__"):
+            yield part.name, part.name
         if isinstance(part, ast.FunctionDef) and part.args.args:
             first = part.args.args[0].arg
             for node in ast.walk(part):
