@@ -99,7 +99,7 @@ class Trained:
         for name, count in rounds.items():
             site = self.there.sites[name]
             until(lambda site=site: None if reserved(site) else True, SOON)
-            (meter,) = site.block().meters.values()
+            meter = site.block().meters["rho"]
             spent, self.spent[name] = meter.spent - self.spent[name], meter.spent
             assert spent * 1e-12 == pytest.approx(count * once, rel=1e-9)
             assert meter.spent <= (meter.capacity or 0)
@@ -188,6 +188,6 @@ def test_a_site_that_is_stopped_for_good_is_named_and_the_others_go_on(trained: 
     assert [told["sites"] for told in ended["result"]["rounds"]] == [3] * gone + [2] * (rounds - gone)
     once = of_one_round(rounds)
     trained.assert_paid(task, {"site-0": rounds, "site-2": rounds}, once)
-    (meter,) = there.sites["site-1"].block().meters.values()
+    meter = there.sites["site-1"].block().meters["rho"]
     # Its answer to the round in which it went may not have arrived; that was paid for all the same.
     assert gone - 0.001 <= (meter.spent - trained.spent["site-1"]) * 1e-12 / once <= gone + 1.001
