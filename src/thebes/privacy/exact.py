@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal, InvalidOperation
 from fractions import Fraction
+from functools import lru_cache
 
 from thebes.privacy.faults import Mistake
 
@@ -72,6 +73,7 @@ def steps_up(value: Decimal, step: Decimal) -> int:
     return int(_WIDE.divide(value, step).to_integral_value(ROUND_CEILING, _WIDE))
 
 
+@lru_cache(maxsize=1024)
 def ln(value: Decimal) -> float:
     """Return the natural logarithm as the nearest float, whatever decimals a caller's own settings keep."""
     return float(_WIDE.ln(value))

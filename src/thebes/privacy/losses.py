@@ -274,12 +274,7 @@ def renyi_to_approximate(loss: Renyi, delta: exact.Number) -> Approximate:
 
 def order_to_epsilon(order: float, divergence: Decimal, delta: Decimal) -> Decimal:
     """Return what a finite divergence at one order, and nothing else, converts to at a delta greater than 0."""
-    return exact.loss_of(_from_order(order, float(divergence), _ln(delta)))
-
-
-@lru_cache(maxsize=1024)
-def _ln(delta: Decimal) -> float:
-    return exact.ln(delta)
+    return exact.loss_of(_from_order(order, float(divergence), exact.ln(delta)))
 
 
 def _from_order(a: float, divergence: float, ln_delta: float) -> float:

@@ -173,7 +173,8 @@ class RowsRelease(Release):
                 lines.append(f"{column}: {', '.join(shares)}{level}")
             else:
                 value, interval = self.mean(column)
-                ends = "" if interval is None else f"{figure(interval.low)} to {figure(interval.high)}"
-                told_bar = "" if interval is None else f"  ({interval.level:.0%} interval {ends})"
-                lines.append(f"{column}: mean {figure(value)}{told_bar}")
+                line = f"{column}: mean {figure(value)}"
+                if interval is not None:
+                    line += f"  ({interval.level:.0%} interval {figure(interval.low)} to {figure(interval.high)})"
+                lines.append(line)
         return lines
