@@ -11,8 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from thebes.tasks import registration
-
 Written = Callable[..., str]
 
 
@@ -38,5 +36,3 @@ def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Written
     yield write
     for module in [each for each in sys.modules if each.split(".")[0] in made]:
         del sys.modules[module]
-    for look in (registration.aggregator_of, registration.owner_of):
-        look.cache_clear()

@@ -264,6 +264,27 @@ def test_a_method_that_is_nearly_called_as_an_optional_one_is_told(written: Writ
         registration.owner_of(package)
 
 
+def test_a_half_that_is_put_in_the_place_of_another_is_used_and_looked_at(
+    written: Written, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was looked at is remembered, and not what was found: a test that puts a half in place must get it."""
+    package = written()
+    for half, name, found in (
+        ("owner", "OWNER", registration.owner_of),
+        ("aggregator", "AGGREGATOR", registration.aggregator_of),
+    ):
+        module = importlib.import_module(f"{package}.{half}")
+        first = found(package)
+        other = type("Other", (first if isinstance(first, type) else type(first),), {})
+        monkeypatch.setattr(module, name, other if isinstance(first, type) else other())
+        assert found(package) is getattr(module, name)
+        monkeypatch.setattr(module, name, object)
+        with pytest.raises(Mistake):
+            found(package)
+        monkeypatch.undo()
+        assert found(package) is first
+
+
 @pytest.mark.parametrize("half", ["aggregator", "owner"])
 def test_a_kind_with_half_of_it_missing_is_not_registered(written: Written, tmp_path: Path, half: str) -> None:
     package = written()

@@ -61,8 +61,8 @@ def test_their_sum_lies_within_its_width_as_often_as_it_says(case) -> None:
         width = hidden.width(level)
         hits = int((np.abs(noise) <= width).sum())
         assert_held(hits, level, closely=smooth)
-        if case not in ("both kinds", "gaussian"):  # of whole steps no narrower width would do
-            assert binomtest(int((np.abs(noise) <= width * 0.95 - 1).sum()), DRAWS, level, "less").pvalue < LEVEL
+        if case not in ("both kinds", "gaussian"):  # a tenth narrower lies nine standard errors off or more
+            assert binomtest(int((np.abs(noise) <= width * 0.9 - 1).sum()), DRAWS, level, "less").pvalue < LEVEL
 
 
 @pytest.mark.parametrize("case", ["unequal", "large", "very large", "gaussian", "both kinds", "two small"])

@@ -15,7 +15,7 @@ import warnings
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import fields
 from difflib import get_close_matches
-from functools import lru_cache
+from functools import wraps
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -69,10 +69,29 @@ def looked_at(package: str) -> str:
     return str(kind.type)
 
 
-@lru_cache(maxsize=256)
+def _looked_at_once(look: Callable[[str, Any], None]) -> Callable[[str, Any], None]:
+    """Make a look at a half of a package be taken at each half once: it is looked at whenever it is used, and what is
+    put in its place (a kind that is written anew, a test's) is another one."""
+    good = dict[str, Any]()
+
+    @wraps(look)
+    def looked(package: str, half: Any) -> None:
+        if package not in good or good[package] is not half:
+            look(package, half)
+            good[package] = half
+
+    return looked
+
+
 def aggregator_of(package: str) -> Callable[..., Aggregator]:
     """Return what makes a kind's aggregators; Mistake where it could not do an aggregator's work."""
-    made = _said(package, "aggregator", "AGGREGATOR", instance=False)
+    made: Callable[..., Aggregator] = _said(package, "aggregator", "AGGREGATOR", instance=False)
+    _aggregator(package, made)
+    return made
+
+
+@_looked_at_once
+def _aggregator(package: str, made: Any) -> None:
     where = f"{package}.aggregator.AGGREGATOR"
     try:
         inspect.signature(made).bind(object(), object())
@@ -91,14 +110,17 @@ def aggregator_of(package: str) -> Callable[..., Aggregator]:
             raise Mistake(at, f"sets self.{name}, {why}; give yours another name")
         if hasattr(made, "facts"):
             _untrusted(f"{package}.kind.KIND.document.server", _said(package, "kind", "KIND").document)
-    found: Callable[..., Aggregator] = made
-    return found
 
 
-@lru_cache(maxsize=256)
 def owner_of(package: str) -> Any:
     """Return a kind's owner's half; Mistake where it could not do an owner's work."""
     owner = _said(package, "owner", "OWNER")
+    _owner(package, owner)
+    return owner
+
+
+@_looked_at_once
+def _owner(package: str, owner: Any) -> None:
     more = [name for each in (Legible, Foreseeing, Planned) for name in vars(each) if not name.startswith("_")]
     _tell_misnamed(f"{package}.owner.OWNER", _public(owner), more)
     if _answered_by(package) != "sites":
@@ -107,7 +129,6 @@ def owner_of(package: str) -> Any:
         _same_calls(f"{package}.owner.OWNER", owner, StreamOwner)
     else:
         _same_calls(f"{package}.owner.OWNER", owner, SiteOwner)
-    return owner
 
 
 def _answered_by(package: str) -> str:
