@@ -189,7 +189,7 @@ def _fold(data: Any, kind: str, model: str, epsilon: int, train: Any, test: Any,
             for bound in bounds.values():
                 ranged = bound["type"] == "range"
                 bound["default"] = (bound["low"] + bound["high"]) / 2 if ranged else bound["values"][0]
-            document |= {"mechanism": "privunit"}
+            document |= {"mechanism": "privunit-short"}
         else:
             document |= {"delta": 1e-5, "model": model, "inputs": names, "output": "y"}
         document["bounds"] = bounds

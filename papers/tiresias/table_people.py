@@ -79,7 +79,7 @@ def _share_trusted(people: People, epsilon: float, seed: int) -> float:
 
 
 def _share_untrusted(people: People, epsilon: float, seed: int) -> float:
-    release = _released(_of("bounded", people.label, people, epsilon), people.train, seed)
+    release = _released(_split(people.label, people, epsilon), people.train, seed)
     return _points(people, release.frequencies[people.label][_yes(people)])
 
 
@@ -89,7 +89,7 @@ def _mean_trusted(people: People, epsilon: float, seed: int) -> float:
 
 
 def _mean_untrusted(people: People, epsilon: float, seed: int) -> float:
-    found, _ = _released(_of("bounded", "age", people, epsilon), people.train, seed).mean("age")
+    found, _ = _released(_split("age", people, epsilon), people.train, seed).mean("age")
     return abs(float(found) - float(people.train["age"].mean()))
 
 
@@ -145,6 +145,11 @@ def _of(kind: str, column: str, people: People, epsilon: float) -> dict[str, Any
     """A document about one column."""
     told = {"type": kind, "epsilon": epsilon, "featurizer": f"SELECT {column} FROM p.t"}  # noqa: S608
     return {**told, "bounds": {column: people.bounds[column]}}
+
+
+def _split(column: str, people: People, epsilon: float) -> dict[str, Any]:
+    """A document about one column that each person changes as the paper has it, whatever else would err less."""
+    return {**_of("bounded", column, people, epsilon), "mechanism": "split"}
 
 
 def _yes(people: People) -> Any:

@@ -212,14 +212,15 @@ def random_forest(
 # --- without trust in the server: noise is added before anything leaves ----------------------------------------
 
 
-def bounded(featurizer: str, *, epsilon: float, bounds: Bounds, mechanism: str = "split", **options: Any) -> Task:
-    """One perturbed row from each person. `mechanism`: "split" (each column by itself), "privunit" (the whole row
-    as one report) or "auto" (whichever fits a model better).
+def bounded(featurizer: str, *, epsilon: float, bounds: Bounds, **options: Any) -> Task:
+    """One perturbed row from each person. Options besides: mechanism, "split" (each column by itself), "privunit" (the
+    whole row as one report) or "privunit-short" (that with long rows shortened, for fits only); left out, whichever of
+    the first two fits a model better.
 
     Example: bounded("SELECT species, age FROM profile.pets", epsilon=2, min_count=1000,
         bounds={"species": values("cat", "dog", default="dog"), "age": range_(0, 30, default=5)})
     """
-    fields = {"type": "bounded", "server": "untrusted", "featurizer": featurizer, "mechanism": mechanism}
+    fields = {"type": "bounded", "server": "untrusted", "featurizer": featurizer}
     return _written(fields, epsilon, bounds, options)
 
 

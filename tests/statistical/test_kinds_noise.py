@@ -174,6 +174,7 @@ def test_intervals_hold_the_truth_as_often_as_they_say(document, truth, tight) -
 
 PETS = {
     "type": "bounded",
+    "mechanism": "split",
     "epsilon": 2.0,
     "featurizer": "SELECT kind, age FROM p.t",
     "bounds": {

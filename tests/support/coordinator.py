@@ -45,6 +45,7 @@ AGES: dict[str, Any] = {
 }
 PETS: dict[str, Any] = {
     "type": "bounded",
+    "mechanism": "split",
     "epsilon": 1.0,
     "server": "untrusted",
     "min_count": 12,

@@ -17,6 +17,7 @@ from thebes.web.person import words
 AGE = {"age": {"type": "range", "low": 0.0, "high": 100.0}}
 PETS = {
     "type": "bounded",
+    "mechanism": "split",
     "epsilon": 2.0,
     "min_count": 20,
     "featurizer": "SELECT species, age FROM profile.pets",

@@ -244,6 +244,7 @@ def test_what_a_person_sends_hides_them_by_what_their_ledger_was_charged(
 ) -> None:
     document = {
         "type": "bounded",
+        "mechanism": "split",
         "epsilon": 0.75,
         "min_count": 20,
         "featurizer": "SELECT age FROM profile.demographics",

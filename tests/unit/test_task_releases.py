@@ -475,7 +475,7 @@ def test_models_are_fitted_corrected_for_the_noise(mechanism) -> None:
 def test_whole_row_reports_exist_only_where_rows_were_reported_whole() -> None:
     whole = thebes.simulate({**PETS, "mechanism": "privunit"}, PET_TABLE, seed=1)
     assert whole.reports.shape[0] == HOUSEHOLDS
-    split = thebes.simulate(PETS, PET_TABLE, seed=1)
+    split = thebes.simulate({**PETS, "mechanism": "split"}, PET_TABLE, seed=1)
     with pytest.raises(Mistake, match="whole-row"):
         _ = split.reports
 

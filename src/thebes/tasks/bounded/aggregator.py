@@ -73,6 +73,7 @@ class BoundedAggregator(Gathering[BoundedDocument]):
             notes.append("Long rows were shortened: means and shares of columns are biased, and have no error bars.")
         parameters = {
             "mechanism": self._plan.mechanism,
+            "choice": self._plan.choice.as_json(),
             "parts": {
                 name: {"mechanism": m.name, "epsilon": float(m.epsilon), "delta": float(m.delta), **m.parameters()}
                 for name, m in self._plan.parts.items()

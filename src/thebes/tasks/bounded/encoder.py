@@ -7,10 +7,10 @@ epsilon and delta.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import ROUND_FLOOR, Decimal
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ from thebes.privacy.mechanisms.local.numbers import NumberMechanism
 from thebes.privacy.mechanisms.local.privunit import STEPS, PrivUnit
 from thebes.privacy.mechanisms.local.response import RandomizedResponse
 from thebes.tasks.bounded.kind import MISSING, PRESENT, SHORT, BoundedDocument
+from thebes.tasks.choice import DocumentChoice
 from thebes.tasks.contributions import Slot
 from thebes.tasks.document import FAILURE, Range, Values
 
@@ -43,12 +44,16 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class EncodingPlan:
-    """`mechanism` is the one that was taken; `parts` maps each field of a contribution to what perturbs it; `whole` is
-    what perturbs the whole row, if any."""
+    """`choice` says which mechanism is taken and why; `parts` maps each field of a contribution to what perturbs it;
+    `whole` is what perturbs the whole row, if any."""
 
     document: BoundedDocument
-    mechanism: str
+    choice: DocumentChoice[Mapping[str, Mechanism]]
     parts: Mapping[str, Mechanism]
+
+    @property
+    def mechanism(self) -> str:
+        return self.choice.taken
 
     @property
     def whole(self) -> PrivUnit | None:
@@ -114,16 +119,32 @@ def _made(document: BoundedDocument) -> EncodingPlan:
     for_bits = epsilon * PRESENCE_SHARE if bits else Decimal(0)
     for column in bits:
         parts[column + PRESENT] = RandomizedResponse(2, _down(for_bits / len(bits)))
-    chosen = document.mechanism if document.mechanism != "auto" else _least_error(document, epsilon - for_bits)
-    if chosen != "split":
-        dimension, length = sum(1 for _ in coordinates(document)), radius(document, short=chosen == SHORT)
-        parts[REPORT] = PrivUnit(dimension, epsilon - for_bits, radius=length, aim="second-moment")
-        return EncodingPlan(document, chosen, parts)
-    share = _down((epsilon - for_bits) / len(document.gives))
-    delta_share = _down(delta / len(document.gives), exact.DELTA_STEP)
-    for column in document.gives:
-        parts[column] = _for_column(document.bounds[column], share, delta_share)
-    return EncodingPlan(document, chosen, parts)
+    choice = _choice(document, epsilon - for_bits, delta)
+    return EncodingPlan(document, choice, {**parts, **choice.value})
+
+
+def _choice(document: BoundedDocument, epsilon: Decimal, delta: Decimal) -> DocumentChoice[Mapping[str, Mechanism]]:
+    """Compare the ways by what one row leaves in an entry of the second moment, from which models are fitted."""
+    dimension = sum(1 for _ in coordinates(document))
+    share, delta_share = _down(epsilon / len(document.gives)), _down(delta / len(document.gives), exact.DELTA_STEP)
+
+    def split() -> Mapping[str, Mechanism]:
+        return {column: _for_column(document.bounds[column], share, delta_share) for column in document.gives}
+
+    def whole(*, short: bool = False) -> Mapping[str, Mechanism]:
+        return {REPORT: PrivUnit(dimension, epsilon, radius=radius(document, short=short), aim="second-moment")}
+
+    def error(parts: Mapping[str, Mechanism]) -> float:
+        report = parts.get(REPORT)
+        if isinstance(report, PrivUnit):
+            return math.sqrt(report.second_moment_error(_usual_square(document)))
+        return math.sqrt(_split_error(document, parts)) / dimension
+
+    ways: dict[str, Callable[[], Mapping[str, Mechanism]]] = {"split": split, "privunit": whole}
+    if document.mechanism == SHORT:  # never chosen: nobody knows how far its columns are biased
+        ways = {SHORT: partial(whole, short=True)}
+    of = "what one row is expected to err in a product of two of its columns, each scaled to run from -1 to 1"
+    return DocumentChoice("mechanism", document.mechanism, ways, error, of=of)
 
 
 def _down(value: Decimal, step: Decimal = exact.EPSILON_STEP) -> Decimal:
@@ -205,23 +226,18 @@ def vector(document: BoundedDocument, columns: Mapping[str, NDArray[Any]], only:
     return np.concatenate(blocks, axis=1)
 
 
-def _least_error(document: BoundedDocument, epsilon: Decimal) -> str:
-    """Whichever leaves the smaller expected squared error in an entry of the second moment, from which models are
-    fitted, for a row whose ranges have the usual mean square."""
-    length = len(document.gives)
-    share, delta_share = _down(epsilon / length), _down(exact.delta(document.delta) / length, exact.DELTA_STEP)
-    try:
-        whole = PrivUnit(sum(1 for _ in coordinates(document)), epsilon, radius=radius(document), aim="second-moment")
-    except Mistake:
-        return "split"  # too many axes for so small an epsilon
+def _usual_square(document: BoundedDocument) -> float:
+    """Return the squared length of a row whose ranges have the usual mean square."""
     ranges = sum(isinstance(document.bounds[column], Range) for column in document.gives)
-    usual = ranges * _MEAN_SQUARE + length - ranges
-    bounds = [document.bounds[column] for column in document.gives]
-    columns = [_column_noise(bound, _for_column(bound, share, delta_share)) for bound in bounds]
-    split = (
-        math.fsum(c.own for c in columns) + _products([c.seen for c in columns]) - _products([c.true for c in columns])
-    )
-    return "privunit" if whole.second_moment_error(usual) < split / whole.dimension**2 else "split"
+    return ranges * _MEAN_SQUARE + len(document.gives) - ranges
+
+
+def _split_error(document: BoundedDocument, parts: Mapping[str, Mechanism]) -> float:
+    """Return the variance that one report of each column leaves in the second moment, added up over all its entries,
+    for a row whose ranges have the usual mean square."""
+    columns = [_column_noise(document.bounds[column], parts[column]) for column in document.gives]
+    own = math.fsum(c.own for c in columns)
+    return own + _products([c.seen for c in columns]) - _products([c.true for c in columns])
 
 
 @dataclass(frozen=True)
@@ -234,7 +250,7 @@ class ColumnNoise:
     true: float
 
 
-def _column_noise(bound: Range | Values, mechanism: NumberMechanism | CategoryMechanism) -> ColumnNoise:
+def _column_noise(bound: Range | Values, mechanism: Mechanism) -> ColumnNoise:
     if isinstance(bound, Values):
         assert isinstance(mechanism, CategoryMechanism)  # noqa: S101
         size, seen = len(categories(bound)), 1 / kept(mechanism) ** 2

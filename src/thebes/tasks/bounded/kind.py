@@ -11,6 +11,7 @@ from thebes.privacy.faults import Mistake
 from thebes.privacy.guarantees import Price
 from thebes.privacy.promise import Unit
 from thebes.tasks import explanation
+from thebes.tasks.choice import DocumentChoice, settled
 from thebes.tasks.document import Bounds, InvalidDocument, PeopleDocument, Values, read_as, rule
 from thebes.tasks.protocols import Words
 
@@ -26,8 +27,9 @@ class BoundedDocument(PeopleDocument):
     server: Literal["untrusted"] = "untrusted"
     bounds: Bounds
     #: "split": each column by itself; "privunit": the whole row as one report; "privunit-short": that with long rows
-    #: shortened, for fits only; "auto": least expected error of a fit, of the first two
-    mechanism: Literal["split", "privunit", "privunit-short", "auto"] = "split"
+    #: shortened, for fits only; "auto", which a document that says nothing is settled for when it is first read: the
+    #: least expected error of a fit, of the first two
+    mechanism: Literal["auto", "split", "privunit", "privunit-short"] = "auto"
 
     @model_validator(mode="after")
     def _every_column_is_bounded(self) -> Self:
@@ -59,23 +61,34 @@ class BoundedKind:
 
         checked = read_as(BoundedDocument, document)
         try:
-            plan(checked)
+            return settled(checked, document, plan(checked).choice)
         except Mistake as refused:
+            if isinstance(refused, InvalidDocument):
+                raise
             raise InvalidDocument([(refused.argument, refused.message)]) from None
-        return checked
+
+    def choice(self, document: BoundedDocument) -> DocumentChoice[Any]:
+        from thebes.tasks.bounded.encoder import plan
+
+        return plan(document).choice
 
     def price(self, document: BoundedDocument, *, unit: Unit = Unit.DEVICE) -> Price:
         return Price(document.epsilon, document.delta, unit)
 
     def explain(self, document: BoundedDocument) -> str:
+        choice = self.choice(document)
+        seen = "The requestor sees the changed values one by one"
+        if choice.taken != "split":
+            seen = "They are changed together, as one direction: the requestor sees the numbers of that"
         return explanation.together(
             document,
             leaves=explanation.changed_here(
                 does="",
                 changes=f"your {', '.join(document.gives)}",
-                then="The requestor sees the changed values one by one, and can trust no single one of them. A value "
-                "you do not have is answered at random as well.",
+                then=f"{seen}, and can trust no single one of them. A value you do not have is answered at random as "
+                "well.",
             ),
+            choice=choice,
         )
 
 

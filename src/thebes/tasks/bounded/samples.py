@@ -14,7 +14,7 @@ def samples() -> list[Sample]:
         _sample("split-delta", delta=1e-5),
         _sample("privunit", mechanism="privunit"),
         _sample("privunit-short", mechanism="privunit-short"),
-        _sample("auto", mechanism="auto", delta=1e-6),
+        _sample("whichever-errs-least", delta=1e-6),
     ]
 
 
