@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 
 from tests.support.coordinator import AGES, Front
 from tests.support.coordinator_in_memory import CoordinatorInMemory
+from tests.support.forms import write
 from thebes.person.home import Person
 from thebes.tasks import kind_failure, registry
 from thebes.tasks.kind_failure import KindFailed
@@ -25,6 +27,16 @@ TALLY: dict[str, Any] = {
     "featurizer": "SELECT smokes FROM profile.habits",
 }
 SECRET = "4711-is-a-value"
+
+
+FORM = """\
+from thebes.privacy.faults import Refusal
+from thebes.tasks.form import Form, Hint, PartChoice
+
+def refused():
+    raise Refusal("no")
+
+"""
 
 
 def failing(*_: object, **__: object) -> Any:
@@ -104,20 +116,85 @@ def test_what_nobody_can_be_told_of_is_not_put_up(
         "Form(rank=-1, fields={'epsilon': Hint(when=lambda x: 1 / 0)})",
         "Form(rank=-1, fields={'name': Hint(choices=lambda x: 1 / 0)})",
         "Form(rank=-1, makes=lambda x: 1 / 0)",
+        "Form(rank=-1, makes=lambda x: [1])",
+        "Form(rank=-1, makes=lambda x: [][0], fields={'name': Hint(columns=lambda x: x.given, but='epsilon')})",
+        "Form(rank=-1, fields={'name': Hint(when=lambda x: refused())})",
+        "Form(rank=-1, fields={'name': Hint(choices=lambda x: [1])})",
+        "Form(rank=-1, fields={'name': Hint(told=1)})",
+        "Form(rank=-1, fields={'name': Hint(help=1)})",
+        "Form(rank=-1, fields={'name': Hint(label=1)})",
+        "Form(rank=-1, fields={'name': Hint(first=1)})",
+        "Form(rank=-1, fields={'name': Hint(lines='many')})",
+        "Form(rank=-1, fields={'name': Hint(place='nowhere')})",
+        "Form(rank=-1, fields={'name': 'a few words'})",
+        "Form(rank=-1, fields={'some': PartChoice(label='Some', parts={}, told={})})",
+        "Form(rank=-1, fields={'some': PartChoice(label='Some', parts={'a': 'epsilon'}, told={})})",
+        "refused()",
     ],
 )
 def test_a_form_that_fails_is_drawn_plainly_and_the_others_as_ever(front: Front, written: Written, said: str) -> None:
     package = written()
     with registry.registered(package):
-        (Path(registry.places()[0]) / package / "form.py").write_text(
-            f"from thebes.tasks.form import Form, Hint\nFORM = {said}\n"
-        )
+        (Path(registry.places()[0]) / package / "form.py").write_text(f"{FORM}FORM = {said}\n")
         assert {"tally", "basic"} <= kinds().keys()
         for asked in ("/ask", "/ask?kind=tally", "/ask?kind=basic"):
             page = front.client.get(asked)
             assert page.status_code == 200
             assert 'value="tally"' in page.text
             assert 'id="epsilon"' in page.text
+
+
+COMPOSED = {"kind": "tally", "mode": "form", "was": "form", "featurizer": "SELECT smokes FROM profile.habits"}
+
+
+@pytest.mark.parametrize(
+    ("reads", "what"),
+    [
+        ("lambda text: {}[text]", "raised KeyError (form.py, line 7)"),
+        ("lambda text: refused()", "raised Refusal (form.py, line 5)"),
+        ("lambda text: {text}", "returned set instead of JSON"),
+        ("lambda text: float('nan')", "returned float instead of JSON"),
+    ],
+)
+def test_what_a_failing_hint_cannot_read_is_a_problem_of_its_field(
+    front: Front, written: Written, caplog: pytest.LogCaptureFixture, reads: str, what: str
+) -> None:
+    package = written("form.py", "", f"{FORM}FORM = Form(fields={{'epsilon': Hint(reads={reads})}})\n")
+    told = f"the kind tally could not do its part of this: its hint of epsilon, reads {what}"
+    with registry.registered(package), caplog.at_level(logging.ERROR):
+        for path in ("/ask/check", "/ask/fields"):
+            page = write(front, path, {**COMPOSED, "epsilon": SECRET})
+            assert (told in unescape(page)) is (path == "/ask/check")
+    assert [each for each in caplog.messages if each.startswith(told)]
+    assert SECRET not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("writes", "what"),
+    [
+        ("lambda value: {}[value]", "raised KeyError (form.py, line 7)"),
+        ("lambda value: refused()", "raised Refusal (form.py, line 5)"),
+        ("lambda value: value", "returned float instead of str"),
+    ],
+)
+def test_what_a_failing_hint_cannot_write_stands_there_as_its_schema_writes_it(
+    front: Front, written: Written, caplog: pytest.LogCaptureFixture, writes: str, what: str
+) -> None:
+    package = written("form.py", "", f"{FORM}FORM = Form(fields={{'epsilon': Hint(writes={writes})}})\n")
+    with registry.registered(package), caplog.at_level(logging.ERROR):
+        page = front.client.get(f"/ask?like={front.post(TALLY | {'epsilon': 2.5})}")
+        assert page.status_code == 200
+        assert 'id="epsilon" name="epsilon" value="2.5"' in page.text
+    assert [each for each in caplog.messages if f"its hint of epsilon, writes {what}" in each]
+
+
+@pytest.mark.parametrize("said", ["['epsilon']", "[('epsilon', 1)]", "[(1, 'low')]", "1 / 0", "refused()"])
+def test_cautions_that_are_none_caution_nobody(front: Front, written: Written, said: str) -> None:
+    package = written("form.py", "", f"{FORM}FORM = Form(cautions=lambda document, types: {said})\n")
+    with registry.registered(package):
+        page = write(front, "/ask/check", {**COMPOSED, "epsilon": "1", "min_count": "12"})
+    assert "could not" not in page
+    assert "to mend" not in page
 
 
 def test_a_person_is_offered_everything_but_what_nobody_can_describe(

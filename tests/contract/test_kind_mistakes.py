@@ -191,6 +191,25 @@ MISNAMED = {
         "is missing: form.py must say what FORM is; it has Form, which nobody looks for",
     ),
     "a form that is none": ("form.py", "FORM = {}", "form.FORM", "must be a Form, and is of type dict"),
+    "a hint that nobody can draw": (
+        "form.py",
+        "from thebes.tasks.form import Form, Hint\nFORM = Form(fields={'epsilon': Hint(lines='many')})",
+        "form.FORM.fields['epsilon']",
+        "must have int as lines, not str",
+    ),
+    "a hint in no section": (
+        "form.py",
+        "from thebes.tasks.form import Form, Hint\nFORM = Form(fields={'epsilon': Hint(place='below')})",
+        "form.FORM.fields['epsilon']",
+        "must have as place one of answer, data, price, asker",
+    ),
+    "a choice without words": (
+        "form.py",
+        "from thebes.tasks.form import Form, PartChoice\n"
+        "FORM = Form(fields={'way': PartChoice(label='', parts={'a': 'epsilon'}, told={})})",
+        "form.FORM.fields['way']",
+        "must have parts, each with words in told",
+    ),
     "a hint at nothing": (
         "form.py",
         "from thebes.tasks.form import Form, Hint\nFORM = Form(fields={'min_counts': Hint()})",

@@ -6,6 +6,7 @@ What must stay true: a hint changes how something is asked, never what a documen
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -102,24 +103,52 @@ class Form:
     cautions: Callable[[Any, Mapping[str, str]], Iterable[tuple[str, str]]] = lambda document, types: ()
 
 
+def wrong(hint: object) -> str:
+    """Say why a hint cannot be drawn; nothing where it can."""
+    if isinstance(hint, PartChoice):
+        drawable = hint.parts and hint.parts.keys() == hint.told.keys()
+        return "" if drawable else "must have parts, each with words in told"
+    if not isinstance(hint, Hint):
+        return f"must be a Hint or a PartChoice, and is of type {type(hint).__name__}"
+    if hint.place not in PLACES:
+        return f"must have as place one of {', '.join(PLACES)}"
+    plain = {each.name: type(each.default) for each in fields(hint) if each.default is not None}
+    for name, wanted in {**plain, **({} if hint.told is None else {"told": Mapping})}.items():
+        if not isinstance(getattr(hint, name), wanted):
+            return f"must have {wanted.__name__} as {name}, not {type(getattr(hint, name)).__name__}"
+    return ""
+
+
+def _words(given: Iterable[object]) -> tuple[str, ...]:
+    return tuple(map(str, given))
+
+
 #: the functions of a form and its hints: what reads what each gives, and what stands where it fails
 _FUNCTIONS: Mapping[str, tuple[Callable[[Any], Any], Any]] = {
     "when": (bool, True),
-    **dict.fromkeys(("choices", "columns", "makes", "cautions"), (tuple, ())),
+    **dict.fromkeys(("choices", "columns", "makes"), (_words, ())),
+    "cautions": (lambda given: tuple((str(name), str(words)) for name, words in given), ()),
 }
 
 
 @lru_cache(maxsize=256)
 def safe(form: Form, type_: str) -> Form:
     """Return a kind's form whose functions never fail: where one would, that is logged, and nothing is offered, made or
-    said to be unmeant, and everything is asked."""
+    said to be unmeant, and everything is asked. What its `reads` fails at is no value, and the problem says so; what
+    its `writes` fails at is written as its schema says."""
+    for name, hint in form.fields.items():
+        if why := wrong(hint):
+            raise KindFailed(type_, f"hint of {name}", why)
     asked = {name: replace(hint, **_safe(hint, type_, f"hint of {name}")) for name, hint in form.fields.items()}
     return replace(form, fields=asked, rank=int(form.rank), **_safe(form, type_, "form"))
 
 
 def _safe(part: Hint | PartChoice | Form, type_: str, where: str) -> dict[str, Any]:
-    told = {name: getattr(part, name, None) for name in _FUNCTIONS}
-    return {name: _unfailing(f, type_, where, name) for name, f in told.items() if f is not None}
+    made: dict[str, Any] = {}
+    for name in (*_FUNCTIONS, *_CONVERSIONS):
+        if (function := getattr(part, name, None)) is not None:
+            made[name] = (_unfailing if name in _FUNCTIONS else _converting)(function, type_, where, name)
+    return made
 
 
 def _unfailing(function: Callable[..., Any], type_: str, where: str, name: str) -> Callable[..., Any]:
@@ -128,10 +157,42 @@ def _unfailing(function: Callable[..., Any], type_: str, where: str, name: str) 
     @wraps(function)
     def call(*given: Any) -> Any:
         try:
-            with guarded(type_, f"{where}, {name}"):
+            with guarded(type_, f"{where}, {name}", may=()):
                 return reads(function(*given))
         except KindFailed:
             return instead
+
+    return call
+
+
+def _is_json(value: object) -> bool:
+    try:
+        json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError, RecursionError):
+        return False
+    return True
+
+
+#: the functions that may refuse, with a ValueError: what each must give
+_CONVERSIONS: Mapping[str, tuple[Callable[[object], bool], str]] = {
+    "reads": (_is_json, "JSON"),
+    "writes": (lambda value: isinstance(value, str), "str"),
+}
+
+
+def _converting(function: Callable[[Any], Any], type_: str, where: str, name: str) -> Callable[[Any], Any]:
+    fits, wanted = _CONVERSIONS[name]
+
+    @wraps(function)
+    def call(given: Any) -> Any:
+        try:
+            with guarded(type_, f"{where}, {name}", may=(ValueError,)):
+                made = function(given)
+            if not fits(made):
+                raise KindFailed(type_, f"{where}, {name}", f"returned {type(made).__name__} instead of {wanted}")
+        except KindFailed as failed:
+            raise ValueError(str(failed)) from None
+        return made
 
     return call
 

@@ -45,11 +45,11 @@ def tell(failed: str) -> None:
 
 
 @contextmanager
-def guarded(type_: str, part: str) -> Iterator[None]:
-    """Raise `KindFailed` for whatever a part of a kind raises inside that is no refusal of its own."""
+def guarded(type_: str, part: str, *, may: tuple[type[Exception], ...] = (ThebesError,)) -> Iterator[None]:
+    """Raise `KindFailed` for whatever a part of a kind raises inside, but for what it `may`: a refusal of its own."""
     try:
         yield
-    except ThebesError:
+    except may:
         raise
     except Exception as error:
         last = traceback.extract_tb(error.__traceback__)[-1]

@@ -23,7 +23,7 @@ from typing import Any, get_args
 
 from thebes.privacy.faults import Mistake
 from thebes.tasks.document import Document, PeopleDocument
-from thebes.tasks.form import Form, PartChoice
+from thebes.tasks.form import Form, PartChoice, wrong
 from thebes.tasks.protocols import Aggregator, Foreseeing, Kind, Legible, Owner, Words
 from thebes.tasks.site_document import SiteDocument
 from thebes.tasks.site_protocols import Planned, SiteKind, SiteOwner, StreamOwner
@@ -184,7 +184,7 @@ def _optional_files(package: str, document: type[Document]) -> None:
 
 
 def _hints(where: str, form: Any, document: type[Document]) -> None:
-    """Refuse a form that hints at what no document has."""
+    """Refuse a form that hints at what no document has, or that cannot be drawn."""
     if not isinstance(form, Form):
         raise Mistake(where, f"must be a Form, and is of type {type(form).__name__}")
     schema = document.model_json_schema()
@@ -198,6 +198,8 @@ def _hints(where: str, form: Any, document: type[Document]) -> None:
                         f"{where}.fields[{name!r}]",
                         f"is about {path}, which no document of this kind has{f'; it has {near}' if near else ''}",
                     )
+        if why := wrong(hint):
+            raise Mistake(f"{where}.fields[{name!r}]", why)
 
 
 def _tell_misnamed(where: str, there: Collection[str], looked_for: Collection[str]) -> None:

@@ -195,7 +195,7 @@ def drawn(type_: object) -> Kind[Any]:
 def _part(type_: str, name: str) -> ModuleType | None:
     """Import a file of a kind's folder; None where it has none of that name. `KindFailed` where that fails."""
     found = f"{packages()[type_]}.{name}"
-    with guarded(type_, f"{name}.py"):
+    with guarded(type_, f"{name}.py", may=()):
         return import_module(found) if find_spec(found) is not None else None
 
 
@@ -228,7 +228,7 @@ def crowd(
 def form(type_: str) -> Form:
     """Return how a kind's documents are composed: as its `form.py` says, beside their schema; by the schema alone where
     that fails."""
-    with suppress(KindFailed), guarded(type_, "form.py"):
+    with suppress(KindFailed), guarded(type_, "form.py", may=(KindFailed,)):
         own = _part(type_, "form")
         return _PLAIN if own is None else safe(own.FORM, type_)
     return _PLAIN
