@@ -286,7 +286,7 @@ def test_a_method_that_is_nearly_called_as_an_optional_one_is_told(written: Writ
 def test_a_half_that_is_put_in_the_place_of_another_is_used_and_looked_at(
     written: Written, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What was looked at is remembered, and not what was found: a test that puts a half in place must get it."""
+    """Remember what was looked at, and not what was found: a test that puts a half in place must get it."""
     package = written()
     for half, name, found in (
         ("owner", "OWNER", registration.owner_of),
