@@ -1,1 +1,1 @@
-"""Kinds of tasks, one folder each, all of one shape (`shape`)."""
+"""Kinds of tasks, one folder each, all of one shape (`protocols`)."""

@@ -27,6 +27,8 @@ _WORK = {
     "price": "price this task",
     **dict.fromkeys(("sections", "table"), "show this answer"),
     **dict.fromkeys(("going", "learned", "history"), "show how this task goes"),
+    "scene.py": "give its scenes",
+    "judge": "judge this scene",
 }
 
 

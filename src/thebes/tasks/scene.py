@@ -90,6 +90,7 @@ class Scene:
     judge: Callable[[Release, Rows, Rows], SceneVerdict]
     metric: str | None = None
     few: bool = False
+    left_out: str = ""  #: why it cannot be played on this machine; nothing where it can
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
-from importlib.util import find_spec
+from logging import NullHandler
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,12 +21,16 @@ import typer
 from thebes.cli import output
 from thebes.privacy.faults import Fault, ThebesError
 from thebes.privacy.figures import figure
+from thebes.tasks import kind_failure
+from thebes.tasks.kind_failure import KindFailed, guarded
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress
 
     from thebes.cli.demo.deployment import Stage
+    from thebes.cli.demo.scenes import Failed
+    from thebes.tasks.release import Release
     from thebes.tasks.scene import Scene, SceneVerdict, SiteScene
 
 FAILED = "FAILED"
@@ -60,6 +64,12 @@ def demo(
     started = time.perf_counter()
     console = Console(stderr=json == "-")
     rows: list[dict[str, Any]] = []
+
+    def without(type_: str, failed: KindFailed) -> None:
+        typer.echo(f"thebes: {failed}", err=True)
+        rows.append({**_row(type_, f"scenes of {type_}", None), "seconds": 0.0})
+
+    kind_failure.log.addHandler(NullHandler())  # it is told here
     playing = True
     if (times := sharpness(people)) > 1:
         few = f"of so few people as {people} each pays {figure(times)} times the usual epsilon in most tasks"
@@ -76,14 +86,14 @@ def demo(
             if progress is None:
                 joined = f" and {sites} sites are linked" if sites else ""
                 _tell_step(f"{people} people have come in{joined}", time.perf_counter() - started)
-            for scene in scenes(people):
-                if scene.document["type"] == "gradient" and find_spec("torch") is None:
-                    typer.echo(f"thebes: {scene.name}: left out, it needs pip install 'thebes[torch]'", err=True)
+            for scene in scenes(people, without):
+                if scene.left_out:
+                    typer.echo(f"thebes: {scene.name}: left out, {scene.left_out}", err=True)
                     continue
                 rows.append(_play(stage, scene, progress))
                 if progress is None:
                     _tell_step(f"{scene.name}: {rows[-1]['verdict']}", rows[-1]["seconds"])
-            for asked in _asked_of(stage):
+            for asked in _asked_of(stage, without):
                 rows.append(_ask_sites(stage, asked, progress))
                 if progress is None:
                     _tell_step(f"{asked.name}: {rows[-1]['verdict']}", rows[-1]["seconds"])
@@ -129,7 +139,7 @@ def show(rows: list[dict[str, Any]], people: int, sites: int, console: Console) 
             "-" if row["true"] is None else f"{figure(row['true'], 4)}",
             "-" if row["value"] is None else f"{figure(row['value'], 4)}",
             _measured(row) if bar is None else f"{figure(bar['low'], 4)} to {figure(bar['high'], 4)}",
-            f"{figure(row['epsilon'])}",
+            "-" if row["epsilon"] is None else f"{figure(row['epsilon'])}",
             f"{row['seconds']:.1f}",
             row["verdict"],
         )
@@ -162,22 +172,33 @@ def _tell_addresses(stage: Stage, console: Console) -> None:
     )
 
 
-def _asked_of(stage: Stage) -> list[SiteScene]:
+def _asked_of(stage: Stage, without: Failed) -> list[SiteScene]:
     """Return what the hospitals are asked, if there are any."""
     from thebes.cli.demo.scenes import site_scenes
 
     hospitals = stage.hospitals
-    return [] if hospitals is None else site_scenes(hospitals.made_up)
+    return [] if hospitals is None else site_scenes(hospitals.made_up, without)
 
 
-def _row(scene: Scene | SiteScene) -> dict[str, Any]:
+def _row(type_: str, name: str, epsilon: float | None) -> dict[str, Any]:
+    row: dict[str, Any] = {"type": type_, "name": name, "true": None, "value": None, "interval": None}
+    return {**row, "epsilon": epsilon, "ok": False, "verdict": FAILED}
+
+
+def _row_of(scene: Scene | SiteScene) -> dict[str, Any]:
     """Return what is told of a scene before it was played."""
-    row: dict[str, Any] = {"type": scene.document["type"], "name": scene.name, "true": None, "value": None}
-    row |= {"interval": None, "epsilon": scene.document["epsilon"], "ok": False, "verdict": FAILED}
+    row = _row(scene.document["type"], scene.name, scene.document["epsilon"])
     return row if scene.metric is None else {**row, "metric": scene.metric}
 
 
-def _judged(row: dict[str, Any], verdict: SceneVerdict) -> None:
+def _judge(row: dict[str, Any], scene: Scene | SiteScene, release: Release, *rows: Any) -> None:
+    """Write into its row what a scene says of a release beside these rows."""
+    with guarded(row["type"], "judge"):
+        verdict: SceneVerdict = scene.judge(release, *rows)
+        _write(row, verdict)
+
+
+def _write(row: dict[str, Any], verdict: SceneVerdict) -> None:
     row |= {"true": verdict.true, "value": verdict.value, "interval": verdict.interval}
     row |= {"ok": verdict.word == "ok", "verdict": verdict.word}
     if verdict.guessing is not None:
@@ -188,13 +209,13 @@ def _judged(row: dict[str, Any], verdict: SceneVerdict) -> None:
 
 def _ask_sites(stage: Stage, scene: SiteScene, progress: Progress | None) -> dict[str, Any]:
     """One scene of institutions from document to verdict. It works only if the release names who is missing."""
-    started, row = time.perf_counter(), _row(scene)
+    started, row = time.perf_counter(), _row_of(scene)
     try:
         with _told(progress, scene.name, scene.document.get("rounds", 1)) as told:
             release = stage.ask_sites(scene.document, told)
         covered = release.extra["coverage"]
         assert stage.hospitals is not None  # noqa: S101
-        _judged(row, scene.judge(release, stage.hospitals.patients(covered["answered"])))
+        _judge(row, scene, release, stage.hospitals.patients(covered["answered"]))
         row["missing"] = covered["missing"]
         if set(covered["missing"]) != set(scene.missing):
             row |= {"ok": False, "verdict": FAILED}
@@ -208,7 +229,7 @@ def _ask_sites(stage: Stage, scene: SiteScene, progress: Progress | None) -> dic
 
 def _play(stage: Stage, scene: Scene, progress: Progress | None, *, leave: int = 0) -> dict[str, Any]:
     """One scene from document to verdict. With `leave`, so many answers are left for somebody else to give."""
-    started, row = time.perf_counter(), _row(scene)
+    started, row = time.perf_counter(), _row_of(scene)
     count = scene.document["min_count"]
     try:
         with _told(progress, scene.name, count) as told:
@@ -216,8 +237,7 @@ def _play(stage: Stage, scene: Scene, progress: Progress | None, *, leave: int =
                 stage.put_up(scene.document, count - leave, told)
                 return row
             release, contributors = stage.run(scene.document, told)
-        verdict = scene.judge(release, stage.rows(scene.document, contributors), stage.others(scene.document))
-        _judged(row, verdict)
+        _judge(row, scene, release, stage.rows(scene.document, contributors), stage.others(scene.document))
     except ThebesError as error:
         stage.check()
         if isinstance(error, Fault) and leave:

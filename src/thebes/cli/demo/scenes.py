@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import replace
+from operator import itemgetter
+from typing import Any, TypeVar
 
+from thebes.privacy.faults import ThebesError
 from thebes.tasks import registry
 from thebes.tasks.document import Document, PeopleDocument
+from thebes.tasks.kind_failure import KindFailed, guarded
 from thebes.tasks.scene import MadeUpHospitals, MadeUpPeople, Scene, SiteScene
 
 LEAST = 11  #: people, below which a coordinator releases nothing
+
+#: is told the type of a kind that cannot give its scenes, and why; the others go on without it
+Failed = Callable[[str, KindFailed], None]
+AnyScene = TypeVar("AnyScene", Scene, SiteScene)
+
+
+def _raised(type_: str, failed: KindFailed) -> None:
+    raise failed
 
 
 def wanted(people: int) -> int:
@@ -21,32 +34,45 @@ def sharpness(people: int) -> float:
     return float(max(1, -(-100 // wanted(people))))
 
 
-def scenes(people: int) -> list[Scene]:
+def scenes(people: int, failed: Failed = _raised) -> list[Scene]:
     """Return every scene, those that cost least first, for so many people. A small crowd pays more for the same
     sharpness."""
     from thebes.simulation.population import SITES
 
     crowd = MadeUpPeople(sharpness(people), tuple(SITES))
-    made = [scene for type_ in registry.people_types() for scene in registry.scenes(type_, crowd)]
-    return [_counted(scene, people) for scene in sorted(made, key=_cost)]
+    return _given(registry.people_types(), crowd, lambda scene: _counted(scene, people), failed)
 
 
 def waiting(people: int) -> list[Scene]:
     """Return a task that only lacks the answer of whoever looks at the demo: one that trusts no server and has one
     phase."""
-    return [scene for scene in scenes(people) if not scene.few and _lacks_one(registry.check(scene.document))][:1]
+    return [scene for scene in scenes(people, lambda *_: None) if not scene.few and _lacks_one(scene.document)][:1]
 
 
-def _lacks_one(document: Document) -> bool:
+def _lacks_one(whole: dict[str, Any]) -> bool:
+    try:
+        document: Document = registry.check(whole)
+    except ThebesError:
+        return False
     if not isinstance(document, PeopleDocument):
         return False
     return document.server == "untrusted" and document.phases == 1 and not document.endless
 
 
-def site_scenes(hospitals: MadeUpHospitals) -> list[SiteScene]:
+def site_scenes(hospitals: MadeUpHospitals, failed: Failed = _raised) -> list[SiteScene]:
     """Return every scene of these hospitals, those that cost least first."""
-    made = [scene for type_ in registry.site_types() for scene in registry.scenes(type_, hospitals)]
-    return sorted(made, key=_cost)
+    return _given(registry.site_types(), hospitals, lambda scene: scene, failed)
+
+
+def _given(types: Iterable[str], players: Any, made: Callable[[AnyScene], AnyScene], failed: Failed) -> list[AnyScene]:
+    found: list[tuple[float, AnyScene]] = []
+    for type_ in types:
+        try:
+            with guarded(type_, "scene.py", may=(KindFailed,)):
+                found += [(_cost(scene), made(scene)) for scene in registry.scenes(type_, players)]
+        except KindFailed as failure:
+            failed(type_, failure)
+    return [scene for _, scene in sorted(found, key=itemgetter(0))]
 
 
 def _cost(scene: Scene | SiteScene) -> float:

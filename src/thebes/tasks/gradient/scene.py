@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+
 import numpy as np
 
 from thebes.data.rows import Rows
@@ -27,6 +29,7 @@ def scenes(crowd: MadeUpPeople) -> list[Scene]:
         _network_beside_descent,
         metric="right",
         few=True,
+        left_out="" if find_spec("torch") else "it needs pip install 'thebes[torch]'",
     )
     return [made]
 
