@@ -184,6 +184,7 @@ def _large() -> dict[str, Any]:
             **{f: {"type": "range", "low": -4, "high": 4} for f in features},
             "y": {"type": "set", "values": ["no", "yes"]},
         },
+        "method": "vote",
         "partitions": PARTITIONS,
         "subsets": 2,
         "subset_size": 2,

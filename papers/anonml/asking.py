@@ -19,7 +19,7 @@ from thebes.simulation.world import simulate
 
 def paper(people: People, epsilon: float, **more: Any) -> dict[str, Any]:
     """The paper's ensemble: medians found privately, one feature and the label in each of two packets."""
-    asked = {"subset_size": 1, "subsets": 2, "partitions": 20, **more}
+    asked = {"method": "vote", "subset_size": 1, "subsets": 2, "partitions": 20, **more}
     grouped = {"groups": groups(people, epsilon, fine=True)} if people.name == "adult" else {}
     return document(people, epsilon, **{**grouped, **asked})
 
@@ -182,7 +182,7 @@ def vote(people: People, epsilon: float, *, size: int, partitions: int, **more: 
     """The paper's ensemble with subsets of so many features, categories of many values bucketed as in the paper: two
     packets from each peer, logistic regressions weighted by f1. Thresholds are found privately."""
     shape = {"subset_size": size, "subsets": 2, "partitions": partitions, "groups": groups(people, 1.0)}
-    return document(people, epsilon, **{**shape, **more})
+    return document(people, epsilon, **{"method": "vote", **shape, **more})
 
 
 def without_noise(people: People, asked: dict[str, Any], *, pieces: int = 2) -> dict[str, Any]:

@@ -230,17 +230,15 @@ def ensemble(
     label: str,
     epsilon: float,
     bounds: Bounds,
-    method: str = "vote",
-    partitions: int = 8,
-    subset_size: int = 1,
-    subsets: int = 1,
+    method: str = "auto",
     bins: str | int | Mapping[str, Sequence[float]] = "median",
     **options: Any,
 ) -> Task:
     """A classifier of `label` from packets that each hold a few features, changed at random by their owners.
 
-    `method`: "vote" (AnonML's ensemble) or "odds" (log-odds that add up). Options besides: feature_subsets, groups,
-    perturbation, votes, classifier, score, training, binning_share, binning_steps, scouting_share, scoring_share.
+    `method`: "vote" (AnonML's ensemble), "odds" (log-odds that add up), or "auto": "odds", but "vote" where
+    partitions, subset_size, subsets, feature_subsets, scoring_share, votes, classifier, score or training is given.
+    Options besides: groups, perturbation, binning_share, binning_steps, scouting_share.
 
     Example: ensemble("SELECT age, sex, income FROM census.person", label="income", epsilon=2, min_count=1000,
         bounds={"age": range_(17, 90, default=40), "sex": values("Female", "Male", default="Male"),
@@ -252,9 +250,6 @@ def ensemble(
         "featurizer": featurizer,
         "label": label,
         "method": method,
-        "partitions": partitions,
-        "subset_size": subset_size,
-        "subsets": subsets,
         "bins": bins,
     }
     return _written(fields, epsilon, bounds, options)

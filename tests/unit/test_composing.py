@@ -80,7 +80,7 @@ def test_a_published_table_becomes_an_ensemble_once_it_is_said_which_column_it_p
     body["label"] = "income"
     assert [body[f"bound-{place}-kind"] for place in range(4)] == ["range", "set", "set", "set"]
     assert body["bound-2-values"] == "true, false"
-    assert (body["bins"], body["method"], body["perturbation"]) == ("", "vote", "auto")
+    assert (body["bins"], body["method"], body["perturbation"]) == ("", "auto", "auto")
     typed = {
         "bound-0-low": "17",
         "bound-0-high": "90",
@@ -93,7 +93,7 @@ def test_a_published_table_becomes_an_ensemble_once_it_is_said_which_column_it_p
     assert "one packet" in verdict  # what people are told
     assert 'id="rehearse"' in verdict
     document = put_up(front, {**body, **typed})
-    assert (document["label"], document["bins"]) == ("income", "median")
+    assert (document["label"], document["bins"], document["method"]) == ("income", "median", "odds")
     assert document["bounds"]["employed"]["values"] == [True, False]
 
 
@@ -126,10 +126,15 @@ def test_the_page_of_a_rehearsal_says_what_guessing_gives_and_warns(
         ({"bins": "age = 30, 50.5"}, {"bins": {"age": [30.0, 50.5]}}),
         ({"bins": "median"}, {"bins": "median"}),
         ({"feature_subsets": "age, sex\n\n employed \n"}, {"feature_subsets": [["age", "sex"], ["employed"]]}),
-        ({"subsets": "3", "partitions": "2"}, {"subsets": 3, "partitions": 2, "subset_size": 1}),
+        ({"subsets": "3", "partitions": "2"}, {"subsets": 3, "partitions": 8, "method": "vote"}),
+        (
+            {"method": "vote", "subsets": "3", "partitions": "2"},
+            {"method": "vote", "subsets": 3, "partitions": 2, "subset_size": 1},
+        ),
+        ({"subsets": "1"}, {"method": "odds"}),
         ({"perturbation": "subset", "method": "odds"}, {"perturbation": "subset", "method": "odds"}),
         (
-            {"votes": "probability", "classifier": "tree", "score": "auc", "scoring_share": "0.1"},
+            {"method": "vote", "votes": "probability", "classifier": "tree", "score": "auc", "scoring_share": "0.1"},
             {"votes": "probability", "classifier": "tree", "score": "auc", "scoring_share": 0.1},
         ),
     ],
@@ -192,7 +197,7 @@ def test_a_column_with_a_comma_in_its_name_is_written_as_json(front: Front) -> N
 
 
 def test_what_only_another_choice_needs_outlasts_a_change_of_mind(front: Front) -> None:
-    chosen = {**FORM, "classifier": "tree", "partitions": "4"}
+    chosen = {**FORM, "method": "vote", "classifier": "tree", "partitions": "4"}
     body = filled(write(front, "/ask/fields", {**chosen, "method": "odds"}))
     assert put_up(front, body)["partitions"] == 8  # left aside
     body = filled(write(front, "/ask/fields", {**body, "method": "vote"}))

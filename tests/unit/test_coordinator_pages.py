@@ -373,6 +373,7 @@ def test_an_ensemble_is_summed_up_by_its_labels() -> None:
     document: Any = registry.check(
         {
             "type": "ensemble",
+            "method": "vote",
             "epsilon": 4.0,
             "featurizer": "SELECT age, income FROM census.person",
             "label": "income",

@@ -14,7 +14,9 @@ import thebes
 from thebes.data.rows import Rows
 from thebes.privacy import randomness
 from thebes.privacy.faults import Mistake, Refusal
+from thebes.privacy.guarantees import Price
 from thebes.privacy.promise import Unit
+from thebes.requestor.server import Quote
 from thebes.tasks import registry
 from thebes.tasks.aggregation.packets import drawn, part_of, partition_of, parts_of, phase_of, slot_of
 from thebes.tasks.contributions import Contributions
@@ -36,6 +38,7 @@ DOCUMENT = {
     "featurizer": "SELECT x0, x1, x2, x3, town, y FROM p.t",
     "label": "y",
     "bounds": BOUNDS,
+    "method": "vote",
 }
 N = 6000
 
@@ -90,6 +93,53 @@ def test_what_cannot_work_is_refused_by_name(more: dict[str, Any], field: str) -
     with pytest.raises(InvalidDocument) as refused:
         checked(**more)
     assert field in [name for name, _ in refused.value.problems]
+
+
+OPEN = {field: value for field, value in DOCUMENT.items() if field != "method"}
+BY_HAND = [
+    {"partitions": 8},
+    {"subset_size": 1},
+    {"subsets": 2},
+    {"feature_subsets": [["x0", "x1"]]},
+    {"scoring_share": 0.2},
+    {"votes": "hard"},
+    {"classifier": "tree"},
+    {"score": "auc"},
+    {"training": "sampled"},
+]
+
+
+@pytest.mark.parametrize("auto", [{}, {"method": "auto"}], ids=["unsaid", "auto"])
+def test_which_method_is_meant_follows_from_what_else_is_said_and_is_written_down(auto: dict[str, Any]) -> None:
+    said = [{}, {"bins": 3}, {"scouting_share": 0.2}, {"feature_subsets": None}, {"perturbation": "krr"}]
+    for more, method in [*((each, "odds") for each in said), *((each, "vote") for each in BY_HAND)]:
+        document: Any = registry.check({**OPEN, **auto, **more})
+        assert document.method == method, more
+        assert document.digest == checked(**{"method": method, **more}).digest
+        assert registry.check(document.as_json()).digest == document.digest
+
+
+def test_what_has_no_method_is_refused() -> None:
+    for more, field in (({"scouting_share": 0.2, "votes": "hard"}, "scouting_share"), ({"method": None}, "method")):
+        with pytest.raises(InvalidDocument) as refused:
+            registry.check({**OPEN, **more})
+        assert field in [name for name, _ in refused.value.problems]
+
+
+def test_explanation_quote_and_certificate_say_which_method_is_taken_and_why(people: dict[str, Any]) -> None:
+    for more, words in (({}, "log-odds that add up told labels right more often"), ({"votes": "hard"}, "by hand")):
+        document: Any = registry.check({**OPEN, **more, "bins": GIVEN})
+        choice: Any = registry.choice(document)
+        assert words in choice.why
+        assert choice.sentence in registry.kind("ensemble").explain(document).splitlines()
+        told = choice.as_json()
+        assert (told["field"], told["taken"], told["expected_error"]) == ("method", document.method, {})
+        release = thebes.simulate(document, people, seed=1)
+        assert release.certificate.parameters["choice"] == told
+        quoted = str(Quote(Price(1.0, 0.0, Unit.DEVICE), None, choice=told))
+        assert quoted.splitlines()[1] == f"method {document.method} ({choice.why})"
+    nobody = registry.check({**OPEN, "perturbation": "none"})  # no way protects anybody
+    assert "protect you alike" not in registry.kind("ensemble").explain(nobody)
 
 
 def test_thresholds_and_scouts_have_phases_and_people_of_their_own() -> None:

@@ -71,7 +71,8 @@ class Quote:
     question to institutions `allowed` says whether enough of them, `needed`, would answer now (None where that is not
     known), and `verdicts` the same of each. `sites` says what each of them expects its answer to cost
     ({"epsilon", "delta", "source"}), and `missing` why that is not known of the others. `choice` says which of several
-    ways to do what is asked is taken ({"field", "taken", "expected_error", "of", "refused"})."""
+    ways to do what is asked is taken ({"field", "taken", "expected_error", "of", "refused"}, and "why" where that
+    follows from a rule, with no error expected of any)."""
 
     price: Price
     expires_at: datetime | None
@@ -88,7 +89,8 @@ class Quote:
         lines = [f"epsilon {figure(price['epsilon'])}, delta {figure(price['delta'])} for one {price['unit']}{until}"]
         if self.choice:
             each = ", ".join(f"{way} {figure(error, 2)}" for way, error in self.choice["expected_error"].items())
-            lines.append(f"{self.choice['field']} {self.choice['taken']} ({self.choice['of']}: {each})")
+            why = self.choice.get("why") or f"{self.choice['of']}: {each}"
+            lines.append(f"{self.choice['field']} {self.choice['taken']} ({why})")
         lines += [f"{site}: epsilon {figure(told['epsilon'])} ({told['source']})" for site, told in self.sites.items()]
         lines += [f"{site}: {why}" for site, why in self.missing.items() if site not in self.verdicts]
         lines += [f"{site} {told}" for site, told in self.verdicts.items()]
@@ -286,7 +288,7 @@ def _choice(told: Mapping[str, Any]) -> dict[str, Any]:
     """Read which of several ways a coordinator says is taken; nothing where it says nothing."""
     if not told:
         return {}
-    words = {name: printable(told[name]) for name in ("field", "taken", "of")}
+    words = {name: printable(told[name]) for name in ("field", "taken", "of", "why") if told.get(name) is not None}
     errors = {printable(way): float(error) for way, error in told["expected_error"].items()}
     return {
         **words,

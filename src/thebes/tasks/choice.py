@@ -1,5 +1,5 @@
 """The choice between ways to do what a document asks: each is made by itself, and the one that is expected to err least
-is taken.
+is taken; or one is taken by a rule where that cannot be told.
 
 What must stay true: what is compared follows from the document alone, never from anybody's rows, so that who asks, who
 answers and who adds up choose alike, and choosing costs nothing.
@@ -8,6 +8,7 @@ answers and who adds up choose alike, and choosing costs nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from thebes.privacy.faults import Mistake
@@ -70,6 +71,25 @@ class DocumentChoice(Generic[Made]):
             "of": self.of,
             "refused": {name: str(refused) for name, refused in self.refused.items()},
         }
+
+
+@dataclass(frozen=True)
+class RuledChoice:
+    """The way that is `taken` for a `field` of a document by a rule, and `why`: how much each errs depends on people's
+    rows, so that no error is expected of any beforehand."""
+
+    field: str
+    taken: str
+    why: str
+
+    @property
+    def sentence(self) -> str:
+        """Say what is used and why."""
+        return f"Of the ways that protect you alike, {self.taken} is used: {self.why}."
+
+    def as_json(self) -> dict[str, Any]:
+        nothing: dict[str, Any] = {"expected_error": {}, "of": "", "refused": {}}
+        return {"field": self.field, "taken": self.taken, **nothing, "why": self.why}
 
 
 def settled(checked: DocumentType, given: object, choice: DocumentChoice[Any]) -> DocumentType:

@@ -8,7 +8,7 @@ from typing import Any
 
 from thebes.privacy.accounting.odds import meaning
 from thebes.privacy.figures import figure
-from thebes.tasks.choice import DocumentChoice
+from thebes.tasks.choice import DocumentChoice, RuledChoice
 from thebes.tasks.document import PeopleDocument
 
 #: between what is read and the SQL that reads it, so that a page which shows the SQL elsewhere can leave it out
@@ -123,7 +123,7 @@ def what_taking_part_tells(document: PeopleDocument) -> str:
     )
 
 
-def together(document: PeopleDocument, *, leaves: str, choice: DocumentChoice[Any] | None = None) -> str:
+def together(document: PeopleDocument, *, leaves: str, choice: DocumentChoice[Any] | RuledChoice | None = None) -> str:
     """The whole explanation. `leaves` says what leaves, to whom, and what becomes of it; `choice` which of several ways
     is taken, and why."""
     seen = (

@@ -32,7 +32,7 @@ from thebes.privacy.randomness import Randomness
 from thebes.tasks import course_view, number_view, registration
 from thebes.tasks.answer_view import AnswerView
 from thebes.tasks.audit.case import Case
-from thebes.tasks.choice import DocumentChoice
+from thebes.tasks.choice import DocumentChoice, RuledChoice
 from thebes.tasks.course_view import CourseView, TaskCourse
 from thebes.tasks.document import Document, InvalidDocument, PeopleDocument, raw, rules_for_new_documents_rest
 from thebes.tasks.form import Form, safe
@@ -303,11 +303,11 @@ def accepted_earlier(document: Mapping[str, Any]) -> Document:
         return check(document)
 
 
-def choice(document: Document) -> DocumentChoice[Any] | None:
-    """Return which of several ways a checked document takes, and what each is expected to err; None where its kind has
-    one way, or compares none."""
+def choice(document: Document) -> DocumentChoice[Any] | RuledChoice | None:
+    """Return which of several ways a checked document takes, and what each is expected to err or by which rule; None
+    where its kind has one way, or compares none."""
     chosen = getattr(kind(document.type), "choice", None)
-    return None if chosen is None else cast("DocumentChoice[Any] | None", chosen(document))
+    return None if chosen is None else cast("DocumentChoice[Any] | RuledChoice", chosen(document))
 
 
 @overload

@@ -218,13 +218,15 @@ class SiteVerdictTold(BaseModel):
 
 class WayTaken(BaseModel):
     """The way that a document takes of several: what its `field` says or, of "auto", the one with the least
-    `expected_error`, the error `of` what; `refused` says why others cannot be taken."""
+    `expected_error`, the error `of` what; `refused` says why others cannot be taken. Where no error is expected of any,
+    `why` says by which rule it was taken."""
 
     field: str
     taken: str
     expected_error: dict[str, float]
     of: str
     refused: dict[str, str]
+    why: str | None = None
 
 
 class Quote(BaseModel):

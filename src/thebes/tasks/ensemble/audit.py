@@ -20,6 +20,7 @@ DOCUMENT = {
     "featurizer": "SELECT x0, x1, y FROM p.t",
     "label": "y",
     "bounds": {"x0": RANGE, "x1": RANGE, "y": LABEL},
+    "method": "vote",
     "subsets": 2,
     "binning_steps": 1,
 }

@@ -11,7 +11,7 @@ from thebes.privacy.certificate import Certificate
 from thebes.privacy.promise import Adjacency
 from thebes.tasks.ensemble import plan
 from thebes.tasks.ensemble.histogram import SupportHistogram
-from thebes.tasks.ensemble.kind import EnsembleDocument
+from thebes.tasks.ensemble.kind import KIND, EnsembleDocument
 from thebes.tasks.protocols import Setting
 
 COLLUDING = (0.01, 0.05, 0.1)
@@ -40,6 +40,7 @@ def certificate(document: EnsembleDocument, setting: Setting, heard: Heard, note
     names = sorted({histogram.reporter.name for histogram in [*heard.sent, *heard.scored]})
     parameters: dict[str, Any] = {
         "method": document.method,
+        "choice": KIND.choice(document).as_json(),
         "packets": document.packets(document.learning),
         "partitions": len(heard.packets[0]),
         "epsilon_of_a_packet": float(plan.share(document, document.learning)),

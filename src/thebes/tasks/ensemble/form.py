@@ -37,7 +37,9 @@ FORM = Form(
             wide=True,
         ),
         "method": Hint(
-            label="Put together by", help="vote: many small classifiers; odds: log-odds that add up, one packet each"
+            label="Put together by",
+            help="vote: many small classifiers; odds: log-odds that add up, one packet each; auto: odds, but vote "
+            "where something is said above of packets or columns together",
         ),
         "partitions": _of_votes(label="Parts of the people", help="each is asked about other columns"),
         "votes": _of_votes(help="hard: one label each"),
