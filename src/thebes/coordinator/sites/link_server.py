@@ -109,6 +109,7 @@ class Hub:
             before.over("replaced", "a newer link of the same site took this one's place")
         self._links.put(session.conversation)
         log.info("site %s: linked", examined.site)
+        session.ping()  # a site knows that it is linked when it hears the first word
         try:
             await self._note(examined)
             await session.run(context)
