@@ -25,7 +25,7 @@ $(READY): pyproject.toml constraints.txt
 demo: $(READY)  ## the whole system on this machine, with made-up people
 	@$(BIN)/thebes demo --exit
 
-test: $(READY)  ## set up and pass the tests (about 10 minutes on two cores)
+test: $(READY)  ## set up and pass the tests (about 5 minutes on two quiet cores)
 	@$(BIN)/pytest -n auto --dist loadfile --no-loadscope-reorder -m 'not heavy and not slow'
 
 # Processes often wait for each other: one worker more than there are cores.

@@ -7,7 +7,9 @@ import gc
 import os
 import shutil
 import tempfile
+from collections import defaultdict
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -39,6 +41,20 @@ if (
 def pytest_itemcollected(item: pytest.Item) -> None:
     """Processes that share the tests must call them alike: a name may not tell where in memory something lies."""
     assert " at 0x" not in item.nodeid, f"{item.nodeid} has another name in every process: give its cases ids"
+
+
+@pytest.hookimpl(tryfirst=True)  # before cases are chosen by their marks
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark all but `n` cases of a test that says `few(n)` as slow. Which ones stay follows from their names alone, so
+    that a case that is added moves no more than one other."""
+    cases = defaultdict[str, list[pytest.Item]](list)
+    for item in items:
+        if item.get_closest_marker("few") is not None:
+            cases[item.nodeid.partition("[")[0]].append(item)
+    for each in cases.values():
+        (kept,) = each[0].get_closest_marker("few").args  # type: ignore[union-attr]
+        for item in sorted(each, key=lambda case: crc32(case.nodeid.encode()))[kept:]:
+            item.add_marker(pytest.mark.slow)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

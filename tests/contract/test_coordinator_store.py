@@ -78,6 +78,7 @@ def in_no_order(database: Database) -> None:
     sa.event.listen(database._reading.pool, "connect", connected)
 
 
+@pytest.mark.few(1)
 def test_the_tables_are_those_that_the_code_names(database: Database) -> None:
     def found(connection: sa.Connection) -> dict[str, set[str]]:
         look = sa.inspect(connection)

@@ -113,6 +113,7 @@ def heard(front: Front, task_id: str) -> int:
     return counted
 
 
+@pytest.mark.slow
 def test_each_day_is_asked_of_everybody_paid_for_and_released_until_an_operator_closes_it(
     tmp_path: Path, clock: HandClock
 ) -> None:
@@ -188,6 +189,7 @@ def test_a_persons_limit_holds_it_however_long_it_goes_on(tmp_path: Path, clock:
         assert front.task(task_id)["contributions"] == 2
 
 
+@pytest.mark.slow
 def test_a_report_that_has_its_receipt_is_counted_once_whatever_becomes_of_the_process(
     tmp_path: Path, clock: HandClock, store: str | None
 ) -> None:

@@ -191,15 +191,18 @@ def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Open:
     return open_rows
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 def test_every_engine_gives_what_plain_python_gives(check: Callable[[Open], None], opened: Open) -> None:
     check(opened)
 
 
+@pytest.mark.slow
 def test_every_engine_gives_the_rows_of_a_data_frame_in_the_same_order(opened: Open, tmp_path: Path) -> None:
     engines.check_same_order(opened, lambda schema, rows: in_frame(schema, rows, tmp_path))
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("opened", [place for place in PLACES if place is not in_csv], indirect=True)
 def test_a_line_break_stays_in_its_value(opened: Open) -> None:
     """In CSV, where a record is one line, there is none."""

@@ -50,6 +50,7 @@ def front(tmp_path: Path) -> Iterator[Front]:
         yield made
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("answer", [failing, lambda *_, **__: None], ids=["raises", "nothing"])
 @pytest.mark.parametrize(
     ("half", "told"),

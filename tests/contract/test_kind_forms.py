@@ -49,6 +49,7 @@ def page(draft: Draft, told: dict[str, Any]) -> str:
     return bytes(PageFrame("test", ()).part("coordinator/fields.html", d=draft, **told).body).decode()
 
 
+@pytest.mark.few(11)
 @pytest.mark.parametrize("stored", [False, True], ids=["as written", "as stored"])
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.name)
 def test_a_form_filled_with_a_document_posts_back_that_document(sample: Any, stored: bool) -> None:
@@ -77,6 +78,7 @@ def test_every_field_of_a_document_has_a_place_and_every_hint_a_field(type_: str
                 assert any(f"{path}.".startswith(f"{part}.") for path in fields), part
 
 
+@pytest.mark.few(15)
 @pytest.mark.parametrize(
     "nonsense", ["\x00", "[{", "= = =\n=", "1e999", "\u202e,;", "x" * 5000, ["a", "b"], {"a": 1}, 7, None]
 )
@@ -93,6 +95,7 @@ def test_nonsense_in_every_field_is_refused_in_words_and_drawn_again(type_: str,
     assert 'id="epsilon"' in page(draft.settled(told), told)
 
 
+@pytest.mark.slow
 def test_a_problem_of_any_field_leads_to_where_it_is_drawn() -> None:
     for sample in SAMPLES:
         told = published(sample)

@@ -328,6 +328,7 @@ def test_a_package_that_is_not_there_is_no_kind() -> None:
         registry.register("thebes_nowhere")
 
 
+@pytest.mark.few(3)
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("type_", registry.types())
 def test_every_kind_that_is_shipped_passes_the_look(type_: str) -> None:
@@ -411,6 +412,7 @@ CAUGHT = {
 }
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(("file", "right", "instead", "said"), CAUGHT.values(), ids=list(CAUGHT))
 def test_the_suite_sees_what_only_a_run_shows(written: Written, file: str, right: str, instead: str, said: str) -> None:
     name = written(file, right, instead)

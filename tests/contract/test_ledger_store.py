@@ -143,6 +143,7 @@ def test_every_refusal_and_mistake_leaves_every_row_untouched(ledger: Ledger) ->
     assert everything(ledger) == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("capped", [False, True])
 def test_check_says_beforehand_what_reserve_says_and_changes_nothing(ledger: Ledger, capped: bool) -> None:
     for name in ("zcdp", "either", "renyi"):
@@ -307,6 +308,7 @@ def test_opening_a_block_again_on_the_same_terms_changes_nothing(ledger: Ledger)
     assert everything(ledger) == before
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     ("argument", "terms"),
     [
@@ -383,6 +385,7 @@ def test_a_retired_block_takes_no_new_claims_but_lets_old_ones_finish(ledger: Le
 # --- zcdp and renyi --------------------------------------------------------------------------------
 
 
+@pytest.mark.few(1)
 def test_a_zcdp_block_lets_many_small_claims_in_where_basic_would_not(ledger: Ledger) -> None:
     block = ledger.open_block("z", epsilon=1, delta=1e-6, filter="zcdp")
     fitting = block.meters["rho"].capacity // (2 * 10**8)  # 0.02^2 / 2 in steps of 1e-12

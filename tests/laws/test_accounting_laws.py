@@ -79,6 +79,7 @@ def test_every_event_is_covered_by_these_laws():
     assert set(SINGLES) == {kind.__name__ for kind in SingleEvent.__args__}
 
 
+@pytest.mark.few(10)
 @pytest.mark.parametrize("kind", SINGLES)
 @pytest.mark.parametrize("accountant", ADDITIVE)
 def test_a_count_equals_as_many_single_events_and_as_many_times_the_loss(accountant, kind):
@@ -136,6 +137,7 @@ def _total(items):
     return report.total(items, adjacency="add-remove-one", delta=DELTA, unit="event")
 
 
+@pytest.mark.slow
 @settings(max_examples=12, deadline=None, derandomize=True)
 @given(items=st.lists(reportable, min_size=1, max_size=4), more=reportable, data=st.data())
 def test_a_total_ignores_order_and_never_falls_when_something_more_happens(items, more, data):
@@ -149,6 +151,7 @@ def test_a_total_ignores_order_and_never_falls_when_something_more_happens(items
             assert with_more.considered[name] >= epsilon
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None, derandomize=True)
 @given(ratio=ratios, extra=st.integers(1, 100))
 def test_more_noise_never_costs_more(ratio, extra):
@@ -178,6 +181,7 @@ def _numbers(loss):
     return loss.epsilons if hasattr(loss, "epsilons") else (loss.epsilon if hasattr(loss, "epsilon") else loss.rho,)
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None, derandomize=True)
 @given(event=SINGLES["PureEvent"], times=st.integers(1, 50), delta=st.sampled_from([1e-9, 1e-6, 1e-3]))
 def test_every_road_from_a_pure_loss_to_epsilon_holds_at_least_the_exact_one(event, times, delta):

@@ -102,6 +102,7 @@ def heard(fit: Callable[[Any], Any], script: list[Any]) -> list[np.ndarray]:
     return [each.astype(object) for each in recorder.sums]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("name", "options"), ESTIMATORS, ids=[f"{n}-{'-'.join(map(str, o.values()))}" for n, o in ESTIMATORS]
 )
@@ -123,6 +124,7 @@ def test_a_row_adds_the_same_to_every_sum_of_an_estimator(name: str, options: di
     alone_and_together(sums, cases)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("classes", [False, True])
 @settings(max_examples=4, deadline=None)
 @given(cases=companies())
@@ -207,6 +209,7 @@ def _document(more: dict[str, Any]) -> dict[str, Any]:
     return {**DOCUMENT, "model": model, "loss": loss, "loss_share": 0.1}
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("more", TRAINED, ids=[" ".join(map(str, one.values())) for one in TRAINED])
 @settings(max_examples=4, deadline=None)
 @given(cases=companies(), seed=st.integers(0, 2**20))
@@ -265,6 +268,7 @@ PRICES = schema_of(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["linear", "network"])
 @settings(max_examples=4, deadline=None)
 @given(cases=companies(), seed=st.integers(0, 2**20))

@@ -60,6 +60,7 @@ def _first(rows: Any) -> tuple[Any, str]:
     return None if value != value else value, kind
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("cell", CELLS)
 def test_a_cell_is_to_a_simulation_what_it_is_to_a_store(cell: str) -> None:
     assert repr(simulated(cell)) == repr(stored(cell))

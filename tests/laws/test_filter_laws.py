@@ -135,6 +135,7 @@ CONDITIONS = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(condition=CONDITIONS)
 @example("age = 2.5")  # whole numbers never are: nothing of the rows is asked
 @example("NOT (age = 2.5 OR age IN (17.5))")

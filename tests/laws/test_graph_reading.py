@@ -73,6 +73,7 @@ def replaced(value, path, new):
     return copy
 
 
+@pytest.mark.slow
 @given(st.sampled_from([p for p in places(json.loads(LINE)) if p]), JSON)
 @settings(FEWER, max_examples=400)
 def test_any_value_at_any_place_is_read_or_refused(path, value):
@@ -80,6 +81,7 @@ def test_any_value_at_any_place_is_read_or_refused(path, value):
     accepted_or_mistake(json.dumps(content) + "\n" + WEIGHTS)
 
 
+@pytest.mark.slow
 @given(
     st.sampled_from(sorted(OPERATIONS)),
     st.dictionaries(
@@ -142,6 +144,7 @@ def test_any_weights_are_read_or_refused(more, changes):
         assert refused == "weights" or np.isfinite(values["w"]).all()
 
 
+@pytest.mark.slow
 @given(JSON)
 @settings(FEWER)
 def test_any_loss_is_refused_by_its_name(value):

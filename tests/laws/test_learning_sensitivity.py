@@ -57,6 +57,7 @@ def neighbours(draw):
     return X, y, place, row, label, draw(st.integers(0, 2**20))
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("name", "options"), FITS, ids=[f"{n}-{'-'.join(map(str, o.values()))}" for n, o in FITS])
 @pytest.mark.parametrize("adjacency", ["replace-one", "add-remove-one"])
 @settings(max_examples=40, deadline=None)

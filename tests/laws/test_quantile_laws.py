@@ -76,6 +76,7 @@ def data_sets(most: int) -> Iterator[Rows]:
         yield from combinations_with_replacement(range(STEPS + 1), size)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("adjacency", list(Adjacency))
 @pytest.mark.parametrize("alpha", ALPHAS)
 @pytest.mark.parametrize("cap", [FAR, 3])

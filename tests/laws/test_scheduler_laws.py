@@ -78,6 +78,7 @@ def test_dpf_goes_by_the_largest_part_of_any_block(made: tuple[BlockAmounts, Wai
     assert shares == sorted(shares)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=30)
 @given(st.integers(0, 2**32), st.sampled_from(["basic", "zcdp", "either", "renyi"]), st.sampled_from(SCHEDULERS))
 def test_adaptive_streams_of_claims_never_exceed_a_block(seed: int, counting: str, scheduler: Scheduler) -> None:

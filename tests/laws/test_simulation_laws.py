@@ -127,6 +127,7 @@ def contributions(document: Any, rows: Rows) -> tuple[list[bool], dict[str, list
     return able.tolist(), {name: [repr(v) for v in field.tolist()] for name, field in given_.fields.items()}
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("sql", FEATURIZERS)
 @settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(x=COLUMN, y=COLUMN, form=st.sampled_from(FORMS))
@@ -189,6 +190,7 @@ def imported(cells: list[str], sql: str) -> Rows:
             return view.featurize(sql)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("numbers", [(), ("x",)])
 @settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(files=st.lists(st.lists(WRITTEN, min_size=1, max_size=3), min_size=2, max_size=3))

@@ -46,6 +46,7 @@ sources = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(
     st.dictionaries(names, columns(), min_size=1, max_size=5),
     st.dictionaries(names, sources.filter(lambda v: not _tables_in_lists(v)), max_size=4),
@@ -100,6 +101,7 @@ def office(tmp_path_factory: pytest.TempPathFactory) -> Office:
     return Office(site_home(tmp_path_factory.mktemp("site"), epsilon=1e6), "north")
 
 
+@pytest.mark.slow
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=150)
 @given(
     st.dictionaries(st.sampled_from(["task", "requestor", "document", "ask", "payload"]), anything, max_size=5),

@@ -6,6 +6,7 @@ import tempfile
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -73,6 +74,7 @@ def expected(kind: str, value: Any) -> Any:
     return str(moment)
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(filled())
 def test_rows_of_any_declared_schema_come_back(
@@ -101,6 +103,7 @@ def test_rows_of_any_declared_schema_come_back(
                 ]
 
 
+@pytest.mark.slow
 @given(tables(), tables(), st.booleans(), st.booleans())
 def test_a_migration_is_refused_or_forgets_nothing(
     old: dict[str, Any], new: dict[str, Any], full: bool, grown: bool

@@ -11,6 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pandas as pd
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -37,6 +38,7 @@ def counts(stream: Stream) -> dict[str, int]:
     return {name: true[number] for name, number in blocks.items()}
 
 
+@pytest.mark.slow
 @settings(max_examples=15, deadline=None)
 @given(by=st.sampled_from(["time:1d", "attribute:zone"]), steps=st.lists(_STEP, min_size=1, max_size=7))
 def test_rows_are_kept_once_and_sealed_blocks_stay_as_they_are(
@@ -102,6 +104,7 @@ def kept(batches: list[tuple[list[tuple[int, str]], str | None]]) -> Counter[tup
     return Counter(zip(found["at"].dt.day, found["zone"], strict=True))
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(batches=st.lists(_BATCH, min_size=1, max_size=4), data=st.data())
 def test_one_row_more_that_comes_in_is_at_most_one_row_more_that_is_kept(

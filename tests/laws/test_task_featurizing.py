@@ -103,6 +103,7 @@ def _frame(rows: list[tuple], names: list[str]) -> pd.DataFrame:
     return frame
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("sql", FEATURIZERS)
 @settings(max_examples=12, deadline=None)
 @given(pets=TABLE, visits=st.lists(st.tuples(st.integers(0, 3), NUMBERS, st.sampled_from(["dog", "Cat"])), max_size=6))

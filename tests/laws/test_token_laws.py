@@ -223,6 +223,7 @@ def test_a_record_of_a_version_that_only_looks_like_one_is_refused() -> None:
                 kind.from_json({**record, "version": version})
 
 
+@pytest.mark.slow
 @given(st.integers(0, 3), st.data(), JSON)
 @settings(max_examples=200, deadline=None)
 def test_a_record_with_any_field_changed_is_refused_or_another_record(

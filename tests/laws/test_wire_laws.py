@@ -6,6 +6,7 @@ import base64
 import json
 from typing import Any
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -33,6 +34,7 @@ MESSAGES = st.dictionaries(st.text(max_size=10), JSON, max_size=4) | st.fixed_di
 GOOD = frames.write(frames.split({"a": 1, "payload": {"x": [0.5] * 70, "y": list(range(64)), "z": "QUJD" * 30}}))
 
 
+@pytest.mark.slow
 @given(MESSAGES)
 def test_every_message_comes_back_from_a_frame(message: dict[str, Any]) -> None:
     content = frames.write(frames.split(message))

@@ -40,6 +40,7 @@ from thebes.wire.client import CoordinatorClient
 from thebes.wire.refusals import Unreachable
 
 
+@pytest.mark.slow
 def test_one_line_when_it_is_ready_and_a_clean_end_on_sigterm(tmp_path: Path) -> None:
     server = Server(tmp_path / "home", log=tmp_path / "log")
     assert server.ready["ready"] is True
@@ -166,6 +167,7 @@ def rows_of(home: Path) -> dict[tuple[str, str], str]:
     return {(task, contributor): receipt for task, contributor, receipt in rows}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("point", ["computed", "stored", "key gone", "done"])
 def test_a_worker_that_dies_at_any_step_is_followed_by_one_that_ends_the_task_once(tmp_path: Path, point: str) -> None:
     """The worker is ended from inside at each step between the computation and the last word."""

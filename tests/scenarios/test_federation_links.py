@@ -382,6 +382,7 @@ def test_a_site_that_reads_nothing_costs_little_memory_and_no_time_of_the_others
     run(scenario())
 
 
+@pytest.mark.slow
 def test_a_site_that_is_silent_is_cut_and_one_that_answers_pings_is_not(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -402,6 +403,7 @@ def test_a_site_that_is_silent_is_cut_and_one_that_answers_pings_is_not(
     assert "nobody waits for" not in caplog.text  # that is said of answers, and not every few seconds of every site
 
 
+@pytest.mark.slow
 def test_a_half_open_link_is_noticed(tmp_path: Path) -> None:
     """Between the site and the port lies something that stops passing bytes on and closes nothing."""
 
@@ -437,6 +439,7 @@ def test_a_half_open_link_is_noticed(tmp_path: Path) -> None:
     run(scenario())
 
 
+@pytest.mark.slow
 def test_bytes_that_are_no_message_end_the_link_and_touch_nothing_else(tmp_path: Path) -> None:
     garbage = [b"", b"x", bytes(1000), b"THL1" + bytes(100), bytes(2**20 + 500)]
     names = [f"south-{number}" for number in range(len(garbage))]

@@ -47,6 +47,7 @@ async def until(condition: Any, seconds: float = 120) -> None:
             await asyncio.sleep(0.02)
 
 
+@pytest.mark.slow
 def test_tasks_put_up_anywhere_are_run_by_the_one_that_speaks_with_sites_and_survive_it(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -156,6 +157,7 @@ class Known(Steward):
         return None if self.silent else {"kind": "quoted", "cost": [0.0, 0.0], "source": "cache", "filter": "basic"}
 
 
+@pytest.mark.slow
 def test_every_process_says_the_same_of_what_an_answer_would_cost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -193,6 +195,7 @@ def test_every_process_says_the_same_of_what_an_answer_would_cost(
     asyncio.run(asyncio.wait_for(scenario(), 400))
 
 
+@pytest.mark.slow
 def test_a_question_outlives_the_process_that_was_about_to_put_it_to_sites(tmp_path: Path) -> None:
     home, store = tmp_path / "home", new_database()
 

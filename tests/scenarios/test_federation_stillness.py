@@ -13,6 +13,7 @@ from tests.support.half_kinds import known
 from thebes.coordinator.auth.authority import CertificateAuthority
 
 
+@pytest.mark.slow
 def test_a_coordinator_that_stood_still_takes_its_own_silence_for_nobody_elses(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

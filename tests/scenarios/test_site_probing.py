@@ -72,6 +72,7 @@ def test_nobody_there_is_not_a_matter_of_certificates(tmp_path: Path) -> None:
     os.close(folder)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ours", [True, False])
 def test_a_link_says_why_it_is_refused_before_anything_was_said(tmp_path: Path, ours: bool) -> None:
     async def scenario() -> tuple[str, str]:

@@ -87,6 +87,7 @@ def linked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, address: str | No
     return asyncio.run(scenario())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("named", ["https_proxy", "grpc_proxy", "http_proxy"])
 def test_a_coordinator_on_this_machine_is_reached_without_a_proxy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: str
@@ -95,6 +96,7 @@ def test_a_coordinator_on_this_machine_is_reached_without_a_proxy(
     assert linked(tmp_path, monkeypatch, address=None, named=named) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("named", ["https_proxy", "HTTPS_PROXY"])
 def test_one_elsewhere_is_reached_by_the_proxy_that_the_environment_names(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: str

@@ -55,6 +55,7 @@ def test_every_mechanism_and_estimator_has_a_place_in_the_audit():
     assert missing == ["from_json"], "a loader of released models releases nothing; everything else belongs here"
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("type_", registry.types())
 def test_every_kind_has_a_row_that_holds_and_one_that_must_be_caught(table, type_):
     own = {case.name for case in registry.audit(type_)}

@@ -47,6 +47,7 @@ def smeared(noise):
 # --- the scale that is drawn ----------------------------------------------------------------------------
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("adjacency", [ADD, REPLACE])
 def test_counts_have_noise_of_scale_one_over_epsilon(adjacency):
     marks = VALUES > 30
@@ -54,6 +55,7 @@ def test_counts_have_noise_of_scale_one_over_epsilon(adjacency):
     assert_scale(smeared(np.array(results) - marks.sum()), laplace_cdf, 50.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("population", "scale"), [("add-remove", 90.0), ("replace", 90.0), ("replace, n public", 60.0)]
 )
@@ -64,6 +66,7 @@ def test_sums_have_noise_of_the_scale_that_bounds_and_adjacency_ask_for(populati
     assert_scale(np.array(results) - values.sum(), laplace_cdf, scale)
 
 
+@pytest.mark.slow
 def test_means_with_public_n_have_noise_of_scale_range_over_n_epsilon():
     results = repeated(
         lambda r: mean(VALUES, bounds=BOUNDS, epsilon=1, adjacency=REPLACE, n=VALUES.size, randomness=r).value
@@ -71,6 +74,7 @@ def test_means_with_public_n_have_noise_of_scale_range_over_n_epsilon():
     assert_scale(np.array(results) - VALUES.mean(), laplace_cdf, 90 / VALUES.size)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("population", "scale"), [("add-remove", 1.0), ("replace", 2.0)])
 def test_means_with_private_n_have_two_noises_of_the_scale_that_adjacency_asks_for(population, scale):
     adjacency, n = POPULATIONS[population]
@@ -92,6 +96,7 @@ def test_means_with_private_n_have_two_noises_of_the_scale_that_adjacency_asks_f
     assert_scale((np.array(results) - values.mean()) * values.size / 90, cdf_at, scale)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("population", "scale"), [("add-remove", 1.0), ("replace", 2.0), ("replace, n public", 3.125)])
 def test_variances_have_noise_of_the_scale_that_adjacency_asks_for(population, scale):
     """By its linearisation over many rows; the sum of its Laplace parts is simulated with numpy, scale by scale."""
@@ -135,6 +140,7 @@ def test_histograms_with_delta_have_gaussian_noise_where_it_is_less(adjacency, f
     assert_scale(measured.value - 1, gaussian_cdf, measured.event.ratio * factor)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("adjacency", "scale"), [(ADD, 5.0), (REPLACE, 10.0)])
 def test_thresholded_histograms_have_noise_of_the_scale_that_adjacency_asks_for(adjacency, scale):
     rows = np.repeat([f"key {i:03}" for i in range(800)], 450)
@@ -146,6 +152,7 @@ def test_thresholded_histograms_have_noise_of_the_scale_that_adjacency_asks_for(
     assert_scale(smeared(np.concatenate([part.value for part in parts]) - 450), laplace_cdf, scale)
 
 
+@pytest.mark.slow
 def test_gaussian_counts_have_noise_of_the_ratio_that_is_priced():
     marks = VALUES > 30
     measured = repeated(lambda r: count(marks, epsilon="0.01", delta="0.1", adjacency=ADD, randomness=r), 4_000)
@@ -175,6 +182,7 @@ MEASURES = {
 }
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("population", POPULATIONS)
 @pytest.mark.parametrize("measure", MEASURES)
 @pytest.mark.parametrize("rows", [1, 5, 400])
@@ -205,6 +213,7 @@ def test_mean_intervals_hold_at_the_edge_of_the_bounds_where_the_quotient_is_lea
     assert_covers(sum(m.interval(0.9).low <= edge <= m.interval(0.9).high for m in measured), 800, 0.9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", [0.0, 0.1, 0.35, 0.4999, 0.5, 0.8])
 def test_the_quotient_interval_is_neither_too_short_nor_much_too_long(share):
     """Against numpy's own noise: with many rows the coverage is the level itself."""
@@ -224,6 +233,7 @@ def test_a_quotient_without_a_positive_count_may_be_anything():
     assert share_between(-5.0, 3.0, noise=noise, level=0.9) == (0.0, 1.0)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("values", [np.full(60, 10.0), np.tile([0.0, 90.0], 30), np.zeros(60), np.full(60, 90.0)])
 @pytest.mark.parametrize("population", POPULATIONS)
 def test_variance_intervals_hold_for_columns_at_the_ends_of_what_is_possible(values, population):
@@ -285,6 +295,7 @@ def test_sums_of_neighbours_lie_on_the_same_grid(population):
         np.testing.assert_allclose(s, np.rint(s), atol=1e-6)
 
 
+@pytest.mark.slow
 def test_small_noise_on_neighbouring_counts_reaches_the_same_set_of_outcomes():
     """Every outcome seen in one world is seen in the other: nothing is ruled out by one row."""
     marks = np.array([True, True, False])
@@ -305,6 +316,7 @@ def test_answers_stay_inside_what_is_possible():
             assert 0 <= variance(VALUES[:2], bounds=BOUNDS, epsilon=0.1, adjacency=ADD, randomness=source).value <= 2025
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("values", [np.array([]), np.array([0.0]), np.array([90.0])])
 def test_with_nobody_or_one_row_every_answer_is_a_number_and_looks_alike(values):
     """The odds of an answer in the upper half of what is possible differ by at most the factor epsilon allows."""
@@ -463,6 +475,7 @@ def test_a_seeded_release_says_that_it_is_simulated_and_a_real_one_who_drew():
             assert measured.adjacency is Adjacency.ADD_REMOVE_ONE
 
 
+@pytest.mark.slow
 def test_opendp_and_own_noise_give_means_of_the_same_spread():
     spreads = {}
     for name, source in (("own", bulk()), ("opendp", system())):

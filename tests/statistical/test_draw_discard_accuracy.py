@@ -79,6 +79,7 @@ def test_every_family_finds_the_weights_that_made_the_data(family, mechanism) ->
 # --- the seed's model of 33 weights -------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_without_noise_79_percent_are_right_after_60_000_updates() -> None:
     assert bench.learned(updates=60_000)["accuracy"] > 0.79
 
@@ -111,6 +112,7 @@ def test_with_person_level_epsilon_8_a_direction_still_teaches() -> None:
 # --- attackers ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["random", "scaled", "sign-flipped", "constant"])
 def test_crude_attackers_are_all_refused_and_change_nothing(name) -> None:
     found = bench.attacked(name, 0.1, updates=1500)
@@ -119,6 +121,7 @@ def test_crude_attackers_are_all_refused_and_change_nothing(name) -> None:
     assert found["correlation"] > 0.99
 
 
+@pytest.mark.slow
 def test_attackers_who_stay_within_the_limits_pass_but_do_not_widen_them_without_end() -> None:
     """The known limit of this filter: it slows them down. One in a hundred does little, one in ten takes over."""
     few = bench.attacked("drifting", 0.01, updates=3000)

@@ -128,6 +128,7 @@ def spread_kept(instances: int, in_flight: int, updates: int, seed: int) -> floa
     return total / updates
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("instances", "updates"), [(2, 8_000), (5, 12_000), (10, 20_000)])
 def test_one_update_at_a_time_the_variance_stays_k_over_two(instances, updates) -> None:
     """Theorem 1. Always replacing the instance that was drawn would let it grow by 1 / k with every update."""
@@ -135,6 +136,7 @@ def test_one_update_at_a_time_the_variance_stays_k_over_two(instances, updates) 
     assert np.mean(found) == pytest.approx(instances / 2, rel=0.15)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("instances", "in_flight"), [(5, 20), (10, 30)])
 def test_with_s_updates_in_flight_the_variance_is_about_k_plus_s_over_two(instances, in_flight) -> None:
     found = [spread_kept(instances, in_flight, 20_000, seed) for seed in range(2)]
@@ -160,6 +162,7 @@ def test_in_the_long_run_all_but_one_in_k_contributions_are_forgotten(instances)
 HONEST = {"instances": 20, "learning_rate": 0.05}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("in_flight", [1, 100])
 @pytest.mark.parametrize("mechanism", ["laplace", "privunit"])
 def test_honest_contributions_are_refused_less_often_than_stated(mechanism, in_flight) -> None:

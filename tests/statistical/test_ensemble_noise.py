@@ -97,6 +97,7 @@ def test_what_is_said_about_a_classifier_has_the_whole_of_epsilon_however_it_vot
     assert np.ptp(others) < 6.2 * np.sqrt(2 * n * float(np.exp(-epsilon)))  # and each lie is as likely as another
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("perturbation", ["krr", "rappor", "pq", "subset"])
 @pytest.mark.parametrize("epsilon", [0.5, 2.0])
 def test_the_error_of_a_histogram_is_that_of_theorem_2(perturbation: str, epsilon: float) -> None:

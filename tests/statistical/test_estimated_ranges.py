@@ -45,6 +45,7 @@ def asked(aggregator: str) -> object:
     return registry.check({**document, "aggregator": aggregator})
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("people", [300, 1000, 5000])
 @pytest.mark.parametrize("law", [lognormal, uniform, mostly_far])
 @pytest.mark.parametrize("aggregator", TRUE)

@@ -76,6 +76,7 @@ def named(data: datasets.Dataset) -> list[str]:
     return [f"x{i}" for i in range(data.X.shape[1])]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("dataset", "model", "epsilon", "floor"),
     [
@@ -115,6 +116,7 @@ def test_integrated_tasks_reach_the_floor(dataset, model, epsilon, floor) -> Non
     assert score(data, one_fold) >= floor
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("mechanism", ["privunit", "privunit-short"])
 @pytest.mark.parametrize(
     ("dataset", "model", "epsilon", "floor"),
@@ -145,6 +147,7 @@ def test_bounded_tasks_reach_the_floor(dataset, model, epsilon, floor, mechanism
     assert score(data, one_fold) >= floor
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("dataset", "floor"), [("wine", 0.75), ("cancer", 0.75), ("diabetes", 0.15), ("housing", 0.35)]
 )

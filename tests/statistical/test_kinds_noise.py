@@ -68,6 +68,7 @@ EPSILON = 0.1  # small, so that whole numbers look continuous
 COUNTED = 1 - COUNT_SHARE  #: of epsilon is the answer's, where missing values are counted: of a sum or histogram
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("aggregator", ADDITIVE)
 def test_laplace_noise_of_a_statistic_has_its_scale(aggregator) -> None:
     truth, sensitivity = ADDITIVE[aggregator]
@@ -81,6 +82,7 @@ def test_laplace_noise_of_a_statistic_has_its_scale(aggregator) -> None:
     assert_size(noise, "laplace", sensitivity / EPSILON)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("aggregator", ["sum", "mean"])
 def test_gaussian_noise_of_a_statistic_has_its_scale(aggregator) -> None:
     # delta so large that Gaussian noise is the smaller one
@@ -146,6 +148,7 @@ def test_a_spread_over_subsets_is_what_it_was(aggregator) -> None:
     assert (release.value, release.certificate.mechanism) == (measured.value, "sample and aggregate")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("document", "truth", "tight"),
     [
@@ -279,6 +282,7 @@ def test_a_whole_row_report_leans_toward_its_owner_as_far_as_epsilon_allows() ->
 FAR_OUT = {"hours": (9.0, 10.0), "steps": (0.0, 100.0), "rooms": (0.0, 1.0)}  #: values that lie near a range's end
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", ["split", "privunit", "auto"])
 def test_bars_hold_what_they_say_of_rows_at_the_ends_of_their_ranges(mechanism) -> None:
     """Each column and each share by itself, over 400 draws; a bar that holds 90 % of the time fails."""
@@ -325,6 +329,7 @@ def wide(ranges: int, sets: int, **more: object):
     return document, table, vector(document, own)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("ranges", "sets", "epsilon"),
     [(1, 0, 2), (1, 0, 8), (2, 0, 8), (3, 0, 1), (8, 0, 4), (0, 1, 1), (0, 2, 8), (0, 3, 2), (1, 2, 0.5), (2, 1, 8)],

@@ -47,6 +47,7 @@ def score(name, data, epsilon, seeds=3, **options):
     return means
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("name", "dataset", "epsilon", "floor"), FLOORS)
 def test_accuracy_stays_above_its_floor(name, dataset, epsilon, floor):
     data = getattr(datasets, dataset)()
@@ -58,6 +59,7 @@ def test_accuracy_stays_above_its_floor(name, dataset, epsilon, floor):
         assert np.reshape(scores, (3, 5)).mean(axis=1).min() > 0
 
 
+@pytest.mark.slow
 def test_logistic_regression_goes_the_whole_way_where_rows_are_many():
     """As far as diffprivlib, whose .8431 on these rows is that of the best of 20 settings."""
     try:
@@ -73,6 +75,7 @@ def test_logistic_regression_goes_the_whole_way_where_rows_are_many():
         assert np.mean(scores) >= floor
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("name", "epsilon", "floor"), [("digits", 8, 0.92), ("breast_cancer", 8, 0.96)])
 def test_logistic_regression_does_not_stop_early_where_rows_are_few(name, epsilon, floor):
     X, y = getattr(sklearn.datasets, f"load_{name}")(return_X_y=True)

@@ -24,6 +24,7 @@ def spy_rows():
     return np.tile(np.array([[0.5, -0.25, 1.0], [0.25, 0.75, -1.0]]), (50, 100)), np.tile([37.5, 25.0, 0.0], 100)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("source", SOURCES)
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 @pytest.mark.parametrize("kind", ["laplace", "gaussian"])
@@ -60,6 +61,7 @@ def test_sums_in_rounds_get_the_stated_noise_each(source, adjacency, unit):
         budget.gaussian([np.zeros((1, 1))], width=1, reach=Reach(1, 1), share=Fraction(1, 2))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_noise_that_is_drawn_at_once_reaches_the_weights_in_its_scale(adjacency):
     """One step from 0 over rows without any signal: the weights are its noise times what is public, or nearly so."""
@@ -89,6 +91,7 @@ def test_counts_get_the_stated_noise(adjacency, kind):
         assert_scale(noise, gaussian_cdf, moved * ratio_for(0.01, DELTA) * math.sqrt(2))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", ["bulk", "seeded"])
 def test_the_number_of_rows_is_exact_where_public_and_noisy_where_private(source):
     public = FitBudget(epsilon=1, delta=0, adjacency="replace-one", randomness=SOURCES[source]())
@@ -143,6 +146,7 @@ def rest(adjacency):
     return 1.0 if adjacency == "replace-one" else 0.98
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_naive_bayes_noise_has_the_derived_scale(adjacency):
     replace = adjacency == "replace-one"
@@ -171,6 +175,7 @@ def test_naive_bayes_noise_has_the_derived_scale(adjacency):
     assert_scale(noise, laplace_cdf, moved / (EPSILON * rest(adjacency)))
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_scaling_noise_has_the_derived_scale(adjacency):
     # Sums and squares of columns in [-1, 1]; of zeros all are 0, so bounds are moved to make every row (1, ..., 1).
@@ -188,6 +193,7 @@ def test_scaling_noise_has_the_derived_scale(adjacency):
     assert_scale(noise, gaussian_cdf, moved * ratio_for(EPSILON, DELTA) / math.sqrt(0.25 * rest(adjacency)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_gradient_noise_has_the_derived_scale(adjacency):
     # The first gradient is residual times (row, 1), never clipped here; all labels are 0, so 32 at the intercept.
@@ -211,6 +217,7 @@ def test_gradient_noise_has_the_derived_scale(adjacency):
     assert_scale(noise, gaussian_cdf, moved * ratio_for(EPSILON, DELTA) * math.sqrt(2 / (0.75 * rest(adjacency))))
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_forest_noise_has_the_derived_scale(adjacency):
     replace = adjacency == "replace-one"

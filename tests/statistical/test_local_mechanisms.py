@@ -117,6 +117,7 @@ def test_subsets_of_a_larger_size_are_uniform():
         assert stats.chisquare(counts).pvalue > LEVEL
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [0.5, 2.0])
 @pytest.mark.parametrize("kind", CATEGORICAL)
 def test_estimates_are_unbiased_and_err_as_theorem_2_says(kind, epsilon):
@@ -135,6 +136,7 @@ def test_estimates_are_unbiased_and_err_as_theorem_2_says(kind, epsilon):
         assert found[:, category].var() == pytest.approx(expected, rel=0.1)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("kind", CATEGORICAL)
 def test_intervals_of_frequencies_hold_as_often_as_they_say(kind):
     size, people, times = 6, 600, 1500
@@ -150,6 +152,7 @@ def test_intervals_of_frequencies_hold_as_often_as_they_say(kind):
     assert hits.max() / times < 0.985
 
 
+@pytest.mark.few(1)
 @each_source
 @pytest.mark.parametrize(("kind", "cdf"), [(LocalLaplace, laplace_cdf), (LocalGaussian, gaussian_cdf)])
 def test_added_noise_has_the_scale_that_epsilon_asks_for(kind, cdf, source):
@@ -219,6 +222,7 @@ def test_values_beyond_the_bounds_count_as_the_bounds():
         assert abs(decoded.mean() - 3.0) < SIX_SIGMA * math.sqrt(mechanism.variance(50_000))
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("kind", NUMERIC)
 def test_intervals_of_means_hold_at_least_as_often_as_they_say(kind):
     people, times = 300, 2000

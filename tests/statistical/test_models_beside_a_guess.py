@@ -45,6 +45,7 @@ def better(kind: str, epsilon: float, seed: int, *, knows: bool) -> bool | None:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [0.5, 20.0, 1e5])
 @pytest.mark.parametrize("kind", KINDS)
 def test_models_of_noise_are_not_called_better_than_guessing(kind: str, epsilon: float) -> None:
@@ -57,6 +58,7 @@ def test_models_that_know_something_are_called_better(kind: str) -> None:
     assert all(better(kind, 20.0, seed, knows=True) for seed in range(10))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", [12, 100, 3000])
 def test_the_level_holds_for_labels_of_any_number_of_rows(rows: int) -> None:
     """A model that tells labels by a coin beside each of two that are as frequent: the hardest case of all."""
@@ -71,6 +73,7 @@ def test_the_level_holds_for_labels_of_any_number_of_rows(rows: int) -> None:
     assert lucky <= int(binom.isf(1e-9, models, LEVEL))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("people", "rows"), [(60, 20), (60, 200), (300, 50)])
 def test_the_level_holds_where_a_person_has_many_rows(people: int, rows: int) -> None:
     """A person's labels are alike, and so is what a model that knows nothing says of them: luck comes by person."""

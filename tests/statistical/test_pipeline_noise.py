@@ -93,6 +93,7 @@ def test_histograms_by_class_and_what_mends_them_get_the_stated_noise(rows: int)
     assert_size(sums, "gaussian", unit * odds._CUT)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("each", [1, 4])
 def test_networks_get_the_stated_noise_and_sample_units_by_honest_coins(each: int) -> None:
     recorder, steps, rate = Recorder(bulk()), 30, 0.25

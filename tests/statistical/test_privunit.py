@@ -30,6 +30,7 @@ def heights(mechanism: PrivUnit, row: np.ndarray, n: int, source: str) -> np.nda
     return mechanism.directions(reports)[:, :-1] @ row
 
 
+@pytest.mark.few(1)
 @each_source
 @pytest.mark.parametrize("dimension", [1, 2, 9])
 def test_the_height_over_the_own_direction_follows_its_exact_law(source, dimension):
@@ -50,6 +51,7 @@ def test_the_height_over_the_own_direction_follows_its_exact_law(source, dimensi
     assert_scale(found, law, 3.0)
 
 
+@pytest.mark.few(1)
 @each_source
 def test_the_cap_is_hit_as_often_as_epsilon_says(source):
     mechanism, n = PrivUnit(6, 2), 200_000
@@ -62,6 +64,7 @@ def test_the_cap_is_hit_as_often_as_epsilon_says(source):
     assert_rate(int((found >= mechanism.cap.height).sum()), n, rate, 2.0)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("row", [full_length(3), np.array([1.0, 0, 0]), np.array([-1.0, 0, 0]), np.array([0, 0, -1.0])])
 def test_directions_around_the_own_one_are_uniform(row):
     mechanism = PrivUnit(3, 2)
@@ -77,6 +80,7 @@ def test_directions_around_the_own_one_are_uniform(row):
     assert stats.kstest(angle, "uniform").pvalue > LEVEL
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("epsilon", [1.0, 2.0, 4.0])
 def test_no_set_of_reports_is_more_than_e_to_epsilon_likelier_for_another_row(epsilon):
     # In two dimensions a report is a point of a square's edge, so that its angle says everything.
@@ -93,6 +97,7 @@ def test_no_set_of_reports_is_more_than_e_to_epsilon_likelier_for_another_row(ep
     assert ratio.max() > epsilon - SIX_SIGMA * error.max()  # and the bound is reached: nothing is wasted
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("source", ["bulk", "seeded"])
 @pytest.mark.parametrize(("dimension", "epsilon", "aim"), [(1, 1, "mean"), (4, 2, "mean"), (8, 8, "second-moment")])
 def test_both_moments_are_unbiased(source, dimension, epsilon, aim):
@@ -110,6 +115,7 @@ def test_both_moments_are_unbiased(source, dimension, epsilon, aim):
     assert 0.3 * np.abs(second.value).max() > SIX_SIGMA * second.standard_error.max()
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("dimension", "epsilon"), [(2, 1), (10, 8), (5, 30)])
 def test_one_report_averages_to_the_stated_constants(dimension, epsilon):
     mechanism, n, row = PrivUnit(dimension, epsilon), 400_000, full_length(dimension)
@@ -119,6 +125,7 @@ def test_one_report_averages_to_the_stated_constants(dimension, epsilon):
         assert abs(moment.mean() - expected) < SIX_SIGMA * moment.std() / math.sqrt(n) + 1e-6
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("dimension", "epsilon"), [(1, 2), (6, 1), (10, 8), (3, 20)])
 def test_the_error_is_what_was_expected_at_the_worst_row(dimension, epsilon):
     mechanism, n = PrivUnit(dimension, epsilon, radius=2.0), 200_000
@@ -140,6 +147,7 @@ def test_longer_rows_count_as_rows_of_the_radius():
     assert (np.abs(estimate.value - full_length(3) / 2) < SIX_SIGMA * estimate.standard_error).all()
 
 
+@pytest.mark.slow
 def test_neighbouring_rows_reach_the_same_reports():
     # Two dimensions, 8 * 4096 possible reports: nothing is reached from one row only, up to what chance leaves out.
     mechanism, n = PrivUnit(1, 1), 1_500_000
@@ -158,6 +166,7 @@ def test_uniform_and_normal_numbers_are_what_their_names_say(source):
     assert stats.kstest(normals(randomness, 100_000), "norm").pvalue > LEVEL
 
 
+@pytest.mark.slow
 def test_intervals_hold_at_least_as_often_as_they_say():
     mechanism, people, times = PrivUnit(3, 4), 400, 1000
     row = full_length(3) * 0.6

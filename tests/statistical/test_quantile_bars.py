@@ -67,6 +67,7 @@ def held(law: str, n: int, epsilon: float, alpha: float, size: str, draws: int, 
 SIZES = ["public", "private", "one more or less"]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("law", "n", "epsilon", "alpha"),
     [
@@ -103,6 +104,7 @@ BEFORE = {
 }  # fmt: skip
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("cell", BEFORE)
 def test_the_bar_is_at_most_three_fifths_as_wide_as_it_was(cell) -> None:
     widths = [held(*cell, 0.5, "public", 25, seed)[1] for seed in range(4)]
@@ -119,6 +121,7 @@ def test_tests_that_allow_for_half_the_noise_would_be_noticed(monkeypatch) -> No
 # --- the noise ---
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("size", "moved"), [("public", 2), ("private", 2), ("one more or less", 1)])
 def test_the_counts_get_noise_for_half_of_epsilon(size, moved) -> None:
     found: list[np.ndarray] = []
@@ -185,6 +188,7 @@ def test_the_reach_of_noise_is_that_of_its_law(scale, cells, share) -> None:
     assert beyond(0.999 * end - 1e-5) > 0.025 or end < 1e-3
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("scale", [129.0, 1000.0, 4e6])
 def test_the_reach_of_wide_noise_is_cautious_and_close(scale) -> None:
     cells, share = (12, 15), 15 / 27

@@ -24,6 +24,7 @@ def odds(alpha: float, rate: float) -> np.ndarray:
     return np.exp(-rate * np.maximum(np.maximum(high, low), 0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("adjacency", BOTH)
 @pytest.mark.parametrize("alpha", [0.5, 0.2])
 def test_a_quantile_follows_its_odds(adjacency, alpha):
@@ -36,6 +37,7 @@ def test_a_quantile_follows_its_odds(adjacency, alpha):
     assert_odds(np.bincount(np.array(found, dtype=int), minlength=17), lambda e: odds(alpha, e / spread), 1.2)
 
 
+@pytest.mark.slow
 def test_several_quantiles_share_one_epsilon():
     source = randomness.seeded_for_simulation(2)
     found = [
@@ -48,6 +50,7 @@ def test_several_quantiles_share_one_epsilon():
     assert_odds(counts, lambda e: odds(0.5, e / 3 / 2), 3.6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("adjacency", BOTH)
 @pytest.mark.parametrize(("alpha", "rows"), [(0.5, 300), (0.9, 300), (0.5, 20)])
 def test_the_bought_interval_holds_every_sample_quantile_as_often_as_stated(adjacency, alpha, rows):
@@ -65,6 +68,7 @@ def test_the_bought_interval_holds_every_sample_quantile_as_often_as_stated(adja
     assert binom.cdf(held, draws, level) > LEVEL
 
 
+@pytest.mark.slow
 def test_a_shift_by_too_few_ranks_would_be_noticed():
     """The positive control of the coverage test: ends asked at the target itself hold it far too rarely."""
     source, draws = randomness.seeded_for_simulation(4), 400
@@ -81,6 +85,7 @@ def test_a_shift_by_too_few_ranks_would_be_noticed():
     assert binom.cdf(held, draws, 0.8) < LEVEL
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("adjacency", BOTH)
 def test_rank_errors_stay_within_the_bound_stated(adjacency):
     source = randomness.seeded_for_simulation(5)

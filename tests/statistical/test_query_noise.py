@@ -141,6 +141,7 @@ def noise_in(asked: Any, holding: dict[str, Table], source: Randomness, count: i
     return np.concatenate(found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", ["site", "coordinator"])
 @pytest.mark.parametrize("rows", [1, 3])
 @pytest.mark.parametrize("question", QUESTIONS)
@@ -156,6 +157,7 @@ def test_laplace_noise_hides_all_rows_of_one_person(question, rows, noise, monke
     assert_size(drawn, "laplace", tokens * rows / 0.02)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", ["site", "coordinator"])
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_gaussian_noise_hides_all_rows_of_one_person(question, noise, monkeypatch) -> None:
@@ -168,18 +170,21 @@ def test_gaussian_noise_hides_all_rows_of_one_person(question, noise, monkeypatc
     assert_size(drawn, "gaussian", gaussian.ratio_for(epsilon, delta * 0.999) * length * rows)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", ["site", "coordinator"])
 def test_noise_from_the_operating_system_has_the_same_scale(noise, monkeypatch) -> None:
     drawn = noise_in(document("histogram", noise, 0.02), tables(2), system(), 400, monkeypatch)
     assert_size(drawn, "laplace", 2 / 0.02)
 
 
+@pytest.mark.slow
 def test_one_coordinator_adds_one_noise_however_many_sites_answer(monkeypatch) -> None:
     asked = document("histogram", "coordinator", 0.02)
     drawn = noise_in(asked, tables(1, sites=5), seeded_for_simulation(1), 400, monkeypatch)
     assert_size(drawn, "laplace", 1 / 0.02)
 
 
+@pytest.mark.slow
 def test_the_coordinators_noise_hides_whoever_may_have_the_most_rows(monkeypatch) -> None:
     some, more = tables(1), tables(3)
     asked, holding = document("histogram", "coordinator", 0.02), {"a": some["s0"], "b": more["s0"]}

@@ -89,6 +89,7 @@ def most_right(budget: float) -> int:
     return int(binom.isf(ODDS, PEOPLE, meaning(replaced.epsilon).best_guess))
 
 
+@pytest.mark.slow
 def test_with_a_budget_hardly_anything_is_reconstructed(tmp_path: Path, ill: NDArray[np.bool_]) -> None:
     guessed, answered, spent = attack(tmp_path / "site", ill, budget=0.125, epsilon=0.0125)
     assert (answered, spent) == (10, Decimal("0.125"))  # of all those wordings the ledger took each for a question
@@ -96,6 +97,7 @@ def test_with_a_budget_hardly_anything_is_reconstructed(tmp_path: Path, ill: NDA
     assert (guessed == ill).sum() <= most_right(0.125)
 
 
+@pytest.mark.slow
 def test_the_attack_takes_everything_where_nothing_ends_it(tmp_path: Path, ill: NDArray[np.bool_]) -> None:
     """Noise of a fiftieth of a person is none at all, but with odds below 1e-18 for any of the answers."""
     guessed, answered, _ = attack(tmp_path / "site", ill, budget=100_000.0, epsilon=50.0)

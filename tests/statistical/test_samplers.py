@@ -50,6 +50,7 @@ def test_small_scales_follow_the_exact_probabilities_and_no_others(kind, scale):
     assert pmf_p_value(kind, noise, scale * 1.3) < LEVEL
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("scale", [100.5, 4096.0, 1e6 / 3, 2.0**30, 2.0**45, 2.0**50])
 def test_large_scales_follow_the_continuous_law_and_no_other(scale):
     # Within 1 / scale of the continuous law, far below what this many draws can see.
@@ -70,6 +71,7 @@ def test_a_tiny_scale_almost_never_moves_a_value(kind):
     assert not drawn(kind, bulk(), samplers.LEAST_SCALE, count=100).any()
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("scale", [0.3, 1.0, 7.7, 50.0, 1000.1, 2.0**45])
 @pytest.mark.parametrize("safety", [0.3, 30.0])
@@ -85,6 +87,7 @@ def test_exact_arithmetic_decides_every_draw_as_the_fast_path_did(monkeypatch, k
     np.testing.assert_array_equal(fast, exact)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_exact_path_alone_follows_the_exact_probabilities(monkeypatch, kind):
     monkeypatch.setattr(samplers, "_SAFETY", 100.0)
@@ -106,6 +109,7 @@ class Few(Randomness):
     laplace = gaussian = None
 
 
+@pytest.mark.slow
 def test_a_doubtful_exponential_draws_more_bits_until_it_is_decided():
     """With U known to 2 bits only, P(floor(4 E) = m) still comes out right, because later words refine it."""
     outcome = []
@@ -153,6 +157,7 @@ def test_the_error_band_holds_for_random_words():
         assert high < value + band
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("scale", [0.7, 20.0, 3000.0, 2.0**40])
 def test_own_draws_and_opendp_draws_look_alike_and_neither_looks_30_percent_off(kind, scale):
@@ -184,6 +189,7 @@ def test_neighbouring_draws_are_uncorrelated(kind):
         assert abs(product.mean()) < 6.5 * product.std() / np.sqrt(product.size)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("source", [system, bulk])
 def test_forked_children_draw_differently(kind, source):

@@ -25,6 +25,7 @@ def counted(choose, draws: int = DRAWS) -> np.ndarray:
     return np.bincount([choose() for _ in range(draws)], minlength=5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("adjacency", "monotone", "spread"),
     [("replace-one", False, 2), ("add-remove-one", False, 2), ("add-remove-one", True, 1)],
@@ -41,6 +42,7 @@ def test_choices_follow_their_odds(adjacency, monotone, spread):
     assert_odds(counts, lambda epsilon: softmax(epsilon / (2 * spread)), 1.5)
 
 
+@pytest.mark.slow
 def test_real_releases_follow_the_same_odds():
     source = randomness.system()
     counts = counted(
@@ -49,6 +51,7 @@ def test_real_releases_follow_the_same_odds():
     assert_odds(counts, lambda epsilon: softmax(epsilon / 2), 1.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rate", ["0.03", "0.4", "2"])
 def test_sizes_and_strides_leave_the_odds_exact(rate):
     """Small rates put many shortfalls into one stride, where rejection decides."""

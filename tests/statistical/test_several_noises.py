@@ -80,6 +80,7 @@ def test_weighed_sums_lie_within_their_widths_as_often_as_they_say(case) -> None
             assert_held(int((pair <= bound[0]).sum()), level, closely=False)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("size", [1, 3])
 def test_vectors_of_them_lie_in_their_ball_as_often_as_it_says(case, size) -> None:

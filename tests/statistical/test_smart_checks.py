@@ -46,6 +46,7 @@ class Nobody:
         raise AssertionError("nothing is asked")
 
 
+@pytest.mark.slow
 def test_marginals_have_the_noise_of_all_columns_together():
     parameters = SmartParameters(epsilon="0.5", bins={"age": 100})
     domain = Domain(SCHEMA, parameters.cuts(SCHEMA))
@@ -65,6 +66,7 @@ def passing_odds(scale: float, excess: int) -> float:
     return 1 - difference_tail(scale, -excess) if excess < 0 else difference_tail(scale, excess + 1)
 
 
+@pytest.mark.slow
 def test_a_sparse_check_passes_as_often_as_its_noise_says():
     chance, sought, passed = seeded_for_simulation(2), Sought(7, 20 * 7, 0.01), 0
     distance = sought.threshold + 7  # one unit's reach above it
@@ -75,6 +77,7 @@ def test_a_sparse_check_passes_as_often_as_its_noise_says():
     assert_rate(passed, 6000, lambda epsilon: passing_odds(3 * UNIT / epsilon, UNIT), 3.0)
 
 
+@pytest.mark.slow
 def test_a_threshold_check_passes_as_often_as_its_noise_says():
     check = ThresholdCheck.of(0.5, reach=7, threshold=100, beta=0.01)
     assert check is not None
@@ -83,6 +86,7 @@ def test_a_threshold_check_passes_as_often_as_its_noise_says():
     assert_rate(passed, 9000, lambda epsilon: 0.5 * np.exp(-epsilon), 0.5)
 
 
+@pytest.mark.slow
 def test_what_a_threshold_passes_is_within_its_width_but_for_beta():
     found = ThresholdCheck.within(400.0, reach=7, beta=0.05)
     assert found is not None
@@ -113,6 +117,7 @@ def hunted(beta: float, hunters: int) -> int:
     return errors
 
 
+@pytest.mark.slow
 def test_what_a_sparse_check_passes_is_within_its_width_but_for_beta_also_for_hunters_of_lucky_openings():
     beta, hunters = 0.1, 200
     assert binomtest(hunted(beta, hunters), hunters, beta, "greater").pvalue > 1e-6

@@ -36,6 +36,7 @@ def odds(scale: float) -> list[float]:
     return [*out, float(still.sum())]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("adjacency", "monotone", "moves"), [("replace-one", False, 3), ("add-remove-one", True, 2)])
 def test_answers_follow_their_odds(adjacency, monotone, moves):
     source = randomness.seeded_for_simulation(1)
@@ -49,6 +50,7 @@ def test_answers_follow_their_odds(adjacency, monotone, moves):
     assert_odds(counts, lambda epsilon: odds(moves / epsilon), 2.0)
 
 
+@pytest.mark.slow
 def test_real_answers_follow_the_same_odds():
     source = randomness.system()
     drawn = [
@@ -112,6 +114,7 @@ def test_a_guess_just_too_far_off_is_missed_as_often_as_computed_and_at_most_bet
     assert_rate(missed, draws, lambda e: difference_tail(3 / e, needed), float(plan.opening))
 
 
+@pytest.mark.slow
 def test_a_calibrated_gate_misses_no_more_often_than_beta():
     n, alpha, beta = 2000, 0.1, 0.05
     plan = calibrate(n=n, alpha=alpha, beta=beta)

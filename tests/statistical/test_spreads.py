@@ -50,6 +50,7 @@ def answers(aggregator: str, law: str, n: int, epsilon: float, draws: int, *, ev
     return float(np.sqrt(squares / draws)), held
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("n", [400, 2000, 20_000])
 @pytest.mark.parametrize(("aggregator", "law"), OVER_SUBSETS)
 def test_a_spread_errs_at_most_half_as_much_as_over_subsets(aggregator, law, n) -> None:

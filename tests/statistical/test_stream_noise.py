@@ -36,6 +36,7 @@ def made(folder: Path, schema: Any, by: str, terms: Terms, source: Any) -> Strea
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", [system, bulk])
 def test_a_blocks_size_has_the_noise_that_its_share_of_epsilon_pays_for(tmp_path: Path, source: Any) -> None:
     terms = Terms(Decimal("0.5"), size_share=Decimal("0.1"))

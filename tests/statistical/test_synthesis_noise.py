@@ -54,6 +54,7 @@ class Known:
 TABLE, DOMAIN = Known(), Domain.of(SCHEMA)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("source", [system, bulk])
 @pytest.mark.parametrize("delta", [0, 1e-6])
 def test_histograms_have_the_noise_that_their_share_pays_for(source: Any, delta: float) -> None:
@@ -81,6 +82,7 @@ def test_histograms_have_the_noise_that_their_share_pays_for(source: Any, delta:
 _SHARES = (("alone", 3, 1.0), ("single", 3, 1 / 3), ("pair", 2, 1 / 3))
 
 
+@pytest.mark.slow
 def test_pairs_are_chosen_with_the_odds_that_their_share_pays_for() -> None:
     recipe = SpanningTree(DOMAIN, SynthesisAllowance(1))
     even = Tree.fit(DOMAIN.shape, [Measured((i,), np.full(n, 10.0), 1.0) for i, n in enumerate(DOMAIN.shape)])

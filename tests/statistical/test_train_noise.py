@@ -51,6 +51,7 @@ def ratio(steps: int, share: float) -> float:
     return math.sqrt(steps / (2 * float(rho_for(EPSILON, DELTA)) * share))
 
 
+@pytest.mark.slow
 def test_a_sites_update_has_the_noise_of_its_share() -> None:
     document = asked(rounds=10)
     noise = np.concatenate([-sent(document, seed, size=1000.0)["update"][0] * 1000 / 0.5 for seed in range(5)])
@@ -80,6 +81,7 @@ def test_a_step_over_a_sample_has_the_noise_of_samples() -> None:
     assert_scale(noise, gaussian_cdf, CLIP * own)
 
 
+@pytest.mark.slow
 def test_the_number_of_people_has_the_noise_of_its_share() -> None:
     document = asked(rounds=2, size_share=0.1, inputs=INPUTS[:1])
     table = site({name: ROWS[name] for name in ("x0", "y")}, narrow())
@@ -99,6 +101,7 @@ def _size(document, table, seed):
     )
 
 
+@pytest.mark.slow
 def test_a_loss_that_was_bought_has_the_noise_of_its_share() -> None:
     document = asked(rounds=2, loss_share=0.2, inputs=INPUTS[:1], loss_bound=2.0)
     table = site({name: ROWS[name] for name in ("x0", "y")}, narrow())
@@ -117,6 +120,7 @@ NEWTON = {
 }  # fmt: skip
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("noise", ["site", "coordinator"])
 def test_gradient_and_curvature_share_a_step_equally_and_each_has_its_noise(noise) -> None:
     """Nobody's inputs are anything but 0: all curvature there is is that of the intercept."""
@@ -171,6 +175,7 @@ def _at_the_coordinator(document, seed, sites: int = 3):
     return aggregator
 
 
+@pytest.mark.slow
 def test_the_coordinator_adds_noise_once_to_the_total_and_once_to_every_size() -> None:
     document = asked(rounds=2, size_share=0.25, noise="coordinator")
     doubt, noise, sizes = ratio(2, 0.5), [], []
@@ -185,6 +190,7 @@ def test_the_coordinator_adds_noise_once_to_the_total_and_once_to_every_size() -
     assert aggregator.memory()[0]["told"] == {}  # what was exact is gone
 
 
+@pytest.mark.slow
 def test_the_coordinators_sizes_have_the_noise_of_their_share() -> None:
     document = asked(rounds=2, size_share=0.25, noise="coordinator", inputs=INPUTS[:1])
     table = site({name: ROWS[name] for name in ("x0", "y")}, narrow())

@@ -23,6 +23,7 @@ ETA, ATTEMPTS, FIRST, TRIALS = 0.05, 12, 1000, 2000
 STEPS = 1 << BITS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("metric", ["mse", "accuracy"])
 def test_both_cells_bear_noise_of_one_over_epsilon(metric: str) -> None:
     values = np.tile([0.0, 1.0], 40)

@@ -60,6 +60,7 @@ def runs(audit):
     return found
 
 
+@pytest.mark.slow
 def test_no_task_lets_more_through_than_its_certificate_says_nor_much_less(runs):
     """Much less: a claim that the noise hardly shows would hide that there is too little of it."""
     shares = []

@@ -140,6 +140,7 @@ def test_the_exponential_mechanism_really_costs_no_more_than_an_eighth():
                 assert mpmath.log(there) / (a - 1) <= float(allowed) + 1e-12
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("steps", [1, 2, 7, 40])
 @pytest.mark.parametrize("ratio", [0.3, 1.0, 5.0])
 def test_laplace_noise_on_a_grid_has_the_exact_renyi_curve_of_its_grid(ratio, steps):
@@ -256,6 +257,7 @@ def test_the_other_accountant_forgets_how_often_somebody_answered_and_ours_does_
     assert five.epsilon_at(1e-9) == pytest.approx(5 * math.log(5), abs=0.01)
 
 
+@pytest.mark.slow
 def test_our_distribution_agrees_with_theirs_where_theirs_is_right():
     import dp_accounting as da
     from dp_accounting.pld import PLDAccountant
@@ -308,6 +310,7 @@ def test_between_whole_orders_sampled_noise_costs_what_the_next_one_does(rate, r
 # --- sampling under replace-one -------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rate", "ratio"), [(0.1, 1.0), (0.5, 2.0), (0.01, 0.6)])
 def test_replacing_a_sampled_unit_costs_what_integration_says(rate, ratio):
     once = distribution.price(PoissonGaussianEvent(rate, ratio), adjacency=REPLACE)
@@ -326,6 +329,7 @@ def test_replacing_a_sampled_unit_costs_what_integration_says(rate, ratio):
                 assert once.delta_at(epsilon) == pytest.approx(exactly, rel=1e-3, abs=1e-9)
 
 
+@pytest.mark.slow
 def test_replacing_in_the_plane_is_never_worse_than_along_the_line():
     # Contributions u and v at any angle: the worst is opposite, which is what the price is made from.
     rate, ratio, epsilon = 0.3, 0.8, 0.4
@@ -504,6 +508,7 @@ def test_rho_is_refused_where_no_rho_exists():
         calibration.rho_for(1e-12, 1e-18)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("adjacency", "rounds"), [(ADD, 200), (REPLACE, 50)])
 def test_calibrated_rounds_keep_the_promise_and_five_percent_less_noise_does_not(adjacency, rounds):
     wanted = {"rate": 0.02, "rounds": rounds, "epsilon": 1.0, "delta": 1e-6, "adjacency": adjacency}

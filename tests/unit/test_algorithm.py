@@ -186,6 +186,7 @@ def test_a_condition_is_over_the_data_sets_own_columns() -> None:
     assert old.value == pytest.approx(((_all("height") - 160) / 60)[_all("age") >= 60].mean(), abs=1e-2)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("noise", ["site", "coordinator"])
 @pytest.mark.parametrize("statistic", OF_FEATURES)
 def test_every_statistic_of_a_feature_is_that_of_the_column_written_out(statistic, noise) -> None:

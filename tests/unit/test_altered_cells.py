@@ -112,6 +112,7 @@ def unnoticed(path: Path, tables: set[str], seen: Callable[[], bool]) -> tuple[l
     return missed, tried
 
 
+@pytest.mark.slow
 def test_every_altered_cell_of_a_ledger_is_noticed(path: Path) -> None:
     missed, tried = unnoticed(path, {*METADATA.tables, VERSIONS.table}, lambda: noticed(path))
     assert not missed, "\n".join(missed)

@@ -303,6 +303,7 @@ def ca(*arguments: str) -> subprocess.CompletedProcess[str]:
     return typed("ca", *arguments)
 
 
+@pytest.mark.slow
 def test_the_commands_begin_tell_and_end(tmp_path: Path) -> None:
     CoordinatorHome(tmp_path / "home")
     home = ("--home", str(tmp_path / "home"))

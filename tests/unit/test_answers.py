@@ -254,6 +254,7 @@ def test_a_packed_answer_is_never_unpacked(
     assert server.asked[0].lower().count("accept-encoding") == 1
 
 
+@pytest.mark.few(1)
 def test_an_answer_that_drips_is_over_when_its_time_is(asker: Asker, hostile: Start, tmp_path: Path) -> None:
     """Every byte comes in time, and the answer would be right after twenty times as long."""
     for say in (slowly(), interim):

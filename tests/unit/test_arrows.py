@@ -65,6 +65,7 @@ def files_of(room: str) -> list[tuple[Path, tuple[str, ...]]]:
     return [(path, parts) for path, parts in found if parts[0] == room]
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("room", ROOMS)
 def test_imports_point_down(room: str) -> None:
     if room in ("__init__", "__main__"):  # the package and its command

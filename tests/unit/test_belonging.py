@@ -93,6 +93,7 @@ def test_a_home_with_its_database_in_it_begins_no_other_beside_that(stores: tupl
     assert home.works_on is None
 
 
+@pytest.mark.few(1)
 def test_a_command_refuses_it_and_creates_nobody(
     stores: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

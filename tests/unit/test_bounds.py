@@ -82,6 +82,7 @@ def test_sentences_are_for_people():
     assert "44" in NoBounds(44).sentence
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("adjacency", "change"), [(Adjacency.REPLACE_ONE, 2), (Adjacency.ADD_REMOVE_ONE, 1)])
 def test_a_bin_stands_out_as_often_as_the_stated_noise_lets_it(adjacency, change):
     source, epsilon, rows = randomness.seeded_for_simulation(2), 1.0, 27 if change == 2 else 12
@@ -99,6 +100,7 @@ def test_a_bin_stands_out_as_often_as_the_stated_noise_lets_it(adjacency, change
     assert_rate(stood, 5000, rate, epsilon)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("adjacency", list(Adjacency))
 def test_empty_bins_stand_out_no_more_often_than_stated(adjacency):
     source = randomness.seeded_for_simulation(3)

@@ -684,6 +684,7 @@ def test_a_synopsis_that_never_pays_is_said_to(desk: Desk) -> None:
     assert dear.pays_from is None or dear.pays_from > 6
 
 
+@pytest.mark.slow
 def test_made_up_rows_are_forecast_from_rows_that_answer_as_was_released(desk: Desk) -> None:
     desk.rows.ages = [20] * 3000 + [70] * 1000
     asked_by_accuracy(desk, 12)

@@ -53,6 +53,7 @@ def rows_of(count: int, seed: int) -> pd.DataFrame:
     return pd.DataFrame({**columns, "note": [None] * count}, dtype=object)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: f"{question.statistic} {question.where}")
 def test_weights_over_the_cells_give_the_totals_of_the_rows(question: Question) -> None:
     table = frame_table(SCHEMA, rows_of(600, seed=3))

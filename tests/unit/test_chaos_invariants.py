@@ -102,6 +102,7 @@ def told(folder: Path) -> dict[str, set[str]]:
     return found
 
 
+@pytest.mark.slow
 def test_a_healthy_world_keeps_every_promise_and_is_no_empty_one(healthy: Path) -> None:
     there = world(healthy)
     assert len(there.registry.tasks) == len(there.registry.latest) == 5
@@ -168,6 +169,7 @@ BREAKS: list[tuple[str, str, str, str]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.few(9)
 @pytest.mark.parametrize(("rule", "where", "file", "sql"), BREAKS, ids=lambda value: value[:40])
 def test_each_broken_promise_is_found_where_it_was_broken(
     healthy: Path, tmp_path: Path, rule: str, where: str, file: str, sql: str

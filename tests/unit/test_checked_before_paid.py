@@ -208,6 +208,7 @@ def frame(rows: int = 60) -> pd.DataFrame:
     )
 
 
+@pytest.mark.slow
 def test_no_site_sets_anything_aside_for_what_a_document_and_the_schema_decide(tmp_path: Path) -> None:
     home = SiteHome(tmp_path)
     declare(home, frame(), name="rides", schema={"unit": "event", "columns": COLUMNS}, epsilon=1000, delta=1e-3)
@@ -231,6 +232,7 @@ def test_no_site_sets_anything_aside_for_what_a_document_and_the_schema_decide(t
     assert refused > 100
 
 
+@pytest.mark.slow
 def test_a_stewards_own_questions_and_rows_made_up_set_nothing_aside_before_they_are_checked(tmp_path: Path) -> None:
     home = SiteHome(tmp_path)
     schema = {"unit": "event", "columns": COLUMNS}

@@ -7,6 +7,8 @@ from collections import defaultdict
 from functools import cache
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2] / "src" / "thebes"
 #: the same thing in a program and as the JSON that tells of it
 TOLD = {"Collector", "Column", "DataSet", "Health", "Price", "Quote", "Session", "SiteRefusal", "Table"}
@@ -30,6 +32,7 @@ def shared() -> dict[str, list[str]]:
     return {name: found for name, found in places.items() if len(found) > 1}
 
 
+@pytest.mark.slow
 def test_one_name_stands_for_one_concept() -> None:
     found = {name: places for name, places in shared().items() if name not in TOLD | MODELS}
     assert not found, f"give each a name that says whose it is: {found}"

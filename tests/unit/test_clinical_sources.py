@@ -151,6 +151,7 @@ def expected() -> list[tuple[object, ...]]:
 # --- what is read ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("page", [1, 2, 7, 50, 102, 103, 104, 500])
 def test_all_rows_are_read_once_however_many_come_at_a_time(system: System, page: int) -> None:
     assert sorted(system.rows(page=page)) == expected()
@@ -390,6 +391,7 @@ SHAPES: list[Any] = [
 ]
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("before", [0, 1, 2, 3, 4])
 def test_an_answer_of_another_shape_is_refused_or_holds_nothing(system: System, before: int) -> None:
     connector = system.open()

@@ -118,6 +118,7 @@ def test_every_command_has_help_with_an_example(collector: Any, name: str) -> No
     assert (status, f"Example: thebes collector {name}" in out) == (0, True)
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -8,6 +8,8 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from thebes.testing.collectors import HomeOnDisk
 
 RUNNER = """
@@ -37,6 +39,7 @@ for _ in range(100_000):
 """
 
 
+@pytest.mark.slow
 def test_rows_and_state_never_part(tmp_path: Path) -> None:
     moments = random.Random(9)
     for _ in range(6):

@@ -208,6 +208,7 @@ PIECES = st.sampled_from(
 )
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("collector", "name", "more"), READERS, ids=[f"{c.__name__}-{n}" for c, n, _ in READERS])
 def test_whatever_stands_in_a_file_it_ends_in_rows_or_in_a_mistake(
     home: HomeOnDisk, tmp_path: Path, collector: type, name: str, more: tuple[str, ...]

@@ -646,6 +646,7 @@ def test_everything_in_a_timeline_that_is_no_row_is_counted(home: HomeOnDisk, tm
     )
 
 
+@pytest.mark.slow
 def test_a_file_far_larger_than_what_is_read_at_once_has_all_its_points(home: HomeOnDisk, tmp_path: Path) -> None:
     points = [
         {

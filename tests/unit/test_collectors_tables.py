@@ -299,6 +299,7 @@ def test_a_file_that_changes_while_it_is_read_is_not_half_stored(
     assert home.rows("mine", "entry") == []
 
 
+@pytest.mark.slow
 def test_many_parts_go_in_as_one(home: HomeOnDisk, tmp_path: Path) -> None:
     file = tmp_path / "mine.csv"
     file.write_text("n,x\n" + "".join(f"{n},{n / 7}\n" for n in range(20_000)))

@@ -119,6 +119,7 @@ def test_the_page_of_a_rehearsal_says_what_guessing_gives_and_warns(
     assert "Everybody here has a value that fits." in text
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("typed", "means"),
     [
@@ -144,6 +145,7 @@ def test_what_is_typed_of_an_ensemble_is_put_up(front: Front, typed: dict[str, s
     assert {name: document.get(name) for name in means} == means
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     ("typed", "words", "anchor"),
     [
@@ -167,6 +169,7 @@ def test_a_problem_leads_to_where_it_is_mended(front: Front, typed: dict[str, st
     assert f'id="{anchor}"' in write(front, "/ask/fields", {**FORM, **typed})
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("more", "kept"),
     [
@@ -216,6 +219,7 @@ def test_what_cannot_be_read_is_left_out_of_the_json_and_nothing_else(front: Fro
 # --- who may answer -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("document", [AGES, PETS, ENSEMBLE], ids=lambda d: d["type"])
 def test_every_kind_may_ask_the_members_of_a_published_group(front: Front, document: dict[str, Any]) -> None:
     assert 'id="group"' not in front.client.get("/ask").text  # as long as there is none
@@ -238,6 +242,7 @@ def test_every_kind_may_ask_the_members_of_a_published_group(front: Front, docum
     assert put_up(front, {**again, "group": ""})["anonymity"] == "none"
 
 
+@pytest.mark.slow
 def test_a_group_without_its_epoch_is_the_newest_and_stays_so(front: Front) -> None:
     group_of(front.reception.register, front.client, 30)
     written = {"mode": "json", "was": "json", "raw": json.dumps({**AGES, "group": "city", "anonymity": "token"})}

@@ -82,6 +82,7 @@ def test_a_published_table_becomes_a_model_that_keeps_learning(front: Front) -> 
     assert (document["inputs"], document["output"], document["mechanism"]) == (["age", "town"], "votes", "privunit")
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("typed", "means"),
     [
@@ -108,6 +109,7 @@ def test_what_is_typed_is_put_up(front: Front, typed: dict[str, str], means: dic
     assert {name: document.get(name) for name in means} == means
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("typed", "words", "anchor"),
     [
@@ -134,6 +136,7 @@ def test_a_problem_leads_to_where_it_is_mended(front: Front, typed: dict[str, st
     assert f'id="{anchor}"' in write(front, "/ask/fields", {**FORM, **typed})
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("more", "kept"),
     [

@@ -168,6 +168,7 @@ def test_every_line_of_a_file_is_accounted_for(tmp_path: Path) -> None:
     assert rows + sum(each.records for each in lost) == len(lines) - 1
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("broken", "others"),
     [
@@ -193,6 +194,7 @@ def test_a_broken_line_changes_nothing_of_any_other(broken: str, others: list[st
 DIRTY = st.text(alphabet='1f,"\r x;\u00fc', max_size=8)
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(
     lines=st.lists(DIRTY, min_size=1, max_size=8), place=st.integers(0, 7), end=st.sampled_from(["\n", "\r\n", "\r"])
@@ -381,6 +383,7 @@ STRANGE: dict[str, object] = {
 }
 
 
+@pytest.mark.few(7)
 @pytest.mark.parametrize("held", ["text", "string"])
 @pytest.mark.parametrize("strange", STRANGE.values(), ids=list(STRANGE))
 def test_one_strange_value_never_makes_a_question_fail(held: Held, strange: object, tmp_path: Path) -> None:

@@ -317,6 +317,7 @@ def test_a_repeat_of_an_untrusted_contribution_is_known_even_when_the_task_is_do
     assert front.submit(task_id, {**body, "contributor": "somebody-else"}).status_code == 410
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("change", "status", "field"),
     [
@@ -356,6 +357,7 @@ def test_what_is_wrong_with_a_submission_is_named_and_nothing_is_taken(
     assert front.task(task_id)["contributions"] == 0
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     ("content", "kind", "status"),
     [
@@ -488,6 +490,7 @@ def test_two_tokens_in_one_request_are_refused(front: Front) -> None:
     assert front.client.post("/api/task", json=AGES, headers=headers).status_code == 400
 
 
+@pytest.mark.slow
 def test_a_wrong_password_and_an_unknown_name_are_told_the_same(front: Front) -> None:
     front.reception.accounts.add("ana", "a long password", Role.REQUESTOR)
     wrong = front.client.post("/api/login", json={"username": "ana", "password": "wrong"})

@@ -62,6 +62,7 @@ def test_nobody_asks_without_a_login(front: Front, path: str) -> None:
         assert answer.status_code == 401
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("path", "body", "status", "words"),
     [

@@ -70,6 +70,7 @@ class Peer:
         return status
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("more", [{}, {"binning_share": 0.3, "scoring_share": 0.2}], ids=["unscored", "scored"])
 def test_thresholds_then_packets_then_a_classifier(tmp_path: Path, more: dict[str, Any]) -> None:
     document: Any = registry.check({**DOCUMENT, **more})

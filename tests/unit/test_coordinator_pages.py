@@ -230,6 +230,7 @@ def test_every_page_can_be_read_aloud(front: Front) -> None:
         assert "<th>" not in page, path
 
 
+@pytest.mark.slow
 def test_the_log_shows_its_key_as_people_compare_it(front: Front) -> None:
     task_id = front.post(AGES)
     told = front.client.get("/api/log").json()
@@ -292,6 +293,7 @@ def results() -> list[tuple[dict[str, Any], dict[str, Any], tuple[str, ...]]]:
     ]
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(("document", "payload", "words"), results(), ids=lambda v: "")
 def test_every_kind_of_answer_has_its_page_and_its_table(
     front: Front, document: dict[str, Any], payload: dict[str, Any], words: tuple[str, ...]
@@ -443,6 +445,7 @@ def test_a_session_is_a_cookie_that_no_script_reads(front: Front) -> None:
     assert "Sign out" not in front.client.get("/").text
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", ["ana", ""])
 def test_signing_out_ends_the_session_wherever_a_copy_of_it_is(front: Front, tmp_path: Path, name: str) -> None:
     sign_in(front, name)
@@ -493,6 +496,7 @@ def test_a_session_whose_browser_signs_in_anew_has_ended_too(front: Front) -> No
     assert lets_in(second)
 
 
+@pytest.mark.slow
 def test_signing_out_says_which_session_ends(front: Front) -> None:
     sign_in(front)
     assert "your other sessions go on" in front.client.get("/").text
@@ -539,6 +543,7 @@ def test_over_https_the_cookie_goes_nowhere_else(front: Front) -> None:
     assert "Domain" not in told
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("body", "words"),
     [
@@ -594,6 +599,7 @@ def test_a_session_ends_with_its_token_and_with_its_user(front: Front) -> None:
     assert front.client.get("/api/task").json() == []
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "headers",
     [
@@ -647,6 +653,7 @@ def test_ticked_columns_become_sql_until_it_is_written_by_hand(front: Front) -> 
     assert "written by hand" in page
 
 
+@pytest.mark.slow
 def test_a_check_tells_every_problem_with_its_place_and_then_none(front: Front) -> None:
     wrong = {**FORM, "epsilon": "much", "min_count": "3.5.1", "bound-0-high": "ten"}
     page = write(front, "/ask/check", wrong)
@@ -753,6 +760,7 @@ def test_a_model_is_composed_from_the_columns_that_are_not_predicted(front: Fron
     assert document["delta"] == 1e-6
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("document", [AGES, PETS, *[found[0] for found in results()[4:]]], ids=lambda d: d["type"])
 def test_a_form_like_a_task_means_that_task(front: Front, document: dict[str, Any]) -> None:
     task_id = front.post(document)
@@ -813,6 +821,7 @@ def test_an_auditor_puts_nothing_up(front: Front) -> None:
     assert front.client.get("/api/task").json() == []
 
 
+@pytest.mark.slow
 def test_who_asked_cancels_and_nobody_else_but_operators(front: Front) -> None:
     sign_in(front)
     mine = write(front, "/ask", FORM).headers["hx-redirect"]

@@ -290,6 +290,7 @@ def test_passwords_are_kept_as_argon2id_with_the_chosen_cost(accounts: Accounts)
     assert found[0].startswith("$argon2id$v=19$m=65536,t=3,p=4$")
 
 
+@pytest.mark.slow
 def test_an_unknown_name_takes_as_long_as_a_wrong_password(accounts: Accounts, monkeypatch: pytest.MonkeyPatch) -> None:
     accounts.add("ana", PASSWORD, Role.REQUESTOR)
     accounts.add("off", PASSWORD, Role.REQUESTOR)

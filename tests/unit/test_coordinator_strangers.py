@@ -41,6 +41,7 @@ def front(tmp_path: Path) -> Iterator[Front]:
         yield made
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("path", ["/api/check", "/api/quote", "/api/login", "/api/task", "/sign-in", "/ask/check"])
 def test_who_shows_no_token_may_not_send_much(front: Front, path: str) -> None:
     headers = {**JSON, "Origin": "http://testserver"}
@@ -240,6 +241,7 @@ async def talked(pieces: list[bytes], pause: float) -> bytes:
             server.close()
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("pieces", "pause", "answered"),
     [

@@ -90,6 +90,7 @@ def test_there_is_an_answer_from_min_count_on_while_the_task_stays_open(front: F
     assert release.model.predict({"b": [0], "d": [1.5]}) is not None
 
 
+@pytest.mark.few(1)
 def test_an_answer_is_made_again_at_most_every_second(front: Front, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("thebes.coordinator.training.endless_task.SHOWN_SECONDS", 3600.0)
     task_id = front.post(EVENTS)
@@ -168,6 +169,7 @@ BAD: dict[str, tuple[dict[str, Any], int]] = {
 }
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("fault", BAD)
 def test_what_no_honest_owner_sends_is_refused_and_nothing_changes(single: Front, fault: str) -> None:
     task_id = single.post(EVENTS)
@@ -261,6 +263,7 @@ def test_one_owner_may_take_as_many_turns_as_the_document_says(front: Front) -> 
 # --- how it ends ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_it_is_closed_by_its_requestor_or_an_operator_and_keeps_its_last_answer(front: Front) -> None:
     task_id = front.post(EVENTS)
     late = front.update(task_id)
@@ -293,6 +296,7 @@ def test_only_what_is_trained_without_end_can_be_closed(single: Front) -> None:
     assert single.close_task("nothing").status_code == 404
 
 
+@pytest.mark.few(1)
 def test_it_ends_at_max_count_and_takes_not_one_more(front: Front) -> None:
     task_id = front.post({**EVENTS, "max_count": 15})
     late = front.update(task_id)
@@ -304,6 +308,7 @@ def test_it_ends_at_max_count_and_takes_not_one_more(front: Front) -> None:
     assert (done["status"], done["contributions"]) == ("done", 15)
 
 
+@pytest.mark.few(1)
 def test_it_ends_when_its_target_is_met(front: Front) -> None:
     task_id = front.post({**EVENTS, "target": {"moved": 1e5, "over": 5}})
     front.train(task_id, 12)
@@ -313,6 +318,7 @@ def test_it_ends_when_its_target_is_met(front: Front) -> None:
     assert front.task(task_id)["status"] == "done"
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("count", "ends"), [(12, "done"), (11, "expired")])
 def test_at_its_deadline_it_has_an_answer_if_enough_was_mixed_in(front: Front, count: int, ends: str) -> None:
     task_id = front.post({**EVENTS, "expires_at": (front.clock.now() + timedelta(hours=1)).isoformat()})
@@ -330,6 +336,7 @@ def test_at_its_deadline_it_has_an_answer_if_enough_was_mixed_in(front: Front, c
     assert (done["result"] is None) == (ends == "expired")
 
 
+@pytest.mark.few(1)
 def test_a_cancelled_one_leaves_no_model_and_no_answer(front: Front) -> None:
     task_id = front.post(EVENTS)
     front.train(task_id, 20)
@@ -431,6 +438,7 @@ def test_a_copy_stays_as_it_was_while_training_goes_on(single: Front) -> None:
 # --- what a restart finds -------------------------------------------------------------------------------
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("store", ["alone", SHARED])
 def test_after_a_clean_stop_nothing_is_forgotten(tmp_path: Path, store: str) -> None:
     where = None if store == "alone" else new_database()
@@ -471,6 +479,7 @@ def rows(folder: Path) -> int:
     return int(count)
 
 
+@pytest.mark.slow
 def test_one_process_alone_writes_within_half_a_second(tmp_path: Path) -> None:
     with Front(tmp_path / "home") as front:
         task_id = front.post(EVENTS)
@@ -539,6 +548,7 @@ def test_what_was_mixed_in_is_written_however_writing_failed_before(
 # --- several processes ----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.postgres
 def test_what_one_process_mixes_in_another_draws(tmp_path: Path) -> None:
     where = new_database()
@@ -556,6 +566,7 @@ def test_what_one_process_mixes_in_another_draws(tmp_path: Path) -> None:
         assert one.progress(task_id)["contributions"] == two.progress(task_id)["contributions"] == 40
 
 
+@pytest.mark.slow
 @pytest.mark.postgres
 def test_what_several_processes_counted_is_brought_together(tmp_path: Path) -> None:
     where = new_database()
@@ -581,6 +592,7 @@ def test_what_several_processes_counted_is_brought_together(tmp_path: Path) -> N
         assert two.task(task_id)["result"]["refused"] == 5
 
 
+@pytest.mark.slow
 @pytest.mark.postgres
 def test_two_processes_take_no_more_than_max_count_together(tmp_path: Path) -> None:
     where = new_database()
@@ -599,6 +611,7 @@ def test_two_processes_take_no_more_than_max_count_together(tmp_path: Path) -> N
         assert one.task(task_id)["result"]["certificate"]["contributors"] == 21
 
 
+@pytest.mark.slow
 @pytest.mark.postgres
 def test_the_same_contributor_in_two_processes_in_the_same_moment_counts_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

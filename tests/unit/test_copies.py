@@ -707,6 +707,7 @@ def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str
     return go
 
 
+@pytest.mark.slow
 def test_the_two_commands_say_what_they_did_and_what_is_to_be_done(
     run: Callable[..., tuple[int, str, str]], ledger_home: Path, tmp_path: Path
 ) -> None:

@@ -160,6 +160,7 @@ def _copy(source: str, target: str) -> None:
                 then.write(lambda c, t=table, r=rows: c.execute(t.insert(), r))
 
 
+@pytest.mark.slow
 def test_a_trusted_task_whose_key_lives_on_is_not_answered_from_an_older_database(
     tmp_path: Path, new_store: Callable[[str], str]
 ) -> None:
@@ -182,6 +183,7 @@ def test_a_trusted_task_whose_key_lives_on_is_not_answered_from_an_older_databas
         assert back.home.keys.of(task) is None
 
 
+@pytest.mark.few(1)
 def test_a_task_that_owners_noise_goes_on_in_an_older_database_under_the_key_it_has(
     tmp_path: Path, new_store: Callable[[str], str]
 ) -> None:
@@ -198,6 +200,7 @@ def test_a_task_that_owners_noise_goes_on_in_an_older_database_under_the_key_it_
         assert back.task(task)["result"]["certificate"]["contributors"] == 12
 
 
+@pytest.mark.slow
 @pytest.mark.postgres
 def test_a_home_that_came_back_to_a_database_that_lived_on_says_that_it_must_be_settled(tmp_path: Path) -> None:
     """The keys of tasks are in no copy: what was under way would stay open for ever, and nobody would be told."""
@@ -223,6 +226,7 @@ def test_a_home_that_came_back_to_a_database_that_lived_on_says_that_it_must_be_
     assert said()[sealed] is How.OK
 
 
+@pytest.mark.slow
 def test_a_home_with_its_database_in_it_ends_no_tasks_of_another_coordinator(
     tmp_path: Path, new_store: Callable[[str], str]
 ) -> None:

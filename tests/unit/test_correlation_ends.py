@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from thebes.privacy.grid import Grid
 from thebes.privacy.mechanisms.additive import Laplace
@@ -12,6 +13,7 @@ from thebes.privacy.mechanisms.correlation import ProductMoments
 from thebes.privacy.stability import Sensitivity
 
 
+@pytest.mark.slow
 def test_noise_far_below_nothing_leaves_ends_that_say_nothing() -> None:
     """Noise may make a sum of squares negative: then every correlation is possible, and none is computed."""
     noise = replace(Laplace(1).noise(Sensitivity(1, 1)), drawn_scale=1.0)

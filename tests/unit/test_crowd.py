@@ -48,6 +48,7 @@ def answered(server: CoordinatorInMemory, task_id: str) -> int:
     return sum(heard == task_id for heard, _, _ in server.heard)
 
 
+@pytest.mark.slow
 def test_whoever_is_asked_about_another_task_leaves_the_waiting_one_alone(
     server: CoordinatorInMemory, homes: crowd.Homes, said: list[dict[str, Any]]
 ) -> None:
@@ -60,6 +61,7 @@ def test_whoever_is_asked_about_another_task_leaves_the_waiting_one_alone(
     assert sum("sent" in line for line in said) == 2 * COUNT - 1
 
 
+@pytest.mark.slow
 def test_of_a_task_for_a_group_its_members_are_asked_and_nobody_else(
     server: CoordinatorInMemory, homes: crowd.Homes, said: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:

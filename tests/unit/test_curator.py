@@ -73,6 +73,7 @@ def clamped(frame: pd.DataFrame, name: str = "age") -> np.ndarray:
 WIDTH = HIGH - LOW
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(people)
 def test_without_noise_every_statistic_is_what_numpy_computes(rows) -> None:
@@ -95,6 +96,7 @@ def test_without_noise_every_statistic_is_what_numpy_computes(rows) -> None:
     }
 
 
+@pytest.mark.slow
 @settings(max_examples=12, deadline=None)
 @given(people)
 def test_groups_are_answered_as_if_each_were_asked_alone(rows) -> None:
@@ -109,6 +111,7 @@ def test_groups_are_answered_as_if_each_were_asked_alone(rows) -> None:
             assert value == alone
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(people, st.sampled_from([0.1, 0.5, 0.75, 0.99]), st.sampled_from([2, 8, 64]))
 def test_a_quantile_is_right_to_within_its_bins(rows, share, bins) -> None:
@@ -122,6 +125,7 @@ def test_a_quantile_is_right_to_within_its_bins(rows, share, bins) -> None:
         assert (ages > found + width + 1e-9).mean() <= 1 - share
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(3, 200), st.floats(-1, 1))
 @example(103444004, 3, 0.0)
@@ -163,6 +167,7 @@ def test_of_one_person_at_most_the_declared_rows_count_whatever_is_asked() -> No
     assert exactly(Question("count"), frame, 1) == 6  # busy, p0 to p4
 
 
+@pytest.mark.slow
 def test_a_person_in_several_groups_moves_all_of_them_no_further_than_the_noise_hides() -> None:
     rows = 3
     everybody = frame_of([(LOW + 2 * i, 5, "male", True) for i in range(30)])
@@ -212,6 +217,7 @@ REFUSED: list[tuple[Question, str]] = [
 ]
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize(("question", "field"), REFUSED, ids=lambda v: str(v))
 def test_a_schema_that_cannot_answer_is_refused_naming_the_field(question, field) -> None:
     with pytest.raises(Mistake) as refused:
@@ -303,6 +309,7 @@ def brute(levels: tuple[int, ...], share: float, seed: int) -> float:
     return float(np.var(drawn))
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("levels", [(16,), (4, 16), (2, 4, 8, 16), (8, 32)])
 @pytest.mark.parametrize("share", [0.5, 0.9])
 def test_the_variance_of_a_quantiles_counts_is_what_draws_say(levels, share) -> None:

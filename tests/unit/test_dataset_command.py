@@ -72,6 +72,7 @@ def test_a_new_site_allows_nothing_and_is_its_stewards_alone(run: Run, tmp_path:
     assert (tmp_path / "site" / "policy.toml").read_text() == "# mine"
 
 
+@pytest.mark.slow
 def test_a_new_data_set_says_who_may_ask_about_it_already(run: Run) -> None:
     run("site", "init", "--home", "site")
     assert "Nobody may ask about it yet: thebes dataset grant patients --home" in created(run)[1]
@@ -91,6 +92,7 @@ def test_the_example_schema_is_one(run: Run, tmp_path: Path) -> None:
     assert (status, err) == (0, "")
 
 
+@pytest.mark.slow
 def test_a_data_set_is_declared_shown_granted_and_removed(run: Run, tmp_path: Path) -> None:
     status, out, err = created(run)
     assert (status, err) == (0, "")
@@ -128,6 +130,7 @@ def test_a_data_set_is_declared_shown_granted_and_removed(run: Run, tmp_path: Pa
     assert again["blocks"][0]["remaining"]["epsilon"] == 0.5
 
 
+@pytest.mark.slow
 def test_the_filter_follows_delta_unless_it_is_named(run: Run) -> None:
     created(run, "--delta", "1e-6")
     assert (
@@ -169,6 +172,7 @@ def test_a_line_or_two_that_are_no_rows_are_told_and_need_no_word(run: Run, tmp_
     assert "501" not in out, "how many are rows is not told unless it is asked for"
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
@@ -218,6 +222,7 @@ def test_a_grant_names_what_exists(run: Run) -> None:
     assert run(*grant, "--kinds", "query", "--noise", "nowhere")[0] == 2
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("told", [("--to", "ana,bob"), ("--to", "ana", "--to", "bob"), ("--to", " ana , bob,ana")])
 def test_names_with_commas_between_are_as_many_people(run: Run, tmp_path: Path, told: tuple[str, ...]) -> None:
     created(run)
@@ -230,6 +235,7 @@ def test_names_with_commas_between_are_as_many_people(run: Run, tmp_path: Path, 
     assert rule.kinds == ("query", "train")
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("told", ["", ",", "ana,", "ana,,bob"])
 def test_an_empty_name_among_them_is_a_mistake(run: Run, tmp_path: Path, told: str) -> None:
     created(run)
@@ -278,6 +284,7 @@ def test_a_steward_is_told_which_of_the_own_values_did_not_fit_and_nobody_else_i
     ]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("ends", [KeyboardInterrupt, OSError("rows.csv: nonsense"), ValueError("nonsense")])
 @pytest.mark.parametrize("form", ["words", "standard output", "file"])
 def test_an_answer_that_was_paid_for_is_told_before_a_second_look_at_the_rows(
@@ -342,6 +349,7 @@ def test_a_coordinators_home_stands_for_its_own_site(run: Run, tmp_path: Path) -
     assert created(run)[0] == 0
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("target", ["nowhere/answer.json", "."])
 def test_what_could_not_be_written_is_refused_before_anything_is_paid(run: Run, target: str) -> None:
     assert created(run)[0] == 0

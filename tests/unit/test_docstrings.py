@@ -34,6 +34,7 @@ def questions(source: str) -> Iterator[tuple[int, str]]:
                 yield node.body[0].lineno, told.splitlines()[0]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_no_docstring_begins_with_a_question_word(folder: str) -> None:
     files = sorted((ROOT / folder).rglob("*.py"))

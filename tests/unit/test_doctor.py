@@ -210,6 +210,7 @@ SAID = [
 ]  # fmt: skip
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     ("role", "spoil", "what", "how"), SAID, ids=[f"{role}: {what} ({how})" for role, _, what, how in SAID]
 )

@@ -19,6 +19,7 @@ SNIPPET = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 WITH_SNIPPETS = [page for page in PAGES if SNIPPET.search(page.read_text(encoding="utf-8"))]
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("page", WITH_SNIPPETS, ids=lambda p: str(p.relative_to(ROOT)))
 def test_every_snippet_of_a_page_runs_from_top_to_bottom(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -83,6 +84,7 @@ def test_every_public_error_is_documented() -> None:
     assert not missing, f"docs/errors.md does not say what these mean: {missing}"
 
 
+@pytest.mark.slow
 def test_nothing_of_the_workshop_is_mentioned() -> None:
     """The project speaks of itself only: no absolute path of a machine and no registry's address."""
     telling = re.compile(r"(^|[^.\w])/work/|pypi\.org|files\.pythonhosted|registry\.npmjs", re.MULTILINE)

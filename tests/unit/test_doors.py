@@ -88,6 +88,7 @@ def door(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         yield Door(app, app._app, "token", ORIGIN)
 
 
+@pytest.mark.slow
 def test_a_method_that_is_not_taken_is_refused_with_all_that_are(door: Door) -> None:
     assert len(door.addresses) > 15
     for address in door.addresses:
@@ -113,6 +114,7 @@ def test_nobody_is_sent_on_to_another_host(door: Door, path: str, host: bytes) -
         assert answer["status"] >= 400
 
 
+@pytest.mark.few(1)
 def test_no_address_is_another_with_a_slash_more_or_less(door: Door) -> None:
     for address in door.addresses:
         path = re.sub(r"\{[^}]*\}", "nothing", address)
@@ -125,6 +127,7 @@ def test_no_address_is_another_with_a_slash_more_or_less(door: Door) -> None:
             assert "location" not in answer.headers
 
 
+@pytest.mark.slow
 def test_a_name_given_twice_is_refused_wherever_json_is_read(door: Door) -> None:
     tried = 0
     origin = str(door.client.base_url)

@@ -422,6 +422,7 @@ def test_a_restored_aggregator_goes_on_with_the_same_models(lanes) -> None:
     assert second.snapshot() == first.snapshot()
 
 
+@pytest.mark.slow
 def test_every_learning_rate_has_a_lane_and_the_requestors_own_rows_choose_the_best() -> None:
     rng = np.random.default_rng(1)
     x = rng.random(6000)
@@ -469,6 +470,7 @@ def test_a_model_predicts_in_the_outputs_own_units() -> None:
         release.model.predict_proba({"x": [0.0], "g": ["a"]})
 
 
+@pytest.mark.slow
 def test_a_small_network_is_trained_and_predicts() -> None:
     torch = pytest.importorskip("torch")
     from thebes.torch import encode
@@ -569,6 +571,7 @@ def test_lemma_three_holds_at_the_estimated_epsilon() -> None:
 # --- a simulated crowd -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("in_flight", [1, 2, 7, 50])
 @pytest.mark.parametrize("false_positives", [0.01, 0.5])
 def test_a_crowd_computed_together_gives_what_one_after_another_gives(in_flight, false_positives) -> None:
@@ -616,6 +619,7 @@ def test_a_crowd_computed_together_gives_what_one_after_another_gives(in_flight,
         assert lane.refused > 0
 
 
+@pytest.mark.slow
 def test_everybody_takes_part_as_often_as_the_document_allows_and_pays_no_more() -> None:
     release = thebes.simulate(checked(max_participations=3, outliers="quarantine"), PEOPLE, seed=1)
     assert release.certificate.contributors == 1200

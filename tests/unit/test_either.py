@@ -91,11 +91,13 @@ def worst(epsilon: str, delta: str, seed: int, depth: int = 6, room: Decimal = D
     return walk(capacity, 1.0, 1.0, depth)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("epsilon", "delta"), [("1", "0.01"), ("1", "0.1"), ("3", "0.01"), ("3", "1e-4")])
 def test_adaptive_trees_stay_within_epsilon_and_delta(epsilon: str, delta: str) -> None:
     assert max(worst(epsilon, delta, seed) for seed in range(300)) <= float(delta)
 
 
+@pytest.mark.slow
 def test_the_trees_would_show_a_filter_with_too_much_room() -> None:
     assert max(worst("1", "0.01", seed, room=Decimal("1.3")) for seed in range(300)) > 0.01
 
@@ -116,6 +118,7 @@ pures = st.integers(1, 400).map(lambda n: Pure(Decimal(n) / 1000))
 smooths = st.integers(1, 5000).map(lambda n: Concentrated(Decimal(n) / 10**6))
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=200)
 @given(asked=st.lists(st.one_of(pures, smooths), max_size=40), only_pure=st.booleans())
 def test_whatever_prefix_another_filter_grants_in_full_it_grants_in_full(asked: list[Loss], only_pure: bool) -> None:

@@ -14,6 +14,7 @@ from thebes.data.schema import schema_of
 from thebes.data.table import Axis, Sums, Term
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("engine", ["frame", "duckdb"])
 @pytest.mark.parametrize("bins", [2, 16, 17, 100, 1024])
 @pytest.mark.parametrize(

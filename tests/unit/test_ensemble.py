@@ -153,6 +153,7 @@ def test_thresholds_and_scouts_have_phases_and_people_of_their_own() -> None:
     assert checked(max_count=400).wanted_in(0) == checked().least_in(0)
 
 
+@pytest.mark.slow
 def test_an_early_phase_calls_a_few_more_than_it_needs_and_the_last_one_everybody() -> None:
     document = checked(min_count=100_000, binning_steps=4)
     needed = document.least_in(0)
@@ -419,6 +420,7 @@ def test_bins_that_tell_the_same_are_put_together_and_telling_features_come_firs
 # --- the release --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "more",
     [
@@ -534,6 +536,7 @@ def test_colluding_peers_move_a_cell_no_further_than_the_certificate_says(share:
     assert moved[5] > stated / 2  # and it is no idle bound
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("share", [0.01, 0.05, 0.1])
 def test_colluding_peers_move_what_lies_above_a_threshold_no_further_than_is_stated(
     share: float, people: dict[str, Any]

@@ -69,6 +69,7 @@ def error(made: Any, sizes: list[int], noise: Any) -> float:
     return each * len(made)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("epsilon", [0.5, 2.0, 4.0, 6.0, 9.0])
 def test_no_other_joints_would_be_much_better(epsilon: float) -> None:
     sizes, noise = list(SIZES.values()), noise_at(epsilon)

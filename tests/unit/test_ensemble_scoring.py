@@ -302,6 +302,7 @@ def test_the_certificate_tells_of_the_second_round(people: dict[str, Any]) -> No
     assert spread == pytest.approx(min(1.0, 0.05 * scoring["classifiers"] / gap))
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("share", [0.01, 0.05, 0.1])
 def test_colluding_scorers_move_an_outcome_no_further_than_the_certificate_says(
     share: float, people: dict[str, Any]

@@ -36,6 +36,7 @@ def otherwise(value: Any) -> Any:
     return value
 
 
+@pytest.mark.slow
 @given(st.dictionaries(st.sampled_from("abc"), VALUES | LONG, max_size=3))
 def test_one_content_is_one_however_it_is_spelled_and_framed(payload: dict[str, Any]) -> None:
     one = body(payload)
@@ -46,6 +47,7 @@ def test_one_content_is_one_however_it_is_spelled_and_framed(payload: dict[str, 
     assert body(frames.read(frames.write(frames.split(sent))).message()["payload"]) == one
 
 
+@pytest.mark.slow
 @given(LONG, st.integers(0, frames.SHORTEST - 1), st.booleans())
 def test_another_number_is_another_content(numbers: list[float], place: int, down: bool) -> None:
     other = [*numbers]

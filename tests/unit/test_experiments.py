@@ -131,6 +131,7 @@ def test_a_run_on_made_up_people_says_so_on_the_page(tmp_path: Path, monkeypatch
     assert "only stand in for the real ones" not in page([replace(outcome, made_up=False)])
 
 
+@pytest.mark.slow
 def test_formulas_of_the_paper_agree_with_the_mechanisms() -> None:
     """Figure 2 counts coins, figure 3 simulates: both lie beside what equations 4 and 5 say."""
     for name, within in (("anonml-2", 0.03), ("anonml-3", 0.35)):

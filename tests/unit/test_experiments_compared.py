@@ -122,6 +122,7 @@ def test_what_cannot_be_compared_is_said(changed: dict[str, Any], why: str) -> N
 # --- the odds -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_where_only_the_draws_change_hardly_anything_falls_and_a_real_drop_does() -> None:
     """400 checks of 12 rows at odds of .05, seeded: about 20 may fall; 44 would be five standard deviations more."""
     draw = np.random.default_rng(5)

@@ -165,6 +165,7 @@ def test_one_in_k_throws_the_others_away() -> None:
     assert np.abs(averages(OneInK, document, some, (1, 2))[1]).max() > 0
 
 
+@pytest.mark.slow
 def test_noise_of_updates_adds_up_at_a_server_and_averages_out_in_a_batch() -> None:
     nobody, document = table_theorem_1.nobody(400), registry.check(table_theorem_1.DOCUMENT)
     for size, times in ((1, 400), (400, 1 / 400)):

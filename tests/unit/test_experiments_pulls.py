@@ -79,6 +79,7 @@ def test_another_file_than_the_published_one_is_refused(nothing: Path) -> None:
         pulls.pulls()
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("series", [name for name in merging.WAYS if "all rounds" not in name])
 def test_every_way_learns_from_made_up_requests(series: str, nothing: Path) -> None:
     """Seeded, so it is no matter of luck."""
@@ -88,6 +89,7 @@ def test_every_way_learns_from_made_up_requests(series: str, nothing: Path) -> N
     assert roc_auc_score(drawn.others[MERGED], chance) > 0.65
 
 
+@pytest.mark.slow
 def test_what_is_called_person_level_is_certified_for_persons(monkeypatch: pytest.MonkeyPatch, nothing: Path) -> None:
     """The certificate of every way: whose loss it states, how many contributed, what they pay."""
     told: list[Certificate] = []

@@ -12,6 +12,7 @@ HEAVY = Load(rows=16_000, rate=0.7, least=8_000, most=800_000, hours=24 * 5)
 LIGHT = Load(rows=16_000, rate=0.1, least=8_000, most=800_000, hours=24 * 5)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_no_block_pays_more_than_it_has(strategy: str) -> None:
     for load in (LIGHT, HEAVY):
@@ -33,6 +34,7 @@ def test_conserving_is_faster_than_taking_all_while_few_wait() -> None:
     assert hours["block, conserve"] < hours["block, aggressive"]
 
 
+@pytest.mark.slow
 def test_schedulers_serve_a_load_under_which_others_break_down() -> None:
     hours = {name: np.mean([run(HEAVY, name, seed).hours for seed in (0, 1)]) for name in STRATEGIES}
     for scheduled in ("conserve, DPF", "conserve, DPack"):

@@ -31,6 +31,7 @@ def saved(name: str, order: str, strategy: Strategy) -> float:
     return 1 - trail(name, order, strategy).paid[-1] / trail(name, order, NONE).paid[-1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["avocado", "bank"])
 def test_a_workload_has_its_shares_and_is_the_same_again(name: str) -> None:
     asked = small(name)
@@ -62,6 +63,7 @@ def test_reusing_answers_saves_what_it_is_said_to(name: str) -> None:
         assert saved(name, "fresh", GAUSSIAN) >= 0.90
 
 
+@pytest.mark.slow
 def test_a_synopsis_that_does_not_pay_costs_little_more_than_none() -> None:
     for order in ("uniform", "fresh"):
         exact = trail("avocado", order, EXACT).paid[-1]
@@ -69,6 +71,7 @@ def test_a_synopsis_that_does_not_pay_costs_little_more_than_none() -> None:
         assert trail("avocado", order, PMW).sources["cache"] == trail("avocado", order, EXACT).sources["cache"]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("strategy", [NONE, EXACT, GAUSSIAN, PMW])
 def test_no_answer_is_off_by_more_than_it_may_more_often_than_it_may(strategy: Strategy) -> None:
     errors = [e for order in ("uniform", "fresh") for e in trail("avocado", order, strategy).errors]

@@ -67,6 +67,7 @@ def test_every_model_of_the_paper_has_its_two_prints() -> None:
 # --- what comes out -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_models_of_all_three_ways_are_learned_scored_on_other_rows_and_the_same_again() -> None:
     """Seeded, so that nothing here is luck; the usual class of wine is .4 of it."""
     data = datasets.wine()
@@ -79,6 +80,7 @@ def test_models_of_all_three_ways_are_learned_scored_on_other_rows_and_the_same_
     assert nothing.by_seed[learning.BAYES][0] < 0.8  # who pays nothing learns nothing
 
 
+@pytest.mark.slow
 def test_without_the_houses_made_up_ones_stand_in_and_say_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("THEBES_DATA", str(tmp_path))
     monkeypatch.setattr(table, "QUICK_EPSILONS", (32.0,))

@@ -58,6 +58,7 @@ def test_what_the_network_learns_from_is_of_other_kinds_than_what_people_keep(
         assert (seen[:, 0] * 64 + 127.5 - 5).tolist() == which.tolist()
 
 
+@pytest.mark.slow
 def test_features_of_public_pictures_are_on_one_scale(held: Pictures, backbone: Backbone) -> None:
     features = backbone.features(held.public[0][:640])
     assert features.shape == (640, FEATURES)
@@ -86,6 +87,7 @@ def test_a_backbone_is_installed_for_a_simulation_only(backbone: Backbone, monke
         Catalogue(folder).text(digest)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("series", ["integrated, on features", "gradient, feature extraction", "gradient, fine-tuning"])
 def test_every_way_tells_made_up_pictures_apart(series: str, held: Pictures, backbone: Backbone) -> None:
     """Seeded, so it is no matter of luck; guessing is right in a fifth."""
@@ -100,6 +102,7 @@ def test_a_report_of_the_first_features_tells_pictures_apart(held: Pictures, bac
     assert np.mean(guess(held.test[0]) == held.test[1]) > 0.7
 
 
+@pytest.mark.slow
 def test_owners_change_a_gradient_of_the_last_layer_only(
     held: Pictures, backbone: Backbone, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -69,6 +69,7 @@ def _nested(inner: st.SearchStrategy) -> st.SearchStrategy:
     )
 
 
+@pytest.mark.slow
 @given(st.recursive(LEAVES, _nested, max_leaves=8))
 @settings(max_examples=150, deadline=None)
 def test_an_expression_lies_within_its_bounds_and_is_the_same_in_any_company(body) -> None:
@@ -135,6 +136,7 @@ def test_deep_or_long_expressions_are_refused_before_they_are_walked() -> None:
 FEATURES = {"ratio": {"divide": ["a", "b"]}, "bold": {"multiply": ["n", {"is": ["kind", "x"]}]}}
 
 
+@pytest.mark.slow
 def test_sums_of_features_are_those_of_the_same_columns_written_down() -> None:
     rows = frame(400).drop_duplicates("who").dropna()
     rows = rows.loc[rows["kind"] != "?"]

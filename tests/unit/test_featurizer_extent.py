@@ -81,6 +81,7 @@ def refusal(sql: str) -> str | None:
     return None
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", GROWING)
 def test_the_largest_that_is_accepted_runs_and_the_next_one_is_refused_with_a_reason(store: Store, name: str) -> None:
     written = GROWING[name]

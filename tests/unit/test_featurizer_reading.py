@@ -116,6 +116,7 @@ def test_anything_else_is_refused_with_the_reason(sql, words) -> None:
     assert len(str(refused.value)) < 300
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "sql", ["SELECT " + "1+" * 6000 + "1 AS a", "SELECT a FROM p.t WHERE " + "a=1 OR " * 2000 + "a"]
 )

@@ -95,6 +95,7 @@ def test_phase_follows_phase_and_each_ask_holds_what_the_last_one_gave(tmp_path:
     run(scenario())
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("answer", "why"),
     [
@@ -162,6 +163,7 @@ def test_too_few_answers_release_nothing(tmp_path: Path) -> None:
     run(scenario())
 
 
+@pytest.mark.slow
 def test_a_slow_site_is_given_up_when_its_patience_is_over_and_holds_up_no_other_task(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with Gathering(tmp_path / "home") as world:
@@ -218,6 +220,7 @@ def test_a_site_whose_link_breaks_is_asked_again_when_it_is_back(tmp_path: Path)
     run(scenario())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("code", ["busy", "down"])
 def test_a_site_that_is_busy_or_down_is_asked_again_until_its_time_is_over(tmp_path: Path, code: str) -> None:
     async def scenario() -> None:
@@ -238,6 +241,7 @@ def test_a_site_that_is_busy_or_down_is_asked_again_until_its_time_is_over(tmp_p
     run(scenario())
 
 
+@pytest.mark.slow
 def test_what_is_answered_twice_or_too_late_is_dropped(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with Gathering(tmp_path / "home") as world:
@@ -285,6 +289,7 @@ def test_a_site_that_was_away_when_a_task_ended_is_told_when_it_comes(tmp_path: 
     run(scenario())
 
 
+@pytest.mark.slow
 def test_nobody_is_waited_for_beyond_the_task_s_own_end(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with Gathering(tmp_path / "home") as world:
@@ -369,6 +374,7 @@ def test_sites_are_waited_for_however_often_a_coordinator_dies_before_they_are_b
     run(scenario())
 
 
+@pytest.mark.slow
 def test_what_a_phase_gave_is_told_nobody_before_it_is_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A phase that could not be stored is concluded again, with other noise: seen twice it would be averaged out."""
     seen: list[tuple[int, int]] = []
@@ -513,6 +519,7 @@ def test_sites_whose_schema_does_not_fit_are_left_out_and_named_where_all_are_as
     run(scenario())
 
 
+@pytest.mark.slow
 def test_somebody_with_limits_asks_only_what_was_granted(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with Gathering(tmp_path / "home") as world:
@@ -617,6 +624,7 @@ def test_a_stop_is_clean_while_tasks_run_and_nothing_is_lost(tmp_path: Path) -> 
     run(scenario())
 
 
+@pytest.mark.slow
 def test_many_tasks_run_side_by_side(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with Gathering(tmp_path / "home") as world:
@@ -636,6 +644,7 @@ def test_many_tasks_run_side_by_side(tmp_path: Path) -> None:
 # --- one of several processes ---------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_one_process_speaks_with_the_sites_and_another_takes_its_place(tmp_path: Path) -> None:
     """With SQLite there is one process; here each believes it is one of several."""
 

@@ -102,6 +102,7 @@ def formats() -> Iterator[tuple[str, str]]:
                     yield name, spec
 
 
+@pytest.mark.slow
 def test_there_is_one_formatter_of_numbers_for_people() -> None:
     found = {name for name, _ in formats()}
     assert found <= set(NOT_FOR_EYES), sorted(found - set(NOT_FOR_EYES))

@@ -62,6 +62,7 @@ def kept(front: Front, store: str | None) -> bytes:
     return repr(rows).encode()
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("document", "payload"), [(AGES, {"age": 41}), (PETS, None)], ids=["sealed", "noised"])
 def test_of_a_forgotten_task_its_place_in_the_list_is_left_and_nothing_else(
     front: Front, store: str | None, run: Run, document: dict[str, object], payload: dict[str, object] | None
@@ -103,6 +104,7 @@ def test_by_a_date_what_is_over_and_older_goes(front: Front, store: str | None, 
     assert [front.client.get(f"/api/task/{task}").status_code for task in (old, still, young)] == [404, 200, 200]
 
 
+@pytest.mark.few(1)
 def test_a_task_is_kept_until_institutions_heard_that_it_is_over(front: Front, store: str | None, run: Run) -> None:
     task = front.post(AGES)
     front.client.delete(f"/api/task/{task}", headers=front.admin)
@@ -113,6 +115,7 @@ def test_a_task_is_kept_until_institutions_heard_that_it_is_over(front: Front, s
     assert run("forget", task, "--untold", *of(front, store))[0] == 0
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -54,6 +54,7 @@ def test_what_is_forgotten_is_read_anew(reads: list[object]) -> None:
     assert len(reads) == 2
 
 
+@pytest.mark.slow
 def test_no_more_than_some_answers_are_kept() -> None:
     table = frame_table(SCHEMA, FRAME)
     for edge in range(1, 90):

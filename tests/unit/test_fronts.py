@@ -113,6 +113,7 @@ def test_where_one_cannot_begin_all_end_with_its_status_and_nothing_is_said(
     assert not any(Path(f"/proc/{pid}").exists() for pid in started(tmp_path))
 
 
+@pytest.mark.slow
 def test_none_is_left_when_the_one_that_keeps_them_is_killed(tmp_path: Path) -> None:
     keeper = f"""
 import asyncio, sys

@@ -36,6 +36,7 @@ def outcomes(name: str) -> dict[str, bool]:
     return found
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", NAMES)
 def test_everything_in_the_corpus_is_taken_or_refused_as_promised(name: str) -> None:
     found = outcomes(name)
@@ -45,6 +46,7 @@ def test_everything_in_the_corpus_is_taken_or_refused_as_promised(name: str) -> 
     assert not {file for file in taken if file.startswith("mended-")}
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "documents"])
 def test_a_hundred_changes_of_it_are_too(name: str) -> None:
     one, chance = import_module(f"evidence.fuzz.targets.{name}").one, random.Random(7)
@@ -108,6 +110,7 @@ def test_the_same_seed_changes_the_same_and_values_are_reached() -> None:
     assert whole.endswith(tail)
 
 
+@pytest.mark.slow
 def test_changes_leave_the_values_they_put_in_as_they_are() -> None:
     values = repr(mutating._VALUES)
     for seed in range(2000):

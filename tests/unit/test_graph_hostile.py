@@ -289,6 +289,7 @@ def test_an_unknown_field_or_operation_is_named_in_the_message():
             read_model(HOSTILE[name])
 
 
+@pytest.mark.slow
 def test_reading_hostile_texts_touches_nothing(tmp_path):
     """Under an audit hook in a fresh process: no unpickling, no code, no socket, no process, no file to write."""
     trace = tmp_path / "trace"

@@ -40,6 +40,7 @@ def findings(tree: ast.AST) -> set[str]:
     return found
 
 
+@pytest.mark.slow
 def test_source_never_unpickles_or_evaluates():
     found = {
         (str(path.relative_to(SOURCE)), what)

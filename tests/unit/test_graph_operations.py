@@ -117,6 +117,7 @@ def test_every_allowed_operation_has_a_case():
     assert {f"aten.{name}" for name in CASES} == set(OPERATIONS)
 
 
+@pytest.mark.few(39)
 @pytest.mark.parametrize("name", sorted(CASES))
 def test_batched_gradients_are_those_of_each_example_alone(name):
     model = read_model(model_of(name))

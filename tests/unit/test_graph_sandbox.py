@@ -53,6 +53,7 @@ def rows(count: int, columns: int = 3):
     return draw.normal(size=(count, columns)), draw.normal(size=(count, 2))
 
 
+@pytest.mark.slow
 def test_child_computes_what_this_process_computes(pair, worker):
     with GradientWorker(*pair, trusted=True) as here:
         for count in (0, 1, 7, 5000):
@@ -175,6 +176,7 @@ def test_child_that_does_not_start_is_our_fault(pair, monkeypatch):
         pass
 
 
+@pytest.mark.slow
 def test_backbone_turns_rows_into_features_inside_the_child():
     from thebes.learning.graph.backbones import write_backbone
 

@@ -76,6 +76,7 @@ def home(tmp_path: Path, proxy: SocksServer) -> Path:
 # --- show ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_persons_home_is_asked_from_through_its_proxy(thebes: Run, home: Path, proxy: SocksServer) -> None:
     for more in ((), ("--coordinator", URL)):
         proxy.asked.clear()
@@ -92,6 +93,7 @@ def test_without_a_home_the_proxy_is_the_one_that_is_given(thebes: Run, proxy: S
     assert len(proxy.asked) == 1
 
 
+@pytest.mark.slow
 def test_a_homes_proxy_that_is_down_is_not_gone_around(
     thebes: Run, home: Path, proxy: SocksServer, address: tuple[str, int]
 ) -> None:

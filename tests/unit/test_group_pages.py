@@ -107,6 +107,7 @@ def test_nobody_else_changes_groups_and_nobody_sees_who_was_admitted(front: Fron
     assert front.client.post("/groups", json={"name": "town", "minimum": 2}, headers=foreign).status_code == 403
 
 
+@pytest.mark.slow
 def test_a_person_joins_in_a_browser_and_reads_what_it_offers(front: Front, tmp_path: Path) -> None:
     import asyncio
 

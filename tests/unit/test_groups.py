@@ -203,6 +203,7 @@ def test_the_signed_list_carries_what_members_pin_and_what_was_frozen(front: Fro
     assert task_id in {e.task_id for e in task_log.verify(front.client.get("/api/log").json()).entries}
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "changed",
     [
@@ -289,6 +290,7 @@ def test_a_code_of_another_group_or_epoch_or_of_nobody_admits_nobody(front: Fron
         register.admit("village", ["ana"])
 
 
+@pytest.mark.slow
 def test_one_request_under_two_codes_is_one_credential_and_refused(front: Front, register: ContributorGroups) -> None:
     register.create("city", minimum=2, epoch="one")
     codes = register.admit("city", ["ana", "bob"])
@@ -335,6 +337,7 @@ def test_a_credential_is_not_finished_under_another_groups_key(front: Front, reg
 # --- tasks of a group -----------------------------------------------------------------------------------
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("change", "field"),
     [
@@ -382,6 +385,7 @@ def test_a_task_whose_phases_together_need_more_than_the_group_is_refused_before
     assert front.client.post("/api/task", json=given, headers=front.admin).status_code == 201
 
 
+@pytest.mark.slow
 def test_a_task_names_exactly_one_epoch_the_newest_that_is_published(front: Front, register: ContributorGroups) -> None:
     group_of(register, front.client, 12)
     front.clock.move(days=1)
@@ -397,6 +401,7 @@ def test_a_task_names_exactly_one_epoch_the_newest_that_is_published(front: Fron
     assert older["document"]["epoch"] == "one"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("document", "payload"), [(MEDIAN, {"age": 40}), (ROWS, {"species": 1})], ids=["trusted", "local"]
 )
@@ -473,6 +478,7 @@ def moved(token: str, place: int) -> str:
     return base64.urlsafe_b64encode(bytes(raw)).rstrip(b"=").decode()
 
 
+@pytest.mark.slow
 def test_whatever_is_wrong_with_a_token_the_refusal_is_the_same(
     front: Front, register: ContributorGroups, peers: list[Peer]
 ) -> None:
@@ -516,6 +522,7 @@ def test_whatever_is_wrong_with_a_token_the_refusal_is_the_same(
     assert front.submit(task_id, good).status_code == 202
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("part", ["phase-1", "phase-0.packet-0", "phase--1", "phase-99999999999", "x", "phase-0x"])
 def test_a_part_that_the_task_does_not_have_is_refused_before_its_token_is_looked_at(
     front: Front, peers: list[Peer], part: str
@@ -525,6 +532,7 @@ def test_a_part_that_the_task_does_not_have_is_refused_before_its_token_is_looke
     refused(front.submit(task_id, {**body, "part": part}), 422, "part")
 
 
+@pytest.mark.slow
 def test_one_bad_token_among_many_at_once_spoils_no_other(front: Front, peers: list[Peer]) -> None:
     task_id = front.post(ROWS)
     bodies = [sent(front, task_id, peer, {"species": 1}) for peer in peers[:11]]
@@ -543,6 +551,7 @@ def test_two_contributions_under_one_pseudonym_at_once_are_one(front: Front, pee
     assert front.task(task_id)["contributions"] == 1
 
 
+@pytest.mark.slow
 def test_a_full_queue_is_said_and_nothing_of_it_is_lost(front: Front, peers: list[Peer]) -> None:
     import asyncio
 
@@ -569,6 +578,7 @@ def test_a_full_queue_is_said_and_nothing_of_it_is_lost(front: Front, peers: lis
     assert len(verified) < len(found)
 
 
+@pytest.mark.slow
 def test_a_trusted_task_that_has_ended_says_so_whatever_the_token(front: Front, peers: list[Peer]) -> None:
     task_id = front.post(MEDIAN)
     bodies = [sent(front, task_id, peer) for peer in peers]
@@ -626,6 +636,7 @@ def test_a_member_finds_itself_in_the_list(front: Front, register: ContributorGr
     assert member_of(record.parameters, begun.request) in record.members
 
 
+@pytest.mark.slow
 def test_another_process_on_the_same_database_sees_the_same_group(tmp_path: Path) -> None:
     with Front(tmp_path / "home") as one, Front(tmp_path / "home") as two:
         peers = group_of(one.reception.register, two.client, 12)

@@ -160,6 +160,7 @@ def starts(name: str) -> bool:
     return folder.suffix == ".py" or (folder / "__main__.py").is_file()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_what_a_program_in_a_string_takes_is_there(folder: str) -> None:
     for path in sorted((ROOT / folder).rglob("*.py")):
@@ -185,6 +186,7 @@ def test_what_the_documentation_takes_is_there() -> None:
         assert not found, f"{path.relative_to(ROOT)} takes what is not there: {found}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_what_a_file_takes_from_another_is_there(folder: str) -> None:
     files = sorted((ROOT / folder).rglob("*.py"))

@@ -117,6 +117,7 @@ def test_an_answer_of_sites_is_drawn_with_who_is_in_it(asked: dict[str, Any], ti
     assert np.all([line.count(",") >= 1 for line in lines])
 
 
+@pytest.mark.slow
 def test_a_pipeline_without_a_model_downloads_its_verdicts() -> None:
     seen = visits.visits(7, days=6)
     others: Any = ({}, {})

@@ -72,6 +72,7 @@ def test_homes_hold_what_their_version_saw_in_them(homes: Homes, facts: dict[str
     assert homes.front.client.post("/api/login", json=login).status_code == 200
 
 
+@pytest.mark.slow
 def test_a_person_goes_on_with_what_was_agreed_to_and_agrees_to_more(homes: Homes) -> None:
     ids = {name: task_id for task_id, name in homes.names.items()}
     assert homes.me.wait(ids["agreed to"])["state"] == "sent"

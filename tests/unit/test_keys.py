@@ -105,6 +105,7 @@ def test_without_a_working_keyring_the_key_is_a_file_for_its_owner_alone(
         keys.key_of(tmp_path / "home")
 
 
+@pytest.mark.slow
 def test_a_passphrase_is_stretched_and_kept_nowhere(tmp_path: Path, using: Any) -> None:
     backend = Remembering()
     using(backend)

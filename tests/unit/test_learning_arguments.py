@@ -93,6 +93,7 @@ def test_tables_of_a_wrong_shape_are_refused(name, X):
 STRANGE = [(np.nan, 0.0), (None, 0.0), ("secret", 0.0), ({"a": 1}, 0.0), (10**400, 0.0), (np.inf, 3.0), (-1e300, -3.0)]
 
 
+@pytest.mark.few(18)
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("adjacency", ["replace-one", "add-remove-one"])
 @pytest.mark.parametrize(("cell", "counts_as"), STRANGE, ids=[str(cell)[:8] for cell, _ in STRANGE])
@@ -120,6 +121,7 @@ def test_targets_of_a_wrong_shape_are_refused(name, y):
     assert refusal.value.argument == "y"
 
 
+@pytest.mark.few(11)
 @pytest.mark.parametrize("name", [*CLASSIFIERS, *REGRESSORS])
 @pytest.mark.parametrize("label", [np.nan, None, "secret", [1, 2], 7])
 def test_a_row_whose_target_does_not_fit_counts_for_nothing_and_is_no_refusal(name, label):

@@ -73,6 +73,7 @@ def test_units_are_told_apart_within_batches_and_taken_whole() -> None:
     assert len(sizes) == len(chosen) == 0
 
 
+@pytest.mark.slow
 def test_a_network_learns_from_persons_with_several_rows() -> None:
     draw = np.random.default_rng(3)
     who = np.sort(draw.integers(1, 1500, 5000))
@@ -99,6 +100,7 @@ def test_a_network_learns_from_persons_with_several_rows() -> None:
     assert np.mean((model.predict(seen[:, None]) - truth) ** 2) < 0.4 * np.var(truth)  # no line tells more than 0
 
 
+@pytest.mark.slow
 def test_noise_is_the_least_that_one_of_two_accountants_proves_enough() -> None:
     terms: Any = {"steps": 20, "rate": 0.05}
     made = Sampling.of(1, 1e-6, **terms)

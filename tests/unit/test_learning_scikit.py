@@ -46,6 +46,7 @@ def table(count=60):
     return generator.normal(size=(count, 2)) + 3 * y[:, None], y
 
 
+@pytest.mark.few(1)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", NAMES)
 def test_scikit_learn_accepts_the_estimator(name):

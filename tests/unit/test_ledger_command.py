@@ -115,6 +115,7 @@ def test_thaw_lets_a_restored_ledger_spend_again(run: Run, home: Path, monkeypat
     assert "epsilon 0.625" in run("show")[1]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "arguments",
     [

@@ -93,6 +93,7 @@ def test_an_untouched_ledger_verifies(path: Path) -> None:
         assert ledger.head().length == len(list(ledger.journal()))
 
 
+@pytest.mark.few(7)
 @pytest.mark.parametrize("number", range(1, 16))
 def test_any_altered_entry_is_found(path: Path, number: int) -> None:
     assert length(path) >= 15
@@ -155,6 +156,7 @@ def test_reordered_entries_are_found(path: Path) -> None:
     assert "entry 7 was moved: it was written as entry 6" in found
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize(
     "statement",
     [

@@ -69,6 +69,7 @@ def largest_ratio(mechanism: CategoryMechanism) -> Fraction:
     return max(a[y] / b[y] for a, b in itertools.permutations(tables, 2) for y in a)
 
 
+@pytest.mark.few(56)
 @pytest.mark.parametrize("kind", ALL)
 @pytest.mark.parametrize("size", [2, 3, 5])
 @pytest.mark.parametrize("epsilon", EPSILONS)

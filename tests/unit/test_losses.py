@@ -152,6 +152,7 @@ def test_a_pure_loss_becomes_no_less_than_the_exact_curve_of_randomised_response
             assert value <= Decimal(epsilon)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("delta", ["1e-12", "1e-6", "0.01", "0.3"])
 @pytest.mark.parametrize("rho", ["1e-9", "1e-4", "0.03125", "0.5", "20", "5000"])
 def test_a_rho_becomes_no_less_than_the_tight_conversion_and_hardly_more(rho, delta):

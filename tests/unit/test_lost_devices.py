@@ -75,6 +75,7 @@ def left(me: Person) -> float:
     return float(me.ledger()["trusted"]["overall"]["remaining"]["epsilon"])
 
 
+@pytest.mark.slow
 def test_after_a_loss_the_last_copy_spends_nothing_until_its_owner_says_so(
     tmp_path: Path, front: Front, device: Callable[[str], Person], run: Run, secret: Path
 ) -> None:
@@ -101,6 +102,7 @@ def test_after_a_loss_the_last_copy_spends_nothing_until_its_owner_says_so(
     assert front.task(second)["contributions"] == 1
 
 
+@pytest.mark.slow
 def test_of_two_devices_with_one_membership_one_answer_counts(
     tmp_path: Path, front: Front, device: Callable[[str], Person], run: Run
 ) -> None:
@@ -125,6 +127,7 @@ def test_of_two_devices_with_one_membership_one_answer_counts(
     assert front.task(task)["contributions"] == 1
 
 
+@pytest.mark.slow
 def test_a_home_that_moved_forgets_nothing_and_spends_on_the_other_device_only(
     tmp_path: Path, front: Front, device: Callable[[str], Person], run: Run, secret: Path
 ) -> None:

@@ -174,6 +174,7 @@ def contribute(world: World, document: PeopleDocument, spent: Purse) -> None:
     aggregator.accept(registry.owner(document).contribute(document, ask, rows, spent, randomness=system()))
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("kind", sorted(KINDS))
 def test_nobody_is_charged_for_a_document_that_cannot_work(kind: str, world: World) -> None:
     refused = [document for document in wrong(kind) if checked(document) is None]
@@ -187,6 +188,7 @@ def test_nobody_is_charged_for_a_document_that_cannot_work(kind: str, world: Wor
     assert len(refused) >= 20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", sorted(KINDS))
 def test_what_is_charged_is_answered_from_the_rows_whatever_their_types(kind: str, world: World) -> None:
     """An owner's half that gave up over a type would be paid for an answer about nobody."""
@@ -203,6 +205,7 @@ def test_what_is_charged_is_answered_from_the_rows_whatever_their_types(kind: st
     assert answered >= 30
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("kind", sorted(KINDS))
 def test_a_home_sets_aside_only_what_an_answer_is_sent_for(
     kind: str, world: World, monkeypatch: pytest.MonkeyPatch

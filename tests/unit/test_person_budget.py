@@ -269,6 +269,7 @@ def test_settings_are_written_and_read_exactly(tmp_path: Path) -> None:
     assert (tmp_path / "person.toml").stat().st_mode & 0o077 == 0
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("body", "argument"),
     [

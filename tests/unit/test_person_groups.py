@@ -151,6 +151,7 @@ def test_joining_answering_and_what_the_coordinator_saw_of_it(
     assert front.task(task_id)["contributions"] == 0
 
 
+@pytest.mark.slow
 def test_two_tasks_and_two_parts_know_the_same_home_by_names_that_have_nothing_in_common(
     front: Front, wire: Wire, me: Person, codes: dict[str, str]
 ) -> None:
@@ -183,6 +184,7 @@ def test_packets_of_one_participation_are_asked_for_and_sent_under_pseudonyms_of
     assert '"epoch": "one"' in certificate
 
 
+@pytest.mark.slow
 def test_a_task_of_several_phases_is_first_asked_by_nobody_and_then_under_the_open_parts_pseudonym(
     front: Front, wire: Wire, me: Person, codes: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -223,6 +225,7 @@ def test_a_task_of_several_phases_is_first_asked_by_nobody_and_then_under_the_op
 # --- without a proxy ------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_every_packet_has_a_moment_of_its_own_also_without_a_proxy(
     front: Front, wire: Wire, tmp_path: Path, codes: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -262,6 +265,7 @@ def test_every_packet_has_a_moment_of_its_own_also_without_a_proxy(
     assert 4 <= len(moments["look"]) <= 40  # not each of them every time
 
 
+@pytest.mark.slow
 def test_without_a_delay_answers_with_tokens_go_at_once(
     front: Front, wire: Wire, me: Person, codes: dict[str, str]
 ) -> None:
@@ -298,6 +302,7 @@ class Doorway(BaseHTTPRequestHandler):
         return None
 
 
+@pytest.mark.slow
 def test_packets_with_tokens_share_no_connection_even_without_a_delay(
     front: Front, tmp_path: Path, codes: dict[str, str]
 ) -> None:
@@ -526,6 +531,7 @@ def test_a_retry_sends_the_same_token_and_a_lost_receipt_comes_back(
     again.close()
 
 
+@pytest.mark.slow
 def test_what_is_checked_once_is_kept_so_that_a_later_task_asks_for_no_record(
     front: Front, wire: Wire, me: Person, codes: dict[str, str]
 ) -> None:

@@ -270,6 +270,7 @@ def raw(port: int, request: bytes) -> int:
     return int(found.group(1)) if found else 0
 
 
+@pytest.mark.slow
 def test_raw_requests_meet_the_same_door(listening: tuple[int, str]) -> None:
     port, token = listening
     bearer = f"Authorization: Bearer {token}\r\n"

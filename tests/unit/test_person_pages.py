@@ -148,12 +148,14 @@ def harmless(answered: httpx.Response) -> str:
     return text
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("address", ADDRESSES)
 def test_every_page_is_there(world: World, address: str) -> None:
     harmless(world.http.get(address))
     assert world.http.get(address).status_code == 200
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("address", [*ADDRESSES, "/tasks/none", "/data/profile/pets", "/accepted/none/0"])
 def test_without_a_session_there_is_nothing(world: World, address: str) -> None:
     stranger = Client(world.app, {})
@@ -177,6 +179,7 @@ WRITES = (
 )
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(("address", "body"), WRITES)
 def test_nobody_writes_without_a_session_from_elsewhere_or_by_a_plain_form(
     world: World, address: str, body: dict[str, Any]
@@ -189,6 +192,7 @@ def test_nobody_writes_without_a_session_from_elsewhere_or_by_a_plain_form(
     assert (world.me.store(), world.me.rules(), world.me.settings()) == before
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("document", [MEDIAN, HISTOGRAM, MODEL, ROWS, ENSEMBLE, "network"], ids=str)
 def test_every_kind_can_be_looked_at(world: World, document: Any) -> None:
     task = world.server.post(network() if document == "network" else document)
@@ -217,6 +221,7 @@ def test_odds_are_never_told_smaller_than_they_are() -> None:
     assert words.guess(20.0) == "right almost always"
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("state", ParticipationState)
 def test_every_state_has_words_and_a_card(world: World, state: ParticipationState) -> None:
     task = world.server.post(ROWS)
@@ -297,6 +302,7 @@ def test_yes_no_and_taking_back_are_told_where_the_question_stood(world: World) 
     assert world.me.participations()[0]["state"] == "withdrawn"
 
 
+@pytest.mark.slow
 def test_before_several_packets_are_taken_back_it_is_said_what_that_shows(world: World) -> None:
     packets = {
         **{name: MODEL[name] for name in ("min_count", "featurizer", "epsilon")},
@@ -370,6 +376,7 @@ def test_a_body_that_is_no_object_is_refused_in_words(world: World) -> None:
     assert "load the page anew" in harmless(answered)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("size", "warned"), [(19, True), (20, True), (22, True), (23, False), (200, False), (None, False)]
 )
@@ -639,6 +646,7 @@ def asked() -> Iterator[tuple[dict[str, Any], Any]]:
     yield HISTOGRAM, people()
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("document", "rows"), asked(), ids=lambda told: str(told.get("type", "")))
 def test_an_answer_of_every_kind_is_drawn(world: World, document: dict[str, Any], rows: Any) -> None:
     result = json.loads(json.dumps(thebes.simulate(document, rows, seed=1).as_json()))
@@ -688,6 +696,7 @@ def test_an_answer_that_makes_no_sense_is_said_to_be_unreadable(world: World, re
     assert answer.shown(result, registry.check(MEDIAN)) is None
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("document", [HISTOGRAM, LASTING], ids=lambda d: d["type"])
 def test_an_answer_with_wrong_parts_never_breaks_the_page(world: World, document: dict[str, Any]) -> None:
     """Every part of a true answer replaced by nonsense in turn: the page still stands."""

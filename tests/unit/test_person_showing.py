@@ -220,6 +220,7 @@ def test_numbers_are_told_only_where_the_document_alone_says_how_many(world: Wor
     assert sum(world.me.example(world.server.post(MEDIAN))["numbers"].values()) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("more", "columns"),
     [

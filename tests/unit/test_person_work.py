@@ -139,6 +139,7 @@ def nothing_reserved(person: Person) -> bool:
     return all(view[t][b]["reserved"]["epsilon"] == 0 for t in ("local", "trusted") for b in ("period", "overall"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("document", "trust", "price"),
     [
@@ -293,6 +294,7 @@ def test_nothing_is_computed_for_a_task_that_closed_before_it_was_asked(
     assert nothing_reserved(me)
 
 
+@pytest.mark.slow
 def test_what_waited_long_is_not_sent_to_a_closed_task(home: Path, server: CoordinatorInMemory) -> None:
     now = [1_800_000_000.0]
     with Person(home, client=server, clock=lambda: now[0]) as me:  # type: ignore[arg-type]
@@ -311,6 +313,7 @@ def test_what_waited_long_is_not_sent_to_a_closed_task(home: Path, server: Coord
         assert nothing_reserved(me)
 
 
+@pytest.mark.slow
 def test_the_moment_of_sending_is_drawn_at_consent_and_kept(
     home: Path, server: CoordinatorInMemory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -461,6 +464,7 @@ class Fuse:
         return wrapped
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("quick_rows")
 def test_killed_at_every_single_moment_nothing_is_lost_counted_twice_or_drawn_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -527,6 +531,7 @@ def test_noise_is_drawn_once_even_when_killed_between_tries(home: Path, server: 
     assert len(server.bodies) == 2
 
 
+@pytest.mark.slow
 def test_a_value_that_waits_to_be_sent_does_not_lie_in_the_clear(home: Path, server: CoordinatorInMemory) -> None:
     now = [1_800_000_000.0]
     with Person(home, client=server, clock=lambda: now[0]) as me:  # type: ignore[arg-type]
@@ -553,6 +558,7 @@ def test_the_bytes_are_gone_once_the_receipt_is_there(me: Person, server: Coordi
         assert book.execute("SELECT body, receipt IS NOT NULL FROM sending").fetchall() == [(b"", 1)]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("quick_gradients")
 def test_a_featurizer_that_fails_after_consent_sends_something_of_the_same_size(
     me: Person, server: CoordinatorInMemory, monkeypatch: pytest.MonkeyPatch
@@ -747,6 +753,7 @@ def test_declining_costs_nothing_and_may_be_reconsidered(me: Person, server: Coo
         me.decline(task)
 
 
+@pytest.mark.slow
 def test_withdrawn_before_sending_costs_nothing(home: Path, server: CoordinatorInMemory) -> None:
     with Person(home, client=server) as me:  # type: ignore[arg-type]
         example.fill(me, seed=4)

@@ -83,6 +83,7 @@ def test_an_allowance_never_hands_out_more_than_it_has() -> None:
         budget.take(0.1)
 
 
+@pytest.mark.slow
 @given(st.lists(st.floats(1e-6, 1), min_size=1, max_size=20))
 def test_whatever_shares_are_asked_for_their_sum_stays_within(shares: list[float]) -> None:
     budget, handed = Allowance("0.7", "1e-6"), Decimal(0)

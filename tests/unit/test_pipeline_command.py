@@ -99,6 +99,7 @@ def stocked(run: Run, tmp_path: Path) -> Run:
 PIPELINE = ("pipeline", "run", "slopes.py", "--home", "site", "--as")
 
 
+@pytest.mark.slow
 def test_a_pipeline_runs_and_is_listed_with_its_attempts(stocked: Run, tmp_path: Path) -> None:
     (tmp_path / "slopes.py").write_text(EASY)
     status, out, err = stocked(*PIPELINE, "ana")
@@ -138,6 +139,7 @@ def test_who_has_no_rule_runs_nothing(stocked: Run) -> None:
     assert "No pipeline has been run" in stocked("pipeline", "list", "--home", "site")[1]
 
 
+@pytest.mark.slow
 def test_a_rule_is_not_exceeded_by_several_runs(stocked: Run, tmp_path: Path) -> None:
     (tmp_path / "slopes.py").write_text(EASY)
     policy = tmp_path / "site" / "policy.toml"
@@ -295,6 +297,7 @@ def test_a_pipeline_that_breaks_ends_with_status_one(stocked: Run, tmp_path: Pat
     assert "what it was charged stays" in err
 
 
+@pytest.mark.slow
 def test_a_document_of_a_ready_pipeline_needs_no_code(run: Run, tmp_path: Path) -> None:
     create = ("--schema", "schema.toml", "--block-by", "time:1d", "--epsilon", 9, "--delta", "1e-5")
     assert run("dataset", "create", "rides", "--home", "site", *create, "--filter", "basic")[0] == 0
@@ -346,6 +349,7 @@ def test_of_several_pipelines_one_is_named(run: Run, tmp_path: Path) -> None:
     assert status == 2
 
 
+@pytest.mark.slow
 def test_waiting_ends_with_the_timeout_at_a_terminal(stocked: Run, tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr("thebes.cli.pipeline._LOOK", 0.3)
     text = FILE.replace('timeout = "1h"', 'timeout = "3s"\n    targets = {"mse": 1e-9}')

@@ -60,6 +60,7 @@ def bundle(model: Any, *features: Any, output: str = "took") -> dict[str, Any]:
     return told
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "change",
     [

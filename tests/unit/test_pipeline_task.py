@@ -232,6 +232,7 @@ def test_an_answer_that_no_site_would_give_is_refused(office: Office) -> None:
             heard(DOCUMENT, {"payload": {"answer": json.dumps(wrong)}})
 
 
+@pytest.mark.slow
 def test_its_page_tells_the_verdict_and_every_attempt_also_without_a_model(office: Office) -> None:
     for target in (60.0, 1e-6):
         document = {**DOCUMENT, "target": {"mse": target}}

@@ -79,6 +79,7 @@ def test_what_was_paid_is_what_the_certificate_says(home: Home) -> None:
     assert certificate["parameters"]["attempts"] == len(attempts)
 
 
+@pytest.mark.slow
 def test_every_attempt_asks_for_the_rights_to_just_what_it_charges(home: Home) -> None:
     home.grow(8)
     run = home.run(Lines())
@@ -131,6 +132,7 @@ def test_only_time_that_is_over_is_trained_on_and_only_within_the_window(home: H
         assert set(one.blocks) <= {"rides/2026-11-08", "rides/2026-11-09"}
 
 
+@pytest.mark.slow
 def test_what_cannot_be_met_comes_to_an_end_within_its_budget(home: Home) -> None:
     class Never(Lines):
         targets = {"mse": 1e-9}  # noqa: RUF012
@@ -260,6 +262,7 @@ def test_a_pipeline_is_run_once_at_a_time(home: Home) -> None:
 # --- parts, steps and budgets -------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_train_and_test_share_no_row_and_attempts_split_alike(home: Home) -> None:
     seen: dict[str, list[set[float]]] = {"train": [], "test": []}
 
@@ -341,6 +344,7 @@ def test_features_go_with_the_model(home: Home) -> None:
             data.with_features(wrong)
 
 
+@pytest.mark.slow
 def test_several_targets_must_all_be_met(home: Home) -> None:
     class Two(Lines):
         targets = {"mse": 0.9, "mae": 1e-9}  # noqa: RUF012
@@ -356,6 +360,7 @@ def test_several_targets_must_all_be_met(home: Home) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_the_version_before_can_be_the_target(home: Home) -> None:
     class Better(Lines):
         targets = {"mse": "previous"}  # noqa: RUF012
@@ -391,6 +396,7 @@ def test_a_simulation_says_so_on_its_certificate(tmp_path: Path) -> None:
 # --- other filters --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("filter", ["zcdp", "renyi"])
 def test_streams_of_other_filters_are_charged_the_event(tmp_path: Path, filter: str) -> None:
     home = Home(tmp_path, delta="1e-6", filter=filter)
@@ -476,6 +482,7 @@ def test_nobody_gets_another_budget_by_naming_somebody_else(tmp_path: Path) -> N
     home.close()
 
 
+@pytest.mark.slow
 def test_a_pipeline_over_persons_trains_and_tests_on_different_ones(tmp_path: Path) -> None:
     schema = schema_of(
         {
@@ -564,6 +571,7 @@ class Greedy(Lines):
         return super().train(data, budget)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("bad", [Unwell, Nan, Strange, Loses, Silent, Greedy], ids=lambda one: one.__name__)
 def test_a_pipeline_that_breaks_ends_at_once_and_says_nothing_of_a_row(home: Home, bad: type[Lines]) -> None:
     home.grow(4)
@@ -586,6 +594,7 @@ def test_blocks_without_rows_end_in_no_model(home: Home) -> None:
     assert run.state is RunState.OPEN
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     ("field", "value"),
     [

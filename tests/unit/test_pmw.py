@@ -160,6 +160,7 @@ def test_a_guess_of_which_little_was_heard_leaves_the_answer_to_the_mechanism() 
     assert pmw.most(counted("sex = 'f'"), WIDE, ()) is None  # of some of its cells nothing was heard
 
 
+@pytest.mark.slow
 def test_guesses_that_are_mostly_wrong_are_not_used() -> None:
     rows = Held.of(people())
     parameters = {**WHOLE, "visits": 1, "trust": 0.9}
@@ -178,6 +179,7 @@ def test_an_answer_by_epsilon_alone_is_left_to_the_mechanism() -> None:
     assert pmw.most(counted("sex = 'f'"), WIDE, ()) is not None
 
 
+@pytest.mark.slow
 def test_an_opening_is_paid_once_and_every_answer_from_the_guess_is_free() -> None:
     rows = Held.of(people())
     pmw, paid, source = trained(rows, {**WHOLE, "visits": 3, "trust": 0.0}), Paid(), seeded_for_simulation(3)
@@ -217,6 +219,7 @@ def test_a_guess_that_fails_closes_the_vector_and_pays_for_the_mechanism() -> No
     assert again[0].epsilon > paid.purchases[0].epsilon  # a later opening has less of the odds
 
 
+@pytest.mark.slow
 def test_what_an_opening_promises_less_of_is_answered_by_another() -> None:
     rows = Held.of(people())
     pmw, paid = trained(rows, {**WHOLE, "visits": 3, "trust": 0.0}), Paid()
@@ -350,6 +353,7 @@ def _course(rows: Held, source: Randomness, more: dict[str, Any] | None = None) 
     return seen
 
 
+@pytest.mark.slow
 def test_the_same_releases_over_other_rows_give_the_same_public_state() -> None:
     told = Replayed(seeded_for_simulation(3))
     first = _course(Held.of(people()), told)
@@ -360,6 +364,7 @@ def test_the_same_releases_over_other_rows_give_the_same_public_state() -> None:
     assert again == first
 
 
+@pytest.mark.slow
 def test_the_same_releases_over_other_rows_give_the_same_public_state_where_a_guess_begins_with_pairs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -436,6 +441,7 @@ def test_a_guess_that_has_learned_needs_nothing_to_begin_with() -> None:
     assert other.most(counted("sex = 'f'"), WIDE, ()) is not None
 
 
+@pytest.mark.slow
 def test_what_is_heard_brings_the_guess_nearer() -> None:
     rows = Held.of(people())
     before, after = made(rows, EAGER), trained(rows, EAGER)
@@ -596,6 +602,7 @@ def test_what_a_guess_begins_with_is_paid_once_whoever_dies_meanwhile(
     assert desk.purses.paid - before == float(answered.cost[0])
 
 
+@pytest.mark.slow
 def test_every_answer_costs_what_was_paid_for_it(desk: Desk) -> None:
     told, kinds = 0.01, set()  # how many rows there are is the data set's own purchase
     for plan in questions():

@@ -116,6 +116,7 @@ FIELDS = (
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(
     st.dictionaries(st.sampled_from(FIELDS), json_like, max_size=4),
@@ -141,6 +142,7 @@ words = ["age", "sex", "weight", "nosuch", "AND", "OR", "NOT", "IN", "IS", "NULL
 conditions = st.lists(st.sampled_from([*words, "=", "<", ">=", "--", ";", ".", "%", "\n"]), max_size=12).map(" ".join)
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(conditions)
 def test_no_condition_ends_in_anything_but_acceptance_or_a_refusal_of_where(text) -> None:
@@ -157,6 +159,7 @@ def test_keys_and_bins_may_be_written_in_the_ways_people_write_them() -> None:
 # --- answers -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", ["site", "coordinator"])
 def test_answers_over_all_sites_are_near_the_truth_and_say_how_near(noise) -> None:
     by_sex = ALL.groupby("sex")["age"].mean()

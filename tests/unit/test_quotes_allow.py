@@ -123,6 +123,7 @@ def test_a_quote_knows_the_data_sets_own_budget_a_cap_a_retired_block_and_a_froz
     assert quoted(office, 0.1)["reason"] == BEYOND
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("who", ["ana", "*"])
 @pytest.mark.parametrize("cache", ["exact", "none"])
 @pytest.mark.parametrize("why", ["rule", "block", "cap", "retired"])
@@ -183,6 +184,7 @@ def test_a_question_that_is_refused_for_a_budget_makes_its_data_set_buy_nothing(
     office.ledger.close()
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("epsilon", [0.3, 1.2, 1.5, 1.6, 4.0])
 def test_a_site_answers_what_it_said_it_would_and_refuses_the_rest_under_the_same_code(
     tmp_path: Path, epsilon: float
@@ -226,6 +228,7 @@ def growing_at(folder: Path, *, filter: str, cache: str, policy: str = TAXI, **m
     return Office(home, "north")
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("filter", ["basic", "zcdp", "renyi"])
 @pytest.mark.parametrize(
     "more",

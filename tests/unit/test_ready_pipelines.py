@@ -141,6 +141,7 @@ def test_logistic_regression_learns_and_is_data() -> None:
     assert np.array_equal(again.predict(rows), model.predict(rows))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("output", "target"), [("took", {"mse": 0.01}), ("wet", {"accuracy": 0.7})])
 def test_a_network_learns_and_is_data(output: str, target: dict[str, float]) -> None:
     body = DOCUMENT | {"model": "NeuralNetwork", "output": output, "target": target, "layers": [8]}
@@ -155,6 +156,7 @@ def test_a_network_learns_and_is_data(output: str, target: dict[str, float]) -> 
     assert np.array_equal(again.predict(rows), said)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", ["LinearRegression", "LogisticRegression", "NeuralNetwork"])
 def test_what_training_releases_costs_no_more_than_was_allowed(model: str) -> None:
     output, target = ("wet", {"accuracy": 0.7}) if model == "LogisticRegression" else ("took", {"mse": 0.01})
@@ -190,6 +192,7 @@ def test_shares_of_values_are_accepted_once_there_are_enough_rows() -> None:
     assert isinstance(made, Histogram)
 
 
+@pytest.mark.slow
 def test_a_statistic_s_error_bar_holds_as_often_as_it_says() -> None:
     body = DOCUMENT | {"model": "GroupMeans", "inputs": ["hour"], "target": {"absolute_error": 0.1}}
     made, wrong = of(body), 0
@@ -204,6 +207,7 @@ def test_a_statistic_s_error_bar_holds_as_often_as_it_says() -> None:
     assert wrong <= 25  # of 60 at odds of at most .2 each: beyond this less than once in 10^5
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("model", ["GroupMeans", "Histogram"])
 def test_rows_that_a_person_has_many_of_are_no_draws_of_their_own(model: str) -> None:
     schema = {

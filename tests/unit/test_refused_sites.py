@@ -224,6 +224,7 @@ def test_where_one_site_answered_and_paid_nobody_says_that_none_did(tmp_path: Pa
     assert "charged" not in str(raised.value)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("word", "charged"), [(False, False), (True, True), (None, None), (0, None), ("false", None), ("absent", None)]
 )

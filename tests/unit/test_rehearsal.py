@@ -21,6 +21,7 @@ def rehearsed(**changed: Any) -> dict[str, Any]:
     return rehearsal.rehearse(document)
 
 
+@pytest.mark.slow
 def test_the_expected_error_is_that_of_the_noise() -> None:
     """A count over n people has integer noise of a known law: 95 of 100 lie within ln(20)/epsilon or one more."""
     told = rehearsed(aggregator="count", missing="count", epsilon=0.1, min_count=500)
@@ -29,12 +30,14 @@ def test_the_expected_error_is_that_of_the_noise() -> None:
     assert 15 <= told["quantities"][0]["within"] <= 60  # 30; one hundred repeats miss this once in a million
 
 
+@pytest.mark.slow
 def test_more_people_and_more_epsilon_come_closer() -> None:
     far = rehearsed(aggregator="mean", min_count=50)["quantities"][0]["within"]
     assert rehearsed(aggregator="mean", min_count=5000)["quantities"][0]["within"] < far / 10
     assert rehearsed(aggregator="mean", min_count=50, epsilon=50.0)["quantities"][0]["within"] < far / 10
 
 
+@pytest.mark.slow
 def test_every_quantity_of_an_answer_has_its_own_error() -> None:
     bounds = {"species": PETS["bounds"]["species"], "age": {"type": "range", "low": 0, "high": 30, "default": 3}}
     document: Any = registry.check(
@@ -90,6 +93,7 @@ def test_a_rehearsal_that_takes_too_long_is_ended_and_another_one_can_begin() ->
     assert time.monotonic() - begun < 60
 
 
+@pytest.mark.slow
 def test_a_coordinator_with_its_pages_never_loads_an_owners_half_nor_a_simulation() -> None:
     program = (
         "import sys\n"
@@ -135,6 +139,7 @@ def classified(**changed: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     return right, shares
 
 
+@pytest.mark.slow
 def test_an_ensemble_is_rehearsed_with_people_whose_columns_go_with_the_label() -> None:
     """Half of them have a column that goes with their label, the others' is chance: one column tells 3 of 4 right."""
     right, shares = classified()
@@ -145,6 +150,7 @@ def test_an_ensemble_is_rehearsed_with_people_whose_columns_go_with_the_label() 
     assert right["least"] > classified(epsilon=0.1, min_count=100)[0]["least"]
 
 
+@pytest.mark.slow
 def test_a_rehearsal_counts_the_people_who_find_thresholds_too_and_takes_no_more_than_it_can() -> None:
     found: Any = registry.check({**ENSEMBLE, "bins": "median", "method": "odds", "min_count": 200})
     assert rehearsal.rehearse(found, repeats=3)["people"] == sum(map(found.least_in, range(found.phases))) > 200
@@ -179,6 +185,7 @@ def lasting(**changed: Any) -> dict[str, Any]:
     return dict(right)
 
 
+@pytest.mark.slow
 def test_what_keeps_learning_is_rehearsed_against_the_same_without_noise() -> None:
     right = lasting()
     assert right["guessed"] == 0.5
@@ -187,6 +194,7 @@ def test_what_keeps_learning_is_rehearsed_against_the_same_without_noise() -> No
     assert right["least"] > lasting(epsilon=0.2)["least"]
 
 
+@pytest.mark.slow
 def test_what_keeps_learning_is_rehearsed_with_as_many_as_it_takes() -> None:
     weights = {name: value for name, value in LASTING.items() if name != "epsilon"}
     document: Any = registry.check({**weights, "mechanism": "laplace", "epsilon_per_weight": 3, "max_count": 2500})
@@ -215,6 +223,7 @@ def beside_guess(**changed: Any) -> dict[str, Any]:
     return dict(rehearsal.rehearse(document, repeats=10)["quantities"][0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", ["GaussianNB", "LogisticRegression"])
 def test_a_model_is_rehearsed_beside_a_guess(model: str) -> None:
     told = beside_guess(model=model, delta=1e-6)
@@ -226,6 +235,7 @@ def test_a_model_is_rehearsed_beside_a_guess(model: str) -> None:
     assert poor["least"] <= 0.5
 
 
+@pytest.mark.slow
 def test_a_number_that_is_told_is_rehearsed_beside_the_mean() -> None:
     changed = {"model": "LinearRegression", "delta": 1e-6, "output": "hours", "inputs": ["age"], "epsilon": 4.0}
     told = beside_guess(**changed, featurizer="SELECT age, hours FROM census.person", bounds={

@@ -94,6 +94,7 @@ def test_the_same_commit_gives_the_same_bytes(tmp_path: Path, monkeypatch: pytes
     assert made_once[f"{STEM}.md"].decode().startswith("The first version.")
 
 
+@pytest.mark.slow
 def test_a_release_is_tagged_on_request_once_and_with_its_notes(
     repository: Repository, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

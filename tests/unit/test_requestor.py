@@ -254,6 +254,7 @@ def test_every_kind_comes_back_as_its_own_release(server: Server, small: Small) 
     assert "11 perturbed rows" in release._repr_html_()
 
 
+@pytest.mark.slow
 def test_a_process_that_never_made_one_reads_every_form_of_release(server: Server, small: Small) -> None:
     handle = server.submit(thebes.task.bounded(AGE, epsilon=4, bounds={"age": (0, 120)}))
     small.hear(handle.task_id, 11)

@@ -120,6 +120,7 @@ def test_all_that_a_site_answers_together_is_what_its_block_has_spent(tmp_path: 
     assert float(spent[0]) * 0.999 <= through.epsilon() <= float(spent[0]) * (1 + 1e-9)
 
 
+@pytest.mark.slow
 def test_answers_from_made_up_rows_and_their_checks_are_what_the_block_has_spent(tmp_path: Path) -> None:
     """Of groups that somebody is in; where an answer comes from follows from what was released, so that it is
     the same without them."""

@@ -232,6 +232,7 @@ def said_of_the_list_key(front: Front) -> How:
     return {f.what: f.how for f in examined(front.home.folder, around)}["log.key is the one that the list names last"]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("moment", ["the entry", "what the key says last", "the key itself"])
 def test_killed_at_any_moment_the_same_again_ends_what_was_begun(
     tmp_path: Path, store: str | None, monkeypatch: pytest.MonkeyPatch, moment: str

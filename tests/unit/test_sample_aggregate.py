@@ -114,6 +114,7 @@ def test_every_listed_function_has_an_oracle():
     assert {name for name, _ in oracles} == set(SAFE_FUNCTIONS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("adjacency", BOTH)
 def test_the_mean_of_the_results_gets_noise_of_the_whole_range(adjacency):
     source = randomness.seeded_for_simulation(3)
@@ -131,6 +132,7 @@ def test_the_mean_of_the_results_gets_noise_of_the_whole_range(adjacency):
     assert found[0].event == PureEvent(1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("adjacency", BOTH)
 def test_the_median_of_the_results_is_calibrated_for_one_changed_result(adjacency):
     """Six blocks whose results are all 5 (empty ones are at the midpoint, 5 too): odds by the definition, spread 2."""

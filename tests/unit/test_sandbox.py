@@ -255,6 +255,7 @@ def test_what_a_statement_names_openly_is_shown_before_it_runs() -> None:
         assert "profile.secrets" in read(HOSTILE[name]).tables
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", BOMBS)
 def test_a_bomb_ends_in_a_refusal_in_time_and_memory(store: Store, name: str) -> None:
     took = []
@@ -304,6 +305,7 @@ HONEST = [
 ]
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("sql", HONEST)
 def test_an_honest_featurizer_gives_what_plain_sqlite_gives(store: Store, plain: sqlite3.Connection, sql: str) -> None:
     cursor = plain.execute(sql)
@@ -331,6 +333,7 @@ def test_every_function_on_the_list_exists(shared: Sandbox, name: str) -> None:
     assert [a for a in answers if not isinstance(a, Failed)], answers
 
 
+@pytest.mark.slow
 def test_failures_say_their_class_only(store: Store) -> None:
     cases = {
         "SELECT a FROM profile.nowhere": "missing table",
@@ -452,6 +455,7 @@ def test_doctor_gives_advice_only_where_something_is_wrong(
     assert not any(line.startswith("ok ") and line.endswith(")") for line in lines)
 
 
+@pytest.mark.slow
 def test_a_child_that_cannot_be_interrupted_is_killed(store: Store) -> None:
     """Stopped from outside it answers nothing, as one would that sits in a single endless instruction."""
     import signal

@@ -48,6 +48,7 @@ def test_one_candidate_is_always_chosen():
     assert exponential([-5], sensitivity=1, **GOOD).value == 0
 
 
+@pytest.mark.slow
 def test_the_shortfall_stated_holds_as_often_as_stated():
     source = randomness.seeded_for_simulation(1)
     utilities = np.arange(100)

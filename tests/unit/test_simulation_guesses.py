@@ -82,6 +82,7 @@ def test_a_classifier_of_people_says_what_the_most_frequent_label_gives(kind: st
     assert "the most frequent value alone tells 0.682; only rows kept aside can show" in str(release)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("kind", LABELS)
 def test_a_classifier_is_called_better_over_rows_kept_aside_only(kind: str) -> None:
     document, half = asked(LABELS[kind], SET), N // 2
@@ -121,6 +122,7 @@ def test_what_luck_explains_of_rows_that_were_learned_from_is_a_warning_too() ->
     assert told["better"] is False
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("kind", NUMBERS)
 def test_a_regression_of_people_says_what_the_mean_gives(kind: str) -> None:
     document = asked(NUMBERS[kind], WIDE)
@@ -164,6 +166,7 @@ SCENES = {
 }
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("kind", ["train", "newton"])
 def test_a_model_of_sites_says_what_guessing_gives(kind: str) -> None:
     release, warned = simulated(SCENES[kind], PATIENTS, SCHEMA)
@@ -190,6 +193,7 @@ def test_a_condition_says_of_whom_a_model_of_sites_is_judged() -> None:
     assert release.extra["beside_guess"]["rows"] == int((ALL["age"] > 60).sum())
 
 
+@pytest.mark.slow
 def test_a_pipeline_says_what_the_mean_gives() -> None:
     seen = visits.visits(7)
     release, warned = simulated(SCENES["pipeline"], {"north": visits.frame(seen)}, visits.SCHEMA)

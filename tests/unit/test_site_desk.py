@@ -94,6 +94,7 @@ def held(office: Office, block: str = "patients") -> Decimal:
 # --- the table of decisions -----------------------------------------------------------------------------------
 
 
+@pytest.mark.few(12)
 @pytest.mark.parametrize(
     ("document", "more", "policy", "code"),
     [

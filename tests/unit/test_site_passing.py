@@ -133,6 +133,7 @@ def test_a_data_set_that_is_not_declared_gets_no_lane_of_its_own(tmp_path: Path)
     assert lanes == {"patients", ""}
 
 
+@pytest.mark.slow
 def test_the_process_with_the_rows_answers_over_its_pipe_and_ends_with_it(tmp_path: Path) -> None:
     home = site_home(tmp_path / "site")
     mine, theirs = socket.socketpair()
@@ -155,6 +156,7 @@ def test_the_process_with_the_rows_answers_over_its_pipe_and_ends_with_it(tmp_pa
     assert UNNOTICED in said  # nothing outside the home remembers its head
 
 
+@pytest.mark.slow
 def test_the_process_with_the_rows_needs_a_pipe(tmp_path: Path) -> None:
     given = {name: value for name, value in os.environ.items() if name != PIPE}
     ended = subprocess.run(algorithm_command(tmp_path, "x"), env=given, capture_output=True, text=True, timeout=60)

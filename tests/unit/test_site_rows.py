@@ -57,6 +57,7 @@ def test_a_task_sees_the_same_rows_in_all_its_phases_and_the_next_one_sees_new_o
     assert counted(tables(held, "third")) == 8
 
 
+@pytest.mark.slow
 def test_what_answers_are_computed_with_is_loaded_before_the_first_ask() -> None:
     """In a process of its own: here everything is loaded already. No answer of a site needs scikit-learn, which alone
     takes longer than all of it."""

@@ -105,6 +105,7 @@ def test_a_declaration_is_read_as_it_was_written(home: SiteHome) -> None:
     assert str(again.blocks.by) == "time:1d"  # type: ignore[union-attr]
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize(
     ("change", "says"),
     [
@@ -422,6 +423,7 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp
     return go
 
 
+@pytest.mark.slow
 def test_a_data_set_grows_from_the_command_line(run: Callable[..., Any]) -> None:
     assert run("create", "taxi", "--schema", "rides.json", "--block-by", "time:1d", "--epsilon", "1")[0] == 0
     assert "2 rows came in" in run("ingest", "taxi", "rides.csv")[1]
@@ -515,6 +517,7 @@ def test_an_answer_about_blocks_of_users_says_what_their_counts_cost_beside(
     assert json.loads(run("show", "visits", "--json")[1])["growing"]["sizes"] == {"epsilon": 1.0}
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("more", "says"),
     [

@@ -79,6 +79,7 @@ def test_every_reader_counts_alike(tmp_path: Path, suffix: str) -> None:
     table.close()
 
 
+@pytest.mark.slow
 def test_more_columns_than_one_pass_takes_are_counted_all() -> None:
     columns = {f"c{i}": {"type": "integer", "low": 0, "high": 9} for i in range(600)}
     table = frame_table(schema_of({"unit": "event", "columns": columns}), pd.DataFrame({n: [1, 20] for n in columns}))

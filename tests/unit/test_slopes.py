@@ -97,6 +97,7 @@ def _network(name: str):
     return model, read_loss(loss, model)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", ["narrow", "normed", "picture", "wide"])
 def test_a_networks_row_has_the_same_gradient_in_any_company(name, draw) -> None:
     model, loss = _network(name)
@@ -163,6 +164,7 @@ def test_kernels_that_are_noted_once_give_what_torch_gives_through_all_its_layer
         assert all(torch.equal(one, other) for one, other in zip(found, [*slopes.values(), losses], strict=True))
 
 
+@pytest.mark.slow
 def test_the_child_gives_gradients_and_losses_apart(draw) -> None:
     texts = _texts("narrow")
     from thebes.learning.graph import GradientWorker

@@ -231,6 +231,7 @@ def test_the_same_loss_costs_less_out_of_made_up_rows():
     assert costs[0] < 0.8 * costs[1]
 
 
+@pytest.mark.slow
 def test_a_network_goes_down_by_directions_too():
     slopes = NetworkSlopes(FEATURES.width, (8,), classes=False)
     taught = Taught(SCHEMA, FEATURES, "price", slopes, layers=slopes.layers)

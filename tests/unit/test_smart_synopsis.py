@@ -146,6 +146,7 @@ def public(smart: Smart) -> dict[str, Any]:
     return told
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("check", "source"), [("sparse", "mst"), ("threshold", "independent")])
 def test_the_same_releases_from_other_rows_leave_the_same_public_state(check, source, monkeypatch):
     monkeypatch.setattr(SpanningTree, "_chosen", lambda *_: [(0, 1), (1, 2)])  # which pairs were chosen is released too
@@ -370,6 +371,7 @@ def test_a_view_that_grows_keeps_what_was_learned_and_buys_the_new_block_only():
     assert smart.preparation(("tue",)) == []
 
 
+@pytest.mark.slow
 def test_all_that_is_paid_never_exceeds_answers_alone_by_more_than_the_risk():
     wanted = Wanted(20, 0, 30.0, 0.05)
     smart = Smart(SCHEMA, SmartParameters(rows=1024, parts=4, epochs=4, risk=0.3, bins={"age": 50}, epsilon=1))

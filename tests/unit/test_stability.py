@@ -84,6 +84,7 @@ CHANGES = {
 }
 
 
+@pytest.mark.few(10)
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("case", CASES)
 def test_no_neighbours_are_further_apart_than_the_map_says_and_some_are_as_far(case, change):

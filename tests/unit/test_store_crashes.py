@@ -8,6 +8,8 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from thebes.data.store import Store
 
 KEY = bytes(32)
@@ -51,6 +53,7 @@ def killed(program: str, home: Path, *, after_seconds: float) -> list[str]:
     return [line for line in [first, *rest.splitlines(keepends=True)] if line.endswith("\n")]
 
 
+@pytest.mark.slow
 def test_no_acknowledged_insert_is_lost_and_none_is_halved(tmp_path: Path) -> None:
     moments = random.Random(7)
     for _ in range(6):
@@ -61,6 +64,7 @@ def test_no_acknowledged_insert_is_lost_and_none_is_halved(tmp_path: Path) -> No
         assert rows == [n for n in range(len(rows) // BATCH) for _ in range(BATCH)]
 
 
+@pytest.mark.slow
 def test_a_killed_migration_happened_or_did_not(tmp_path: Path) -> None:
     moments = random.Random(8)
     for _ in range(6):

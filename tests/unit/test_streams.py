@@ -274,6 +274,7 @@ UNFIT: tuple[tuple[str, dict[str, Any]], ...] = (
 )
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("written", "change"), UNFIT)
 def test_who_asks_cannot_tell_a_refused_batch_from_none_and_mended_it_comes_in_whole(
     tmp_path: Path, written: str, change: dict[str, Any]
@@ -502,6 +503,7 @@ def test_a_claim_is_made_in_all_of_its_blocks_or_in_none(tmp_path: Path) -> None
     assert made.blocks()[1].size is None or float(ledger.remaining("s/2026-01-02").epsilon) == pytest.approx(0.95)
 
 
+@pytest.mark.slow
 def test_new_blocks_keep_coming_while_old_ones_run_dry(tmp_path: Path) -> None:
     made = stream(tmp_path)
     for day in range(1, 25):

@@ -51,6 +51,7 @@ def test_hashes_that_are_not_those_of_the_pins_are_found(
     assert re.search(said, wrong[0])
 
 
+@pytest.mark.slow
 def test_the_bill_names_what_is_installed_and_how_it_hangs_together() -> None:
     told = supply.bill(["postgres"])
     assert told == supply.bill(["postgres"])
@@ -99,6 +100,7 @@ def test_a_program_of_others_that_was_changed_stops_the_bill(tmp_path: Path, mon
         supply.bill()
 
 
+@pytest.mark.slow
 def test_the_same_files_give_the_same_wheel(tmp_path: Path) -> None:
     """Whenever, wherever and under whichever umask it is built."""
     digests, source = [], ROOT

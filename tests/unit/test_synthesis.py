@@ -122,6 +122,7 @@ def test_rows_are_dealt_out_by_shares_and_every_count_of_them_can_be_had() -> No
 # --- what is learned ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delta", [0, 1e-6])
 def test_a_tree_learns_what_belongs_together_and_single_columns_do_not(delta: float) -> None:
     truth = {p: domain().counts(frame_table(SCHEMA, people()), p) / 4000 for p in combinations(range(4), 2)}
@@ -144,6 +145,7 @@ def test_rows_have_declared_values_only_and_nothing_of_a_key_or_of_free_text() -
     assert len({age for age in rows["age"] if age is not None}) > 50  # uniform within a bin
 
 
+@pytest.mark.slow
 def test_missing_values_come_back_as_often_as_they_were_there() -> None:
     frame = people().assign(sex=lambda f: f["sex"].where(f["who"] % 4 != 0, None))
     found = SpanningTree(domain(), SynthesisAllowance(5)).learned(
@@ -217,6 +219,7 @@ def test_nothing_is_drawn_and_no_row_is_read_before_it_is_paid(recipe: Any) -> N
     assert {"read", "drawn"} <= set(happened[1:])
 
 
+@pytest.mark.slow
 def test_a_person_moves_no_utility_of_a_pair_by_more_than_their_rows() -> None:
     recipe, shape = SpanningTree(domain(), SynthesisAllowance(1)), domain().shape
     alone = Tree.fit(shape, [Measured((i,), np.arange(1.0, n + 1), 1.0) for i, n in enumerate(shape)])
@@ -322,6 +325,7 @@ class Blocks:
         raise AssertionError("nothing is asked")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("source", "delta"), [("independent", "0"), ("mst", "0"), ("mst", "1e-6")])
 def test_groundwork_is_bought_once_for_each_block_and_found_again(source: str, delta: str) -> None:
     def made() -> Groundwork:

@@ -67,6 +67,7 @@ def left() -> float:
         return float(ledger.remaining("patients").epsilon)
 
 
+@pytest.mark.slow
 def test_rows_are_written_with_their_certificate_and_paid(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     chance = seeded_for_simulation(1)  # how much of what goes together is learned is luck
     monkeypatch.setattr("thebes.site.steward.synthesis.system", lambda: chance)
@@ -89,6 +90,7 @@ def test_rows_are_written_with_their_certificate_and_paid(run: Run, monkeypatch:
     assert "somebody" not in Path("made.csv").read_text()
 
 
+@pytest.mark.slow
 def test_a_basic_budget_with_a_delta_pays_both_and_parquet_keeps_the_types(run: Run) -> None:
     created(run, "--delta", "1e-6", "--filter", "basic")
     options = ("--delta", "4e-7", "--method", "independent", "--bins", "age=18,65", "--columns", "age,sick,seen")
@@ -104,6 +106,7 @@ def test_a_basic_budget_with_a_delta_pays_both_and_parquet_keeps_the_types(run: 
     assert types == {"age": "BIGINT", "sick": "BOOLEAN", "seen": "TIMESTAMP"}
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("more", "said"),
     [

@@ -125,6 +125,7 @@ NONSENSE = {
 }
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("name", [*NONSENSE, "absent.csv", "."])
 def test_a_table_that_cannot_be_used_is_your_mistake_in_one_sentence(thebes, name) -> None:
     if name in NONSENSE:
@@ -149,6 +150,7 @@ DOCUMENTS = {
 }
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("verb", ["check", "explain", "simulate"])
 @pytest.mark.parametrize("name", [*DOCUMENTS, "absent.json", "."])
 def test_a_document_that_cannot_be_used_is_your_mistake_in_one_sentence(thebes, name, verb) -> None:
@@ -180,6 +182,7 @@ def test_explain_names_what_is_read_and_the_price(thebes) -> None:
     assert json.loads(thebes("task", "explain", "task.json", "--json")[1])["explanation"] == out.rstrip("\n")
 
 
+@pytest.mark.slow
 def test_plan_finds_an_epsilon_that_keeps_its_word(thebes) -> None:
     status, out, _ = thebes("task", "plan", "task.json", "--within", "5", "--people", "500", "--json")
     body = json.loads(out)
@@ -204,6 +207,7 @@ def commands(made: Any, *words: str) -> Iterator[tuple[str, ...]]:
         yield from commands(each, *words, name)
 
 
+@pytest.mark.few(1)
 def test_every_command_has_help_with_an_example_of_itself(thebes) -> None:
     known = list(commands(typer.main.get_command(command.app)))
     assert len(known) > 60
@@ -258,6 +262,7 @@ def test_help_says_what_commands_do_to_the_end_of_the_sentence(thebes) -> None:
     assert thebes("collector", "install", "-h")[0] == 0
 
 
+@pytest.mark.slow
 def test_a_process_ends_with_the_status_it_promises(desk) -> None:
     good = shell("task", "check", "task.json")
     bad = shell("task", "check", "absent.json")
@@ -269,6 +274,7 @@ def test_a_process_ends_with_the_status_it_promises(desk) -> None:
 HEAVY = ("opendp", "torch", "duckdb", "matplotlib", "sklearn", "pandas", "dp_accounting", "scipy")
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "code",
     [
@@ -335,6 +341,7 @@ def test_a_simulated_model_no_better_than_guessing_is_a_warning(thebes) -> None:
     assert thebes("simulate", "model.json", "rows.csv", "--aside", "more.csv", "--aside", "rows.csv")[0] != 0
 
 
+@pytest.mark.slow
 def test_a_plan_over_a_table_says_which_values_do_not_fit(thebes) -> None:
     Path("old.csv").write_text("age\n" + "130\n" * 20 + "40\n" * 80)
     status, _, err = thebes("task", "plan", "task.json", "--within", "20", "--people", "100", "--data", "old.csv")
@@ -424,6 +431,7 @@ def test_a_folder_given_as_a_ledger_is_pointed_to_home(thebes) -> None:
     assert thebes("ledger", "show", "budget.db")[2].endswith("is a file; write sqlite:///budget.db\n")
 
 
+@pytest.mark.slow
 def test_a_user_is_added_without_a_terminal_in_one_sentence(tmp_path: Path) -> None:
     home = str(tmp_path / "home")
     Path(home).mkdir(mode=0o700)
@@ -453,6 +461,7 @@ def test_a_host_that_is_not_this_machines_is_not_blamed_on_the_port(thebes, host
     assert err == f"thebes: --host: {host} is not an address of this machine\n"
 
 
+@pytest.mark.slow
 def test_what_the_demo_asks_of_hospitals_can_be_asked_and_answered() -> None:
     """Every scene through the same halves of the kinds, over the same patients, without processes."""
     import pandas as pd

@@ -201,6 +201,7 @@ def test_what_is_no_document_at_all_is_refused(document) -> None:
     assert problems(document)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("place", ["bounds", "featurizer", "name", "epsilon", "surprise"])
 @pytest.mark.parametrize("wrap", [lambda v: [v], lambda v: {"a": v}], ids=["lists", "objects"])
 def test_deep_json_is_refused_and_nothing_breaks(place, wrap) -> None:

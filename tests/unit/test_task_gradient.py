@@ -93,6 +93,7 @@ def rows(count: int) -> Rows:
     return Rows.one_each({name: values[:count] for name, values in TABLE.items()})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("more", [{}, {"delta": 1e-5, "mechanism": "gaussian", "diagnostics": 0.1}])
 def test_an_owners_confined_child_gives_what_a_simulation_gives(more) -> None:
     document = registry.check(linear(**more))
@@ -208,6 +209,7 @@ def test_a_person_with_many_rows_sends_one_mean_gradient_of_at_most_a_thousand()
     assert np.linalg.norm(first[1]) < 5  # nobody's rows: the noise around nothing
 
 
+@pytest.mark.slow
 def test_missing_and_huge_values_never_leave_or_break_a_gradient() -> None:
     document = registry.check(linear())
     aggregator, ask = asked(document)
@@ -300,6 +302,7 @@ def pictures(model: str, loss: str, **more: object) -> dict:
 PICTURE_TABLE = {**{name: IMAGES[:, i] for i, name in enumerate(PIXELS)}, "label": LIGHT}
 
 
+@pytest.mark.slow
 def test_feature_extraction_trains_a_head_on_the_features_of_an_installed_backbone(tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("THEBES_BACKBONES", str(tmp_path))
     (digest,) = Catalogue(tmp_path).digests()  # the one that comes with Thebes
@@ -331,6 +334,7 @@ def test_a_backbone_that_comes_with_thebes_is_found_by_a_user_without_any_home(t
     assert registry.check(pictures(model, loss, backbone=digest)).backbone == digest
 
 
+@pytest.mark.slow
 def test_an_owner_computes_features_in_the_same_confined_child(tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("THEBES_BACKBONES", str(tmp_path))
     (digest,) = Catalogue(tmp_path).digests()
@@ -347,6 +351,7 @@ def test_an_owner_computes_features_in_the_same_confined_child(tmp_path, monkeyp
     assert aggregator.layout(ask.part)["report"].length == confined.shape[1] == 128 * 2 + 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("frozen", [True, False], ids=["frozen", "fine-tuned"])
 def test_a_backbone_inside_the_graph_may_be_frozen_or_fine_tuned(frozen) -> None:
     torch.manual_seed(0)

@@ -457,6 +457,7 @@ def test_perturbed_rows_come_in_order_with_what_is_needed_to_use_them(mechanism)
     assert "kind: cat" in str(release)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", ["split", "privunit"])
 def test_models_are_fitted_corrected_for_the_noise(mechanism) -> None:
     release = thebes.simulate({**PETS, "mechanism": mechanism}, PET_TABLE, seed=1)
@@ -550,6 +551,7 @@ def test_frequencies_of_perturbed_rows_have_error_bars_in_their_own_order() -> N
 
 
 # A whole row's bar holds the people's own differences too, so it is a little wide and never too narrow.
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("mechanism", "most"), [("split", 0.98), ("privunit", 0.995)])
 def test_error_bars_of_frequencies_hold_as_often_as_they_say_and_are_hardly_wider(mechanism, most) -> None:
     kinds = np.repeat(["cat", "dog", "eel"], [120, 60, 20])

@@ -56,6 +56,7 @@ def test_the_page_has_every_topic_of_the_check_list() -> None:
         assert topic in RULES
 
 
+@pytest.mark.few(11)
 @pytest.mark.parametrize("topic", RULES)
 def test_a_rule_names_tests_and_each_of_them_is_there(topic: str) -> None:
     assert RULES[topic], f"the rule on {topic} names no test"

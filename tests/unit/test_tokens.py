@@ -177,6 +177,7 @@ def token_of(published: GroupParameters, kept: bytes, signature: Signature, mask
     return made.write() + suite_file.write(name)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("bad", [set(), {0}, {11}, {4, 5}, set(range(0, 12, 2)), set(range(12))])
 def test_a_batch_says_of_each_what_it_says_of_one(
     bad: set[int], authority: Authority, published: GroupParameters

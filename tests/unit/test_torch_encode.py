@@ -74,6 +74,7 @@ LOSSES = {
 }
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("name", LOSSES)
 @pytest.mark.parametrize(("build", "columns"), [(mlp, 4), (cnn, 64), (Residual, 4)], ids=["mlp", "cnn", "residual"])
 def test_gradients_of_the_text_are_those_of_the_module(build, columns, name):

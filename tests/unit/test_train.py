@@ -106,6 +106,7 @@ def test_momentum_and_the_tail_are_the_coordinators() -> None:
         np.testing.assert_allclose(weights_of(release), expected, atol=3e-5)
 
 
+@pytest.mark.slow
 def test_the_model_predicts_in_the_data_sets_own_units() -> None:
     test = patients(3000, 9)
     linear = run({**LOUD, "model": "LinearRegression", "output": "dose", "rounds": 150, "clip": 4.0}, TABLES, Silent())[
@@ -192,6 +193,7 @@ def test_a_person_with_many_rows_counts_once(reduce) -> None:
     assert np.linalg.norm(gradient) > 0.1  # so that it is clipped with one row already
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("unit", ["person", "event"])
 def test_leaving_one_unit_out_moves_a_sum_by_no_more_than_its_sensitivity(seed, unit) -> None:
@@ -231,6 +233,7 @@ def test_only_those_whose_coin_comes_up_are_added_up() -> None:
     assert np.array_equal(found.sums, expected.sums)
 
 
+@pytest.mark.slow
 def test_a_step_over_samples_is_one_over_everybody_on_average() -> None:
     document = {**LOUD, "rounds": 1, "average": "last", "min_sites": 1}
     whole = weights_of(run(document, {"c": TABLES["c"]}, Silent())[0].release())
@@ -510,6 +513,7 @@ def test_totals_that_no_honest_site_sends_are_refused_naming_the_field(lie) -> N
     aggregator.accept(read_payloads(aggregator.layout(ask.part, ask.partition), ask.part, [honest], ask.partition))
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("noise", ["site", "coordinator"])
 @pytest.mark.parametrize("epsilon", [0.1, 2.0, 1e4])
 def test_honest_answers_are_never_refused(noise, epsilon) -> None:

@@ -67,6 +67,7 @@ def _trained_here(rounds: int, clip: float, rate: float):
     return module, inputs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", ["site", "coordinator"])
 def test_without_noise_a_network_is_trained_like_the_live_module(noise) -> None:
     document = _document(noise=noise, clip=0.5, learning_rate=2.0)
@@ -82,6 +83,7 @@ def test_without_noise_a_network_is_trained_like_the_live_module(noise) -> None:
     assert "a network" in str(release)
 
 
+@pytest.mark.slow
 def test_a_child_stays_warm_between_rounds_and_ends_when_it_is_told(children) -> None:
     document, owner = registry.check(_document()), half.TrainOwner()
     aggregator, source = begun(document, TABLES, Silent()), Silent()
@@ -94,6 +96,7 @@ def test_a_child_stays_warm_between_rounds_and_ends_when_it_is_told(children) ->
     assert not children()
 
 
+@pytest.mark.slow
 def test_a_child_ends_when_nobody_comes_back(children) -> None:
     document, owner = registry.check(_document()), half.TrainOwner(warm_seconds=0.0)
     heard(document, begun(document, TABLES, Silent()), "a", TABLES["a"], Purse(), Silent(), owner)
@@ -119,6 +122,7 @@ def test_a_network_that_cannot_be_computed_says_nothing_of_whether_there_are_row
     assert not children()
 
 
+@pytest.mark.slow
 def test_a_network_that_fails_over_the_rows_sends_nothing(monkeypatch, children) -> None:
     document = registry.check(_document())
     aggregator = begun(document, TABLES, Silent())
@@ -148,6 +152,7 @@ def test_how_many_rows_there_are_does_not_decide_whether_the_child_has_enough_me
     assert max(asked) * 2 * classes <= 2**24
 
 
+@pytest.mark.slow
 def test_gradients_that_are_no_numbers_count_as_none() -> None:
     class Wild(nn.Module):
         def __init__(self) -> None:
@@ -188,6 +193,7 @@ def test_a_network_with_several_outputs_is_refused_as_only_one_column_is_predict
     assert refused.value.argument == "loss"
 
 
+@pytest.mark.slow
 def test_a_networks_numbers_are_in_the_outputs_own_units() -> None:
     torch.manual_seed(0)
     model, loss = encode(nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.Linear(8, 1)), nn.MSELoss())

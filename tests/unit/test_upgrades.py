@@ -136,6 +136,7 @@ def named(front: Front) -> dict[str, dict[str, Any]]:
     return {each["document"]["name"]: each for each in told}
 
 
+@pytest.mark.few(1)
 def test_a_coordinators_tables_become_those_of_now_and_its_tasks_go_on(front: Front, tmp_path: Path) -> None:
     assert front.database.read(VERSIONS.of) == VERSIONS.newest
     tasks = named(front)
@@ -154,6 +155,7 @@ def test_a_coordinators_tables_become_those_of_now_and_its_tasks_go_on(front: Fr
     assert task_log.verify(front.client.get("/api/log").json(), key=key).seen.length == 3
 
 
+@pytest.mark.few(1)
 def test_a_persons_home_goes_on_where_it_was(me: Person, front: Front) -> None:
     tasks = named(front)
     assert me.store()[0]["tables"][0]["rows"] == 1

@@ -83,12 +83,14 @@ def seen(one: dict[str, str], token: str) -> bool:
     return slowly_verified(bytes.fromhex(group["public_key"]), bytes.fromhex(group["header"]), context, report, raw[1:])
 
 
+@pytest.mark.slow
 def test_the_second_verifier_accepts_what_ours_accepts() -> None:
     for one in KEPT["accepted"]:
         if one["context"] in ("here", "other part") and one["peer"] == 0:
             assert seen(one, one["token"])
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "name", ["no signature behind it", "a report of its own", "another peer's pseudonym", "first point negated"]
 )
@@ -116,6 +118,7 @@ def test_sums_of_products_agree(values: list[int]) -> None:
     assert curve.write_point(fixed.combine(values)) == expected
 
 
+@pytest.mark.slow
 def test_pairings_agree_on_true_and_false_equations() -> None:
     key = secrets.randbelow(curve.ORDER - 1) + 1
     a = suite.Suite(API).generators(1)[0]
