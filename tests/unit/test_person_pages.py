@@ -786,3 +786,42 @@ def test_addresses_of_the_pages_hold_no_value(world: World) -> None:
             for name in ("href", "hx-get", "hx-post"):
                 pieces = set(str(attributes.get(name) or "").split("/"))
                 assert not pieces & values
+
+
+def test_tasks_that_cannot_be_read_here_are_counted_with_the_reason(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(*_: object) -> str:
+        raise LookupError("a-value")
+
+    world.server.post(ROWS)
+    assert words.unread(world.me.unread()) == []
+    assert "Nothing is asked just now" not in world.http.get("/tasks").text
+    ours = [world.server.post(MEDIAN), world.server.post(MEDIAN | {"epsilon": 2.0})]
+    hostile, unlisted = world.server.post(HISTOGRAM), world.server.post(HISTOGRAM, listed=False)
+    world.server.documents[hostile] = {"type": HOSTILE, "epsilon": 1.0}
+    monkeypatch.setattr(type(registry.kind("basic")), "explain", failing)
+    listed = world.http.get("/api/tasks").json()
+    assert [task["type"] for task in listed] == ["bounded"]
+    told = world.http.get("/api/unread").json()
+    assert {each["task_id"] for each in told} == {*ours, hostile, unlisted}
+    assert all(each["why"] for each in told)
+    page = html.unescape(world.http.get("/tasks").text)
+    assert "2 tasks cannot be shown here: the kind basic could not describe this task: its explain raised" in page
+    assert "1 task cannot be shown here: this machine knows no kind of task called" in page
+    assert "1 task cannot be shown here: this task is not in the coordinator's signed list" in page
+    assert "Nothing can be agreed to that cannot be shown." in page
+    assert "a-value" not in page
+    waiting = html.unescape(world.http.get("/waiting").text)
+    assert "4 tasks cannot be shown here" in waiting
+    for hidden in HIDDEN:
+        assert hidden not in page
+
+
+def test_tasks_for_institutions_are_no_concern_of_a_person(world: World) -> None:
+    sample = next(iter(registry.samples("query")))
+    task_id = world.server.post(MEDIAN)
+    world.server.documents[task_id] = registry.check(sample.document).as_json()
+    assert world.me.tasks() == []
+    assert world.me.unread() == []
+    assert "Nothing is asked just now" in world.http.get("/tasks").text

@@ -17,6 +17,10 @@ class PersonClient(Local):
     def tasks(self) -> list[dict[str, Any]]:
         return list(self._ask("GET", "/api/tasks"))
 
+    def unread(self) -> list[dict[str, str]]:
+        """Return the tasks that are not offered because nothing there can read or verify them, and why."""
+        return list(self._ask("GET", "/api/unread"))
+
     def task(self, task_id: str) -> dict[str, Any]:
         return dict(self._ask("GET", f"/api/tasks/{segment('task_id', task_id)}"))
 

@@ -139,6 +139,11 @@ class Person:
             mine.setdefault(participation.task_id, []).append(participation)
         return [{**offer.as_json(), **self._standing(offer.document, mine.get(offer.task_id, []))} for offer in offers]
 
+    def unread(self) -> list[dict[str, str]]:
+        """The tasks for people that are not offered because they cannot be read or verified here, each with why, as the
+        coordinator's list was read last."""
+        return [{"task_id": task_id, "why": why} for task_id, why in self._with_coordinator().unread.items()]
+
     def task(self, task_id: str) -> dict[str, Any]:
         """One task, with every participation in it so far."""
         mine = self._book.participations(task_id=task_id)

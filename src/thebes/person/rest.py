@@ -154,6 +154,12 @@ def _tasks(api: FastAPI, person: Person) -> None:
     def tasks() -> list[dict[str, Any]]:
         return person.tasks()
 
+    @api.get("/api/unread")
+    def unread() -> list[dict[str, str]]:
+        """Tell which tasks are not offered because nothing here can read or verify them, and why."""
+        person.tasks()
+        return person.unread()
+
     @api.get("/api/participations")
     def participations() -> list[dict[str, Any]]:
         """Every task this person has decided about, with results."""

@@ -36,6 +36,10 @@ class NotListed(NotAllowed):
     """A task that is not in the coordinator's signed list with this document; it is not shown and not answered."""
 
 
+class NotForPeople(NotListed):
+    """A task that institutions answer: no person misses anything by not being shown it."""
+
+
 @dataclass(frozen=True, slots=True)
 class OfferedTask:
     """An open task whose document was verified, with what its kind says of it. `requestor`, `contributions` and
@@ -85,19 +89,22 @@ class Board:
         self._home = home
         self._clock = clock
         self._lock = threading.Lock()
-        self.refused: dict[str, str] = {}  #: task id -> why it is not shown
+        self.unread: dict[str, str] = {}  #: task id -> why it is not shown, as of the latest reading
 
     def offers(self) -> list[OfferedTask]:
-        """The open tasks that can be verified; `refused` says which cannot, and why."""
+        """The open tasks that can be verified; `unread` says which cannot, and why."""
         told = self._client.tasks()
         listed = self._listed({str(item.get("task_id")) for item in told})
-        offers, refused = [], {}
+        offers, unread = [], {}
         for item in told[:10_000]:
             try:
                 offers.append(self._verified(item, listed))
+            except NotForPeople:
+                continue
             except (Mistake, Refusal) as error:
-                refused[printable(str(item.get("task_id")), 200)] = str(error)
-        self.refused = refused
+                why = f"its document cannot be read ({error})" if isinstance(error, Mistake) else str(error)
+                unread[printable(str(item.get("task_id")), 200)] = plain_text(printable(why))
+        self.unread = unread
         return offers
 
     def offer(self, task_id: str) -> OfferedTask:
@@ -118,9 +125,11 @@ class Board:
         body = told.get("document")
         if not isinstance(body, Mapping):
             raise NotListed("this task has no document")
+        if (type_ := body.get("type")) not in registry.written_types():
+            raise NotListed(f"this machine knows no kind of task called {plain_text(printable(type_, 60))!r}")
         document = registry.check(body)
         if not isinstance(document, PeopleDocument):
-            raise NotListed("this task is for institutions, not for people")
+            raise NotForPeople("this task is for institutions, not for people")
         if document.digest != listed[task_id]:
             raise NotListed("this task's document is not the one in the coordinator's signed list")
         if document.only_simulated is not None:  # whatever its price says

@@ -41,7 +41,8 @@ def routes(indoors: Indoors) -> APIRouter:
         """Show what waits for a decision; by itself, because the coordinator may be slow or away."""
         tasks, trouble = attempt(person.tasks)
         undecided = [task for task in tasks or () if task["state"] == "seen" and words.may_decide(task)]
-        return indoors.part("waiting.html", tasks=undecided, trouble=trouble)
+        unread = 0 if trouble else len(person.unread())
+        return indoors.part("waiting.html", tasks=undecided, trouble=trouble, unread=unread)
 
     return made
 

@@ -36,7 +36,8 @@ def routes(indoors: Indoors) -> APIRouter:
         for task in offers:
             task["hidden"] = _hidden(task, person)
         decided = [task for task in offers if task["state"] != "seen"]
-        return indoors.page(request, "tasks.html", title="Open tasks", tasks=offers, decided=decided, trouble=trouble)
+        told = {"decided": decided, "trouble": trouble, "unread": () if trouble else words.unread(person.unread())}
+        return indoors.page(request, "tasks.html", title="Open tasks", tasks=offers, **told)
 
     @made.get("/tasks/{task_id}")
     def task(request: Request, task_id: TaskId) -> Response:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +19,8 @@ from thebes.privacy.figures import plural, spaced
 from thebes.tasks import registry
 from thebes.tasks.explanation import BY_RUNNING, IN_ALL, PRICE, what_leaves, what_somebody_could_learn
 from thebes.wire.refusals import Unreachable
+
+MOST_REASONS = 20  #: for which tasks are not shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,3 +274,15 @@ def rule(body: Mapping[str, Any]) -> str:
     chance = float(body.get("probability", 1))
     coin = f", each with a chance of {spaced(100 * chance)} %" if chance < 1 else ""
     return whose + most + weekly + coin + "."
+
+
+def not_shown(count: int) -> str:
+    """Count the tasks that are not offered."""
+    return f"{plural(count, 'task')} cannot be shown here"
+
+
+def unread(told: Sequence[Mapping[str, str]]) -> list[str]:
+    """Say how many tasks are not offered, a sentence for each reason."""
+    reasons = Counter(each["why"] for each in told)
+    lines = [f"{not_shown(count)}: {why}." for why, count in reasons.most_common(MOST_REASONS)]
+    return [*lines, "Nothing can be agreed to that cannot be shown."] if lines else []
