@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from html import unescape
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from tests.support.coordinator import AGES, Front
 from tests.support.coordinator_in_memory import CoordinatorInMemory
 from tests.support.forms import write
 from thebes.person.home import Person
+from thebes.requestor.server import Server
 from thebes.tasks import kind_failure, registry
 from thebes.tasks.kind_failure import KindFailed
 from thebes.web.coordinator.forms.draft import kinds
@@ -93,8 +95,14 @@ def test_a_task_whose_kind_is_gone_costs_its_own_entry(front: Front, written: Wr
         listed = {each["task_id"]: each for each in later.client.get("/api/task").json()}
         assert listed.keys() == {ours, theirs}
         assert listed[ours]["explanation"].startswith("Nothing here can say what this task is")
-        assert (listed[ours]["price"]["epsilon"], listed[ours]["min_count"]) == (1.0, 12)
-        assert [later.client.get(path).status_code for path in ("/", f"/task/{ours}")] == [200, 200]
+        assert (listed[ours]["price"], listed[ours]["min_count"]) == (None, 12)
+        pages = [later.client.get(path) for path in ("/", f"/task/{ours}")]
+        assert [(page.status_code, "unknown" in page.text) for page in pages] == [(200, True)] * 2
+        told = Server(SimpleNamespace(tasks=lambda: list(listed.values()))).tasks()  # type: ignore[arg-type]
+        cells = {row.split()[0]: row.split() for row in repr(told).splitlines()}
+        assert (cells[ours][5], cells[theirs][5]) == ("unknown", "1")
+        assert later.client.delete(f"/api/task/{ours}", headers=later.admin).status_code == 204
+        assert ">unknown<" in later.client.get("/ended").text
 
 
 def test_what_nobody_can_be_told_of_is_not_put_up(

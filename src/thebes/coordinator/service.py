@@ -204,7 +204,7 @@ class Reception:
             "type": whole["type"],
             "document": whole,
             "explanation": f"Nothing here can say what this task is: {failed}",
-            "price": {name: whole.get(name) or 0.0 for name in ("epsilon", "delta")} | {"unit": "contributor"},
+            "price": None,
             "contributions": standing.accepted,
             "min_count": whole.get("min_count") or 1,
             "phase": standing.phase,

@@ -35,9 +35,11 @@ class Listing(list[dict[str, Any]]):
 
 
 def _cell(row: Mapping[str, Any], column: str) -> str:
-    """One value in one line; `a.b` is the field b of the object a."""
+    """One value in one line; `a.b` is the field b of the object a, and unknown where there is none."""
     value: Any = row
     for name in column.split("."):
+        if value is None:
+            return "unknown"
         value = value.get(name) if isinstance(value, Mapping) else None
     if value is None:
         return ""

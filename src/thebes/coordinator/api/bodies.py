@@ -88,7 +88,8 @@ class Price(BaseModel):
 
 class Summary(BaseModel):
     """`contributions` counts what the current phase has, `min_count` is what it needs; of a task that institutions
-    answer, both count `sites`, those that are asked."""
+    answer, both count `sites`, those that are asked. `price` is null where it is unknown: nothing here can read the
+    document any more."""
 
     task_id: str
     type: str
@@ -97,7 +98,7 @@ class Summary(BaseModel):
     requestor: str
     document: dict[str, Any]
     explanation: str
-    price: Price
+    price: Price | None
     contributions: int
     min_count: int
     phase: int
