@@ -17,6 +17,7 @@ from thebes.privacy.promise import Unit
 from thebes.simulation.purses import Purses
 from thebes.simulation.sweeps import plan, sweep
 from thebes.simulation.turns import most_at_once, turns_of
+from thebes.tasks import registry
 
 MEDIAN = {
     "type": "basic",
@@ -178,6 +179,31 @@ def test_a_plan_keeps_its_word_and_needs_more_for_less() -> None:
     assert crowd.epsilon < tight.epsilon / 3
     given = plan({**MEDIAN, "bounds": None}, within=50, people=300, rows={"age": AGE}, repeats=20)  # finds its bounds
     assert given.epsilon > 0
+
+
+SPECIES = {
+    **MEDIAN,
+    "aggregator": "histogram",
+    "featurizer": "SELECT species FROM profile.pets",
+    "bounds": {"species": {"type": "set", "values": ["cat", "dog", "fish"]}},
+}
+
+
+def test_a_plan_of_several_numbers_keeps_its_word_for_each_of_them() -> None:
+    one = plan({**SPECIES, "aggregator": "count", "missing": "count"}, within=10, people=60, repeats=20)
+    each = plan(SPECIES, within=10, people=60, repeats=20)
+    assert each.reached <= 10
+    assert each.epsilon > one.epsilon
+    ages = {**MEDIAN, "aggregator": "histogram", "bins": 3}
+    assert plan(ages, within=10, people=60, repeats=5).reached <= 10
+
+
+def test_what_no_distance_is_known_of_is_not_planned_and_says_what_to_do() -> None:
+    model = next(iter(registry.samples("integrated")))
+    with pytest.raises(Mistake, match=r"type: .*answers with no numbers.*thebes simulate.*sweep"):
+        plan(model.document, within=1.0, people=60, repeats=1, rows=model.people)
+    with pytest.raises(Mistake, match=r"type: .*institutions.*thebes task quote"):
+        plan(next(iter(registry.samples("query"))).document, within=1.0, people=60)
 
 
 @pytest.mark.parametrize(

@@ -83,7 +83,9 @@ def explain(
 @app.command()
 def plan(
     task: Path = typer.Argument(..., metavar="TASK.json", help="The task document; its epsilon is what is looked for."),
-    within: float = typer.Option(..., help="How far the answer may be off, in its own units."),
+    within: float = typer.Option(
+        ..., help="How far the answer may be off, in its own units; of several numbers, each."
+    ),
     people: int = typer.Option(..., min=1, help="How many people would take part."),
     data: Path | None = typer.Option(None, help="A table of people like them; else spread evenly over the bounds."),
     share: float = typer.Option(0.95, help="How often the answer must be that close."),

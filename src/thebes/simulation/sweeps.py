@@ -95,7 +95,8 @@ def _number(release: Release) -> float:
 
 @dataclass(frozen=True)
 class EpsilonPlan:
-    """The least epsilon, to within a tenth, for which `share` of the answers come within the wanted distance."""
+    """The least epsilon, to within a tenth, for which `share` of the answers come within the wanted distance: of an
+    answer of several numbers each of them."""
 
     epsilon: float
     within: float
@@ -117,7 +118,8 @@ def plan(
     """Find the epsilon that gives plus or minus `within`, for `people` people, `share` of the time.
 
     Simulated on `rows` (drawn anew with repetition), or, without them, on people spread evenly over the document's
-    bounds. The distance is that between the answer and the truth about these same people: the noise's part.
+    bounds. The distance is that between the answer and the truth about these same people: the noise's part. Of several
+    numbers, such as a histogram's, it is that of the one that is farthest off.
     """
     if not within > 0:
         raise Mistake("within", "must be greater than 0")
@@ -129,16 +131,15 @@ def plan(
         raise Mistake("people", "must be a whole number of at least 1")
     checked = registry.check({**document, "epsilon": document.get("epsilon", 1.0)})
     if not isinstance(checked, PeopleDocument):
-        raise Mistake("type", "is not a kind that people answer")
+        raise Mistake("type", "is a kind that institutions answer; ask them what it costs there: thebes task quote")
     crowd = _crowd(checked, rows, people, seed)
     _tell_misfits(checked, crowd, set())
 
     def reached(epsilon: float) -> float:
         asked = {**document, "epsilon": epsilon}
-        exact = _number_of_truth(asked, crowd)
-        runs = _runs(asked, crowd, {}, repeats, _number, seed + 1)
-        # No answer is as far away as can be.
-        off = [abs(run.score - exact) if run.score == run.score else np.inf for run in runs]
+        exact = _truth(asked, crowd)
+        runs = _runs(asked, crowd, {}, repeats, lambda release: _distance(exact, release), seed + 1)
+        off = [run.score for run in runs]
         return float(np.sort(off)[min(len(off) - 1, int(np.ceil(share * len(off))) - 1)])
 
     low, high = 1e-3, 1e-3
@@ -157,10 +158,31 @@ def plan(
 _HARMLESS = 1e5
 
 
-def _number_of_truth(document: Mapping[str, Any], crowd: Population) -> float:
+def _truth(document: Mapping[str, Any], crowd: Population) -> dict[str, float]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        return _number(simulate({**document, "epsilon": _HARMLESS}, crowd, seed=0))
+        found = _numbers(simulate({**document, "epsilon": _HARMLESS}, crowd, seed=0))
+    if found is None:
+        raise Mistake(
+            "type", "answers with no numbers; try epsilons with thebes simulate, or in Python with sweep and a score"
+        )
+    return found
+
+
+def _numbers(release: Release) -> dict[str, float] | None:
+    """Return every number of an answer by its name; none of what has no answer, None of what is none."""
+    value = {} if release.value is None else release.value
+    named = value if isinstance(value, Mapping) else {"": value}
+    told = {str(name): float(each) for name, each in named.items() if isinstance(each, (int, float, np.number))}
+    return told if len(told) == len(named) else None
+
+
+def _distance(exact: Mapping[str, float], release: Release) -> float:
+    """Return how far the number is off that is farthest. No answer, or one about other groups, is as far as can be."""
+    found = _numbers(release)
+    if not found or found.keys() != exact.keys():
+        return np.inf
+    return max(abs(found[name] - exact[name]) for name in exact)
 
 
 def _crowd(document: PeopleDocument, rows: Any, people: int, seed: int) -> Population:
