@@ -231,3 +231,15 @@ def test_small_multiples_share_one_scale() -> None:
 
 def test_instances_that_are_all_zero_can_be_drawn() -> None:
     assert "<svg" in drawings.profiles([[0.0, 0.0]] * 12, title="nothing")
+
+
+@pytest.mark.parametrize(("part", "pages"), [("going", ("", "/standing")), ("learned", ("",))])
+@pytest.mark.parametrize("answer", [lambda *_: 1 / 0, lambda *_: 1], ids=["raises", "a number"])
+def test_a_course_that_its_kind_cannot_show_is_told_in_its_place(
+    front: Front, monkeypatch: pytest.MonkeyPatch, part: str, pages: tuple[str, ...], answer: Any
+) -> None:
+    task_id = front.post(EVENTS)
+    monkeypatch.setattr(course, part, answer)
+    for where in ("", "/standing"):
+        told = f"the kind draw-discard could not show how this task goes: its {part} r" in page(front, task_id, where)
+        assert told is (where in pages)

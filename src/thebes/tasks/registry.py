@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import pkgutil
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from importlib import import_module
@@ -208,7 +208,9 @@ def view(type_: str) -> AnswerView[Any]:
 def course(type_: str) -> CourseView[Any]:
     """Return how it is shown that tasks without end go: as the kind's `course.py` says, else contributions counted.
     Guarded, as `drawn` is."""
-    return guard(cast(CourseView[Any], _part(type_, "course") or course_view), type_, going=TaskCourse)
+    return guard(
+        cast(CourseView[Any], _part(type_, "course") or course_view), type_, going=TaskCourse, learned=Sequence
+    )
 
 
 def crowd(

@@ -7,8 +7,7 @@ import hashlib
 import json
 import re
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -19,7 +18,7 @@ from thebes.coordinator.tasks.states import Status
 from thebes.privacy.faults import Refusal
 from thebes.tasks import registry
 from thebes.tasks.answer_view import AnswerTable
-from thebes.tasks.course_view import CourseOf, TaskCourse
+from thebes.tasks.course_view import ContributionLeak, CourseOf, TaskCourse
 from thebes.tasks.kind_failure import KindFailed
 from thebes.web.coordinator import endless_task, result, sites, words
 from thebes.web.coordinator.layout import Hall, Visitor
@@ -34,7 +33,7 @@ def routes(hall: Hall) -> APIRouter:
     made = hall.routes()
     results = Results()
 
-    async def standing(request: Request, task_id: str) -> dict[str, Any]:
+    async def standing(request: Request, task_id: str, *, learned: bool = False) -> dict[str, Any]:
         task, body = await hall.task(task_id)
         shown = None if body is None else await results.of(task, body)
         over = Status(task["status"]).final
@@ -43,7 +42,7 @@ def routes(hall: Hall) -> APIRouter:
         endless = registry.endless(task["document"]["type"])
         told: dict[str, Any] = {"task": task, "result": shown, "over": over, "words": words, "may_cancel": mine}
         told["drawn"] = endless_task.drawn
-        told["training"] = await going(task_id, task, visitor) if endless else None
+        told["training"], told["learned"] = await going(task_id, task, visitor, learned) if endless else (None, ())
         told["course"] = None
         if words.of_sites(task["document"]):
             progress = await hall.reception.progress(task_id, visitor.somebody)
@@ -52,25 +51,25 @@ def routes(hall: Hall) -> APIRouter:
         told["may_end"] = mine and endless and body is not None and task["status"] == Status.OPEN
         return told
 
-    async def going(task_id: str, task: Mapping[str, Any], visitor: Visitor) -> TaskCourse:
-        progress = await hall.reception.progress(task_id, visitor.somebody)
-        document = registry.accepted_earlier(task["document"])
+    async def going(
+        task_id: str, task: Mapping[str, Any], visitor: Visitor, learned: bool
+    ) -> tuple[TaskCourse, Sequence[ContributionLeak]]:
+        def work(progress: Mapping[str, Any]) -> tuple[TaskCourse, Sequence[ContributionLeak]]:
+            document = registry.accepted_earlier(task["document"])
+            course = registry.course(document.type)
+            return course.going(document, progress), course.learned(document) if learned else ()
+
         try:
-            return await asyncio.to_thread(registry.course(document.type).going, document, progress)
+            return await asyncio.to_thread(work, await hall.reception.progress(task_id, visitor.somebody))
         except KindFailed as failed:
-            return TaskCourse(AnswerTable.of((), ()), (CourseOf("", (), str(failed)),))
+            return TaskCourse(AnswerTable.of((), ()), (CourseOf("", (), str(failed)),)), ()
 
     @made.get("/task/{task_id}")
     async def show(request: Request, task_id: str) -> Response:
         """Everything there is to see of a task."""
-        told = await standing(request, task_id)
-        whole = told["task"]["document"]
-        document = registry.accepted_earlier(whole) if told["training"] else None
-        told["learned"] = []
-        with suppress(KindFailed):
-            if document is not None:
-                told["learned"] = await asyncio.to_thread(registry.course(document.type).learned, document)
-        return await hall.page(request, "task.html", title=words.title(told["task"]), document=abridged(whole), **told)
+        told = await standing(request, task_id, learned=True)
+        document = abridged(told["task"]["document"])
+        return await hall.page(request, "task.html", title=words.title(told["task"]), document=document, **told)
 
     @made.get("/task/{task_id}/standing")
     async def progress(request: Request, task_id: str) -> Response:
