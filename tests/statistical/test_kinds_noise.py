@@ -23,8 +23,10 @@ from thebes.privacy.promise import Unit
 from thebes.simulation.tables import people_of
 from thebes.tasks import registry
 from thebes.tasks.audit.purse import Purse
+from thebes.tasks.basic.statistics import count_of, histogram_of
 from thebes.tasks.bounded.encoder import plan, vector
 from thebes.tasks.document import FAILURE
+from thebes.tasks.missing_values import EpsilonShares
 from thebes.tasks.protocols import Ask, Setting
 from thebes.tasks.trusted_columns import COUNT_SHARE
 from thebes.testing.statistics import LEVEL, assert_rate, assert_scale, assert_size, gaussian_cdf, laplace_cdf
@@ -65,7 +67,7 @@ ADDITIVE = {
     "mean": (AGES.mean(), (HIGH - LOW) / len(AGES)),
 }
 EPSILON = 0.1  # small, so that whole numbers look continuous
-COUNTED = 1 - COUNT_SHARE  #: of epsilon is the answer's, where missing values are counted: of a sum or histogram
+COUNTED = 1 - COUNT_SHARE  #: of epsilon is the answer's, where missing values are counted beside it: of a sum
 
 
 @pytest.mark.slow
@@ -99,16 +101,61 @@ def test_a_histogram_replaces_one_person_in_two_bins() -> None:
     document = basic("histogram", epsilon=EPSILON, bins=1000)
     counts = np.bincount((AGES / HIGH * 1000).astype(int), minlength=1000)
     noise = np.concatenate([np.array(list(r.value.values())) - counts for r in releases(document, 8)])
-    assert_scale(noise, lambda s: laplace_cdf(s), 2 / (COUNTED * EPSILON))
+    assert_scale(noise, lambda s: laplace_cdf(s), 2 / EPSILON)
+
+
+YES_OR_NO = {"featurizer": "SELECT said FROM p.t", "bounds": {"said": {"type": "set", "values": ["no", "yes"]}}}
+SAID = np.repeat([np.nan, 1.0, 0.0], [5, 20, 75])  #: the places of what they said among the values
+NOBODY = np.isnan(SAID)
+
+
+def answers(document, take, *given, count: int = 8000):
+    """Answer columns as the aggregator does, with the share of epsilon that it gives the answer."""
+    source, epsilon = randomness.seeded_for_simulation(3), EpsilonShares.of(document).answer
+    return [take(document, *given, epsilon, source) for _ in range(count)]
+
+
+@pytest.mark.slow
+def test_of_two_counts_that_add_up_to_everybody_one_is_noised() -> None:
+    bounds = {"said": {**YES_OR_NO["bounds"]["said"], "default": "no"}}
+    document = basic("histogram", epsilon=EPSILON / 4, **{**YES_OR_NO, "bounds": bounds})
+    found = answers(document, histogram_of, np.nan_to_num(SAID), ~NOBODY & NOBODY)
+    counts = np.array([list(answer.value.values()) for answer in found])
+    assert (counts.sum(axis=1) == len(SAID)).all()
+    assert_scale(counts[:, 1] - 20, laplace_cdf, 4 / EPSILON)
+    for answer in found[:10]:
+        bar = answer.intervals[0.95]
+        assert (bar.high - bar.low == bar.high[0] - bar.low[0]).all()
+
+
+@pytest.mark.slow
+def test_missing_values_are_a_cell_of_a_histogram_and_cost_nothing() -> None:
+    document = basic("histogram", epsilon=EPSILON, missing="count", **YES_OR_NO)
+    found = answers(document, histogram_of, SAID, NOBODY)
+    told = np.array([[*answer.value.values(), answer.missing["value"]] for answer in found])
+    for place, truth in enumerate((75, 20, 5)):
+        assert_scale(told[:, place] - truth, laplace_cdf, 2 / EPSILON)
+    ends = [answer.missing["interval"] for answer in found]
+    inside = sum(bar["low"] <= 5 <= bar["high"] for bar in ends)
+    assert binomtest(inside, len(found), 0.95, alternative="less").pvalue > LEVEL
+
+
+@pytest.mark.slow
+def test_a_count_says_how_many_have_no_value_for_the_same_price() -> None:
+    document = basic("count", epsilon=EPSILON / 4, missing="count", **YES_OR_NO)
+    found = answers(document, count_of, NOBODY)
+    assert_scale(np.array([answer.value for answer in found]) - 95, laplace_cdf, 4 / EPSILON)
+    for answer in found[:50]:
+        without, bar = answer.missing, answer.intervals[0.95]
+        assert without["value"] == len(SAID) - answer.value
+        assert (without["interval"]["low"], without["interval"]["high"]) == (len(SAID) - bar.high, len(SAID) - bar.low)
 
 
 def test_system_entropy_gives_the_same_scale_as_a_seed() -> None:
     document, people = basic("histogram", epsilon=EPSILON, bins=1000), people_of({"age": AGES})
     counts = np.bincount((AGES / HIGH * 1000).astype(int), minlength=1000)
     found = [thebes.simulate(document, people) for _ in range(8)]
-    assert_scale(
-        np.concatenate([np.array(list(r.value.values())) - counts for r in found]), laplace_cdf, 2 / (COUNTED * EPSILON)
-    )
+    assert_scale(np.concatenate([np.array(list(r.value.values())) - counts for r in found]), laplace_cdf, 2 / EPSILON)
     assert found[0].value != found[1].value
 
 

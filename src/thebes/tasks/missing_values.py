@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from thebes.data.rows import FAILURES
 from thebes.privacy import exact
+from thebes.privacy.measurement import Measurement
 from thebes.privacy.mechanisms.count import count
 from thebes.privacy.mechanisms.histogram import histogram
 from thebes.privacy.promise import Adjacency
@@ -33,7 +34,7 @@ class EpsilonShares:
     def of(cls, document: TrustedDocument) -> EpsilonShares:
         whole = exact.epsilon(document.epsilon)
         diagnostics = part(whole, Decimal(str(document.diagnostics or 0)))
-        missing = part(whole, Decimal(str(COUNT_SHARE))) if document.missing == "count" else Decimal(0)
+        missing = part(whole, Decimal(str(COUNT_SHARE))) if document.buys_missing else Decimal(0)
         return cls(whole - diagnostics - missing, missing, diagnostics)
 
 
@@ -56,16 +57,22 @@ def middle_of(ends: tuple[float, float]) -> float:
     return ends[0] + (ends[1] - ends[0]) / 2
 
 
+def told(missing: Measurement) -> dict[str, Any]:
+    """Tell the private number of people without a value, as it stands on a release."""
+    bar = missing.interval()
+    return {"value": missing.value, "interval": None if bar is None else bar.as_json()}
+
+
 def measured(
     document: TrustedDocument, missing: NDArray[np.bool_], failures: NDArray[Any] | None, randomness: Randomness
 ) -> dict[str, Any]:
     """Measure what stands beside the value on the release; pure, under replace-one."""
     shares = EpsilonShares.of(document)
     found: dict[str, Any] = {}
-    if document.missing == "count":
-        noisy = count(missing, epsilon=shares.missing, adjacency=Adjacency.REPLACE_ONE, randomness=randomness)
-        bar = noisy.interval()
-        found["missing"] = {"value": noisy.value, "interval": None if bar is None else bar.as_json()}
+    if document.buys_missing:
+        found["missing"] = told(
+            count(missing, epsilon=shares.missing, adjacency=Adjacency.REPLACE_ONE, randomness=randomness)
+        )
     if failures is not None:
         keys = list(range(1 + len(FAILURES)))
         counts = histogram(

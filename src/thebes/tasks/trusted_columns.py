@@ -50,6 +50,11 @@ class TrustedDocument(PeopleDocument):
         return self.missing == "refuse" and bool(self.reads) and not set(self.columns) <= declared
 
     @property
+    def buys_missing(self) -> bool:
+        """Return whether the number of missing values is bought with a share of epsilon of its own."""
+        return self.missing == "count"
+
+    @property
     def columns(self) -> tuple[str, ...]:
         """The columns that travel."""
         return self.gives

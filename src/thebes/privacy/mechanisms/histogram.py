@@ -21,7 +21,7 @@ from thebes.privacy.mechanisms.additive import Additive, Laplace, LeastNoise, sp
 from thebes.privacy.promise import Adjacency
 from thebes.privacy.randomness import Randomness
 from thebes.privacy.stability import Change, change_of
-from thebes.privacy.transformations.counts import HistogramCounts
+from thebes.privacy.transformations.counts import Count, HistogramCounts
 
 Cells = NDArray[np.int64]
 
@@ -34,6 +34,7 @@ def histogram(
     delta: exact.Number = 0,
     adjacency: str | Adjacency | Change,
     randomness: Randomness,
+    complete: bool = False,
 ) -> Measurement:
     """Count how many of `values` equal each of the public `keys`, in their order; rows with any other value count
     nowhere.
@@ -42,13 +43,27 @@ def histogram(
     that afterwards, at the price of a bias). One row moves one count by 1 under add-remove-one, two under
     replace-one. The interval holds for each key by itself. `value` is an array; `parameters["keys"]` names it.
     Source: Dwork, McSherry, Nissim & Smith 2006; `additive`.
+
+    `complete`: the number of rows is public (replace-one with one row a unit only), and a row with any other value
+    counts for the last key. Of two keys the second count is then the number of rows less the first, so one count is
+    noised, which a replaced row moves by 1, instead of two: half the noise. Proof: the second follows from the first
+    and from what is public.
     """
     known = _known(keys)
-    change = change_of(adjacency)
-    transformation = HistogramCounts(len(known))
-    noise = LeastNoise(epsilon, delta).noise(transformation.sensitivity(change))
+    change = change_of(adjacency, public_size=True) if complete else change_of(adjacency)
+    cells = _cells(values, known)
+    if complete:
+        cells = np.where(cells < 0, len(known) - 1, cells)
+    if complete and len(known) == 2:
+        noise = LeastNoise(epsilon, delta).noise(Count().sensitivity(change))
+        first = noise.add(Count().total(cells == 0), randomness)
+        noised = np.concatenate([first, cells.size - first])
+    else:
+        transformation = HistogramCounts(len(known))
+        noise = LeastNoise(epsilon, delta).noise(transformation.sensitivity(change))
+        noised = noise.add(transformation.total(cells), randomness)
     return Measurement(
-        value=noise.add(transformation.total(_cells(values, known)), randomness),
+        value=noised,
         event=noise.event,
         adjacency=change.adjacency,
         mechanism=f"histogram with {noise.kind} noise",

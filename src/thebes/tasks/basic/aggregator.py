@@ -21,13 +21,15 @@ class BasicAggregator(Keeping[BasicDocument]):
         values = [columns[name] for name in document.gives]
         missing = np.logical_or.reduce([v == "" if v.dtype.kind == "U" else np.isnan(v.astype(float)) for v in values])
         if document.aggregator == "count":
-            found = count_of(document, int((~missing).sum()), epsilon, source)
+            found = count_of(document, missing, epsilon, source)
         elif document.aggregator == "histogram":
-            found = histogram_of(document, values[0][~missing], epsilon, source)
+            found = histogram_of(document, values[0], missing, epsilon, source)
         else:
             table = np.column_stack([v[~missing].astype(np.float64) for v in values])
             found = answer(document, table, epsilon, source, everybody=document.missing == "refuse")
         extra = measured(document, missing, columns.get(FAILURE), source)
+        if found.missing is not None:
+            extra["missing"] = found.missing
         if found.explanation is not None:
             extra["explanation"] = found.explanation
         if found.note is not None:

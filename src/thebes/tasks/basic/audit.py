@@ -11,6 +11,7 @@ from thebes.tasks.release import Release
 _DRAWS = 1500
 _NUMBER = {"type": "basic", "featurizer": "SELECT x FROM p.t", "bounds": {"x": RANGE}}
 _CATEGORY = {"type": "basic", "featurizer": "SELECT g FROM p.t", "bounds": {"g": SET}, "aggregator": "histogram"}
+_TWO = {**_CATEGORY, "bounds": {"g": {**SET, "values": SET["values"][::2]}}}
 
 
 def cases() -> list[Case]:
@@ -24,6 +25,7 @@ def cases() -> list[Case]:
         drawn("basic, mean", _number("mean"), used=0.99),
         drawn("basic, variance", _number("variance"), used=0.6),
         drawn("basic, histogram", _CATEGORY, used=0.99),
+        drawn("basic, histogram of two values", _TWO, used=0.99),
         drawn("basic, histogram with delta", {**_CATEGORY, "epsilon": 0.3, "delta": 1e-2}, used=0.99),
     ]
 

@@ -97,6 +97,13 @@ class BasicDocument(TrustedDocument):
                 f"number, which can be the answer, is published exactly{advice}",
             )
 
+    @property
+    def buys_missing(self) -> bool:
+        """Return whether the number of missing values is bought with a share of epsilon of its own: a count tells it,
+        and a histogram has a cell for it unless its keys are unknown."""
+        tells = self.aggregator == "count" or (self.aggregator == "histogram" and self.bounds)
+        return self.missing == "count" and not tells
+
     def _histogram(self, bound: Range | Values | None) -> None:
         if bound is None and self.delta == 0:
             raise rule(

@@ -31,7 +31,7 @@ from thebes.privacy.promise import Adjacency
 from thebes.privacy.randomness import Randomness
 from thebes.tasks.basic.kind import BasicDocument
 from thebes.tasks.document import FARTHEST, Range, Values
-from thebes.tasks.missing_values import middle_of, never_empty, part
+from thebes.tasks.missing_values import middle_of, never_empty, part, told
 from thebes.tasks.release import LEVEL, intervals_of
 
 BOUNDS_SHARE = Decimal("0.4")  #: of epsilon, to find the range where none was declared
@@ -73,6 +73,7 @@ class StatisticAnswer:
     estimated: tuple[str, ...] = ()
     explanation: str | None = None
     note: str | None = None  #: why there is no error bar, or of what it is
+    missing: Mapping[str, Any] | None = None  #: the people without a value, where the answer itself says how many
 
 
 def answer(
@@ -127,11 +128,13 @@ def _beyond(document: BasicDocument, made: StatisticAnswer, ends: Ends, unknown:
     return replace(made, intervals={}, note=f"No interval: {of}; it would reach beyond that range. {advice}")
 
 
-def count_of(document: BasicDocument, people: int, epsilon: Decimal, randomness: Randomness) -> StatisticAnswer:
-    """Count the people who have a value."""
-    counted = np.ones(people, dtype=np.bool_)
-    measured = count(counted, epsilon=epsilon, delta=document.delta, adjacency=REPLACE, randomness=randomness)
-    return _made(document, measured, None)
+def count_of(
+    document: BasicDocument, missing: NDArray[np.bool_], epsilon: Decimal, randomness: Randomness
+) -> StatisticAnswer:
+    """Count the people who have a value: all who contributed, whose number is public, less those who have none."""
+    measured = count(~missing, epsilon=epsilon, delta=document.delta, adjacency=REPLACE, randomness=randomness)
+    without = replace(measured, value=len(missing) - measured.value)
+    return replace(_made(document, measured, None), missing=told(without))
 
 
 def _over_range(
@@ -195,25 +198,46 @@ def _bits(n: int | None, epsilon: Decimal) -> int:
 
 
 def histogram_of(
-    document: BasicDocument, values: NDArray[Any], epsilon: Decimal, randomness: Randomness
+    document: BasicDocument,
+    values: NDArray[Any],
+    missing: NDArray[np.bool_],
+    epsilon: Decimal,
+    randomness: Randomness,
 ) -> StatisticAnswer:
-    """Count the people by value: by declared ones, bins of a range, or the common ones among unknown ones."""
+    """Count the people by value: by declared ones, bins of a range, or the common ones among unknown ones.
+
+    Everybody who contributed is in one of the cells, where missing values are counted in one of their own, which costs
+    nothing: one person who changes moves two cells by 1, however many there are.
+    """
     bound, delta = (document.bounds or {}).get(document.column), document.delta
     if bound is None:
         measured = histogram_of_unknown_keys(
-            values, epsilon=epsilon, delta=delta, adjacency=REPLACE, randomness=randomness
+            values[~missing], epsilon=epsilon, delta=delta, adjacency=REPLACE, randomness=randomness
         )
         return _made(document, measured, None, ("categories",))
     if isinstance(bound, Values):
-        size, place = len(bound.values), values.astype(np.int64)
+        size, found = len(bound.values), values[~missing].astype(np.int64)
         bounds: dict[str, Any] = {"type": "set", "values": list(bound.values)}
     else:
         size, grid = document.bins or 1, Grid(bound.low, bound.high)
-        place = np.minimum(grid.integers(values) * size // grid.steps, size - 1)
+        found = np.minimum(grid.integers(values[~missing]) * size // grid.steps, size - 1)
         bounds = {"type": "range", "low": bound.low, "high": bound.high}
-    keys = list(range(size))
-    measured = histogram(place, keys=keys, epsilon=epsilon, delta=delta, adjacency=REPLACE, randomness=randomness)
-    return _made(document, measured, {document.column: bounds})
+    cells = size + (document.missing == "count")
+    place = np.full(len(values), size, dtype=np.int64)
+    place[~missing] = found
+    measured = histogram(
+        place,
+        keys=list(range(cells)),
+        epsilon=epsilon,
+        delta=delta,
+        adjacency=REPLACE,
+        randomness=randomness,
+        complete=True,
+    )
+    made = _made(document, replace(measured, value=measured.value[:size]), {document.column: bounds})
+    if cells == size:
+        return made
+    return replace(made, missing=told(replace(measured, value=float(measured.value[size]))))
 
 
 def labels_of(document: BasicDocument) -> list[str] | None:
