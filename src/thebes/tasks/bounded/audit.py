@@ -12,7 +12,12 @@ from thebes.tasks.bounded.kind import SHORT
 
 _DRAWS = 60_000
 _MIXED: dict[str, Any] = {"type": "bounded", "featurizer": "SELECT x, g FROM p.t", "bounds": {"x": RANGE, "g": SET}}
-_NUMBER = {"type": "bounded", "featurizer": "SELECT x FROM p.t", "bounds": {"x": RANGE}}
+_NUMBER: dict[str, Any] = {
+    "type": "bounded",
+    "featurizer": "SELECT x FROM p.t",
+    "bounds": {"x": RANGE},
+    "mechanism": "split",
+}
 
 
 def cases() -> list[Case]:
@@ -22,7 +27,11 @@ def cases() -> list[Case]:
     return [
         *(_row(f"bounded, {mechanism}", {"mechanism": mechanism}) for mechanism in ("split", "privunit", SHORT)),
         Written("drawn: bounded, one number", 1.0, 0.0, Adjacency.REPLACE_ONE, one, other, used=0.99),
-        _row("bounded, the whole epsilon for each of two columns", {"epsilon": 2.0}, positive_control=True),
+        _row(
+            "bounded, the whole epsilon for each of two columns",
+            {"mechanism": "split", "epsilon": 2.0},
+            positive_control=True,
+        ),
     ]
 
 
