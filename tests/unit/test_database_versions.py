@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
@@ -21,6 +22,9 @@ from thebes.database.versions import Versions
 from thebes.ledger.refusals import LedgerUnavailable
 from thebes.ledger.schema import VERSIONS as LEDGER
 from thebes.ledger.sqlite import SqliteStore
+
+
+Build = Callable[[Versions, sa.Connection], object]
 
 
 def test_threads_make_databases_of_different_kinds_at_the_same_time(tmp_path: Path) -> None:
@@ -64,10 +68,12 @@ def test_a_ledger_of_a_newer_version_is_left_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("versions", [LEDGER, COORDINATOR], ids=["ledger", "coordinator"])
-def test_migrations_build_exactly_the_tables_of_the_schema(tmp_path: Path, versions: Versions) -> None:
+@pytest.mark.parametrize("build", [Versions.upgrade, Versions.reach_newest], ids=["by changes", "at once"])
+def test_migrations_build_exactly_the_tables_of_the_schema(tmp_path: Path, versions: Versions, build: Build) -> None:
     engine = sa.create_engine(f"sqlite:///{tmp_path}/some.db")
     with engine.begin() as connection:
-        assert versions.reach_newest(connection)
+        build(versions, connection)
+        assert versions.of(connection) == versions.newest
         context = MigrationContext.configure(connection, opts={"version_table": versions.table})
         assert compare_metadata(context, versions.metadata) == []
         look = "SELECT sql FROM sqlite_master WHERE name = ?"
@@ -79,6 +85,25 @@ def test_migrations_build_exactly_the_tables_of_the_schema(tmp_path: Path, versi
     script = ScriptDirectory(str(versions.migrations))
     assert (script.get_heads(), script.get_bases()) == ([versions.newest], [versions.oldest])
     engine.dispose()
+
+
+@pytest.mark.parametrize("versions", [LEDGER, COORDINATOR], ids=["ledger", "coordinator"])
+def test_a_new_database_has_what_all_changes_lead_to(tmp_path: Path, versions: Versions) -> None:
+    found = []
+    for name, build in (("changed", versions.upgrade), ("new", versions.reach_newest)):
+        engine = sa.create_engine(f"sqlite:///{tmp_path}/{name}.db")
+        with engine.begin() as connection:
+            build(connection)
+            tables = connection.exec_driver_sql("SELECT type, name, tbl_name FROM sqlite_master ORDER BY 1, 2").all()
+            columns = [  # in whichever order: all are named wherever they are read or written
+                sorted(str(row[1:]) for row in connection.exec_driver_sql(f"PRAGMA {look}({table})"))
+                for table in [*versions.metadata.tables, versions.table]
+                for look in ("table_xinfo", "index_list", "foreign_key_list")
+            ]
+            rows = connection.exec_driver_sql(f"SELECT * FROM {versions.table}").all()
+        engine.dispose()
+        found.append((tables, columns, rows))
+    assert found[0] == found[1]
 
 
 @pytest.mark.parametrize("number", range(1, 9))

@@ -6,6 +6,7 @@ import functools
 import os
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 import typer
 
@@ -115,7 +116,7 @@ def run(commands: typer.Typer, name: str, arguments: Sequence[str] | None = None
     """Run one of some commands. Exit status 2: your mistake; 1: it failed; every error is one sentence on stderr."""
     words = with_json_target(list(sys.argv[1:] if arguments is None else arguments))
     try:
-        status = typer.main.get_command(commands).main(words, standalone_mode=False)
+        status = _built(commands).main(words, standalone_mode=False)
     except (Mistake, NotFound, NotSignedIn) as error:  # whoever asks again the same way hears the same again
         _stop(name, str(error), 2)
     except ThebesError as error:
@@ -136,6 +137,12 @@ def run(commands: typer.Typer, name: str, arguments: Sequence[str] | None = None
         _stop(name, f"{_one_sentence(error.format_message())}; see --help", 2)
     else:
         raise SystemExit(status if isinstance(status, int) else 0)
+
+
+@functools.cache  # once in a process, as all signatures are read for it
+def _built(commands: typer.Typer) -> Any:
+    """Return what reads the words of a command line."""
+    return typer.main.get_command(commands)
 
 
 def _one_sentence(told: str) -> str:

@@ -63,11 +63,23 @@ class Versions:
         if connection.dialect.name == "postgresql":
             connection.execute(sa.select(sa.func.pg_advisory_xact_lock(self.lock)))
         version = self.of(connection)
-        if version is None or self.oldest <= version < self.newest:
-            self._upgrade(connection)
+        if version is None:
+            self._create(connection)
+        elif self.oldest <= version < self.newest:
+            self.upgrade(connection)
         return self.of(connection) == self.newest
 
-    def _upgrade(self, connection: sa.Connection) -> None:
+    def _create(self, connection: sa.Connection) -> None:
+        """Make the tables of the newest version at once: going through all changes, each in a file that is looked for
+        and read, takes longer than most of what a new database is for."""
+        self.metadata.create_all(connection, checkfirst=False)
+        at = sa.Table(self.table, sa.MetaData(), sa.Column("version_num", sa.String(32), nullable=False))
+        at.append_constraint(sa.PrimaryKeyConstraint("version_num", name=f"{self.table}_pkc"))
+        at.create(connection)
+        connection.execute(at.insert().values(version_num=self.newest))
+
+    def upgrade(self, connection: sa.Connection) -> None:
+        """Apply the changes that lead from the version that is there, or from nothing, to the newest one."""
         from alembic import command
         from alembic.config import Config
 
