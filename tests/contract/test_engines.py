@@ -191,7 +191,7 @@ def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Open:
     return open_rows
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 def test_every_engine_gives_what_plain_python_gives(check: Callable[[Open], None], opened: Open) -> None:
     check(opened)

@@ -38,7 +38,7 @@ SHIPPED = [sample for type_ in registry.people_types() for sample in registry.sa
 SAMPLES = [*SHIPPED, *tally_samples(), *daily_samples()]
 
 
-@pytest.mark.few(120)
+@pytest.mark.few(60)
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda s: s.name)
 @pytest.mark.parametrize("check", CHECKS, ids=lambda c: c.__name__.removeprefix("check_"))
 def test_every_kind(check, sample) -> None:

@@ -10,7 +10,7 @@ from thebes.testing.site_kinds import CHECKS
 SAMPLES = [sample for type_ in registry.site_types() for sample in registry.samples(type_)]
 
 
-@pytest.mark.few(120)
+@pytest.mark.few(60)
 @pytest.mark.parametrize("check", CHECKS, ids=lambda c: c.__name__.removeprefix("check_"))
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda s: s.name)
 def test_every_kind(check, sample) -> None:

@@ -192,7 +192,7 @@ class SqliteMachine(LedgerMachine):
 
 TestLedgerInMemory = LedgerMachine.TestCase
 TestLedgerInMemory.settings = settings(max_examples=200, stateful_step_count=40, deadline=None)
-TestLedgerInSqlite = SqliteMachine.TestCase
+TestLedgerInSqlite = pytest.mark.slow(SqliteMachine.TestCase)
 TestLedgerInSqlite.settings = settings(
     max_examples=60, stateful_step_count=25, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )

@@ -58,6 +58,7 @@ def test_a_sites_update_has_the_noise_of_its_share() -> None:
     assert_scale(noise, gaussian_cdf, CLIP * ratio(10, 1.0))
 
 
+@pytest.mark.slow
 def test_in_the_round_in_which_the_size_is_bought_the_gradients_have_the_rest() -> None:
     document = asked(rounds=4, size_share=0.05)  # a fifth of the first round
     fields = [sent(document, seed) for seed in range(5)]
@@ -208,6 +209,7 @@ def test_the_coordinators_sizes_have_the_noise_of_their_share() -> None:
     assert_scale(np.array(found) - PEOPLE, gaussian_cdf, ratio(2, 0.5))
 
 
+@pytest.mark.slow
 def test_the_coordinator_noises_a_later_round_too() -> None:
     document = asked(rounds=3, noise="coordinator", learning_rate=1e-6)
     noise = []

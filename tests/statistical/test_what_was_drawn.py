@@ -74,6 +74,7 @@ def test_no_task_lets_more_through_than_its_certificate_says_nor_much_less(runs)
     assert sum(claim is not None for _, claim, _, _ in runs) >= 30
 
 
+@pytest.mark.slow
 def test_certificates_name_the_noise_that_was_drawn_and_how_neighbours_differ(runs):
     for task, claim, noises, _ in runs:
         if claim is not None:

@@ -38,6 +38,7 @@ def test_one_name_stands_for_one_concept() -> None:
     assert not found, f"give each a name that says whose it is: {found}"
 
 
+@pytest.mark.slow
 def test_no_pair_is_listed_that_is_none() -> None:
     assert set(shared()) >= TOLD | MODELS
 

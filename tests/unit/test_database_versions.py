@@ -23,7 +23,6 @@ from thebes.ledger.refusals import LedgerUnavailable
 from thebes.ledger.schema import VERSIONS as LEDGER
 from thebes.ledger.sqlite import SqliteStore
 
-
 Build = Callable[[Versions, sa.Connection], object]
 
 

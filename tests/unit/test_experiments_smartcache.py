@@ -71,7 +71,7 @@ def test_a_synopsis_that_does_not_pay_costs_little_more_than_none() -> None:
         assert trail("avocado", order, PMW).sources["cache"] == trail("avocado", order, EXACT).sources["cache"]
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", [NONE, EXACT, GAUSSIAN, PMW])
 def test_no_answer_is_off_by_more_than_it_may_more_often_than_it_may(strategy: Strategy) -> None:
     errors = [e for order in ("uniform", "fresh") for e in trail("avocado", order, strategy).errors]
