@@ -67,7 +67,7 @@ def asked(kind: str, data: datasets.Dataset, epsilon: float, *more_columns: str,
 
 
 def bounded(data: datasets.Dataset, epsilon: float) -> tuple[Document, Callable[[Document, int], float]]:
-    """How far an entry of the second moment is off, each column scaled to run from -1 to 1."""
+    """Return how far an entry of the second moment is off, each column scaled to run from -1 to 1."""
     ends = np.array([data.bounds[place] for place in range(len(data.columns))])
     scaled = (np.clip(data.X, *ends.T) - ends.mean(axis=1)) / ((ends[:, 1] - ends[:, 0]) / 2)
     truth = scaled.T @ scaled / len(scaled)
@@ -80,7 +80,7 @@ def bounded(data: datasets.Dataset, epsilon: float) -> tuple[Document, Callable[
 
 
 def ensemble(data: datasets.Dataset, epsilon: float) -> tuple[Document, Callable[[Document, int], float]]:
-    """The share of labels told wrong, of rows that were not learned from; each other row is that of many people."""
+    """Return the share of labels told wrong, of rows not learned from; each other row is that of many people."""
     order = np.random.default_rng(0).permutation(len(data.y))
     learned, held = np.split(order, [2 * len(order) // 3])
     labels = {"type": "set", "values": np.unique(data.y).tolist()}
@@ -95,7 +95,7 @@ def ensemble(data: datasets.Dataset, epsilon: float) -> tuple[Document, Callable
 
 
 def gradient(data: datasets.Dataset, epsilon: float) -> tuple[Document, Callable[[Document, int], float]]:
-    """How far the gradient of all is from the mean of the clipped ones, for a model that says 0."""
+    """Return how far the gradient of all is from the mean of the clipped ones, for a model that says 0."""
     torch = pytest.importorskip("torch")
     from thebes.torch import encode
 
