@@ -156,7 +156,7 @@ class _Scheduled:
     """Attempts wait for each other: those that a scheduler grants are made, until it grants no more."""
 
     def __init__(self, packed: bool) -> None:
-        self._limits, self._packed = _limits(Strategy.CONSERVE), packed
+        self._limits, self._packed = _limits(Strategy.DOUBLE), packed
         self._held: np.ndarray[tuple[int, ...], np.dtype[np.int64]] = np.zeros((0, 1), dtype=np.int64)
         self._arrived: np.ndarray[tuple[int, ...], np.dtype[np.int64]] = np.zeros(0, dtype=np.int64)
         self._asked: dict[int, Next] = {}
@@ -238,7 +238,7 @@ STRATEGIES: dict[str, Callable[[], Turn]] = {
     "query composition": _Queries,
     "streaming composition": _Streaming,
     "block, aggressive": lambda: _Even(Strategy.AGGRESSIVE),
-    "block, conserve": lambda: _Even(Strategy.CONSERVE),
+    "block, conserve": lambda: _Even(Strategy.DOUBLE),
     "conserve, DPF": lambda: _Scheduled(packed=False),
     "conserve, DPack": lambda: _Scheduled(packed=True),
 }

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from thebes.curator.pipelines.adaptation import PastAttempt, RunLimits, Strategy, eta_of, next_attempt, paid_by_block
 from thebes.curator.pipelines.allowance import Allowance
+from thebes.privacy import exact
 from thebes.privacy.faults import Mistake
 
 
@@ -129,6 +130,32 @@ def test_data_double_while_there_are_more_then_the_epsilon() -> None:
     assert max(paid.values()) <= 1
 
 
+def test_all_blocks_that_can_pay_share_an_attempt_where_there_are_not_twice_as_many() -> None:
+    past = run(limits(), World(7), enough=None)
+    assert [(float(one.epsilon), len(one.blocks)) for one in past[:3]] == [(0.125, 1), (0.125, 2), (0.125, 4)]
+    assert (len(past[3].blocks), past[3].cost) == (7, Decimal("1.000000000006"))  # 1/7 of it each, rounded up
+    assert max(paid_by_block(past).values()) <= 1
+
+
+def test_the_papers_way_doubles_one_of_both_and_leaves_the_other_blocks() -> None:
+    past = run(limits(strategy=Strategy.DOUBLE), World(7), enough=None)
+    assert [(float(one.epsilon), len(one.blocks)) for one in past[2:]] == [(0.125, 4), (0.25, 4), (0.5, 4)]
+
+
+def test_a_block_more_is_used_where_the_others_could_not_bear_twice_the_epsilon() -> None:
+    failed, world = PastAttempt(Decimal("0.4"), ("taxi/0000", "taxi/0001")), World(3, "0.6")
+    assert next_attempt(limits(), [failed], World(2, "0.6").offered) is None
+    assert next_attempt(limits(strategy=Strategy.DOUBLE), [failed], world.offered) is None
+    found = next_attempt(limits(), [failed], world.offered)
+    assert found is not None
+    assert (float(found.epsilon), len(found.blocks)) == (pytest.approx(0.533333333334), 3)
+
+
+def test_what_pays_for_fewer_rows_than_the_last_attempt_had_is_waited_for() -> None:
+    failed = PastAttempt(Decimal("0.125"), tuple(days(4)))
+    assert next_attempt(limits(), [failed], World(3).offered) is None
+
+
 def test_without_enough_blocks_it_waits_and_goes_on_once_there_are() -> None:
     world = World(0)
     assert next_attempt(limits(), [], world.offered) is None
@@ -198,10 +225,12 @@ def test_no_block_pays_more_than_the_limits_and_what_failed_costs_less_than_what
         return
     total, last = sum(one.cost for one in past), past[-1].cost
     assert total - last <= last  # what failed costs at most what did not
-    if strategy is Strategy.CONSERVE:
-        assert [one.cost for one in past] == [past[0].cost * 2**k for k in range(len(past))]
+    if strategy is not Strategy.AGGRESSIVE:
+        for one, before in zip(past[1:], past, strict=False):  # each twice the last, but for what is rounded up
+            assert 2 * before.cost <= one.cost < 2 * before.cost + len(one.blocks) * exact.EPSILON_STEP
+            assert len(one.blocks) >= len(before.blocks)
         if last >= enough > past[0].cost:  # accepted, and not at the first attempt
-            assert total < 4 * enough
+            assert total < 4 * enough + 2 * len(past[-1].blocks) * exact.EPSILON_STEP
 
 
 def test_a_run_that_never_succeeds_ends_and_has_paid_no_more_than_its_limits() -> None:

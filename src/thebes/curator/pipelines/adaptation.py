@@ -10,19 +10,21 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from decimal import ROUND_FLOOR, Context, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from enum import StrEnum
 
 from thebes.privacy import exact
 from thebes.privacy.faults import Mistake
 
 _DOWN = Context(prec=60, rounding=ROUND_FLOOR)
+_UP = Context(prec=60, rounding=ROUND_CEILING)
 
 
 class Strategy(StrEnum):
     """The way in which a run goes about its limits."""
 
-    CONSERVE = "conserve"  #: little of both at first; then twice the data while there is more, else twice the epsilon
+    CONSERVE = "conserve"  #: little of both at first; then twice the data, or all there is and more epsilon instead
+    DOUBLE = "double"  #: the same, but never a number of blocks between: twice the data, else twice the epsilon (Sage)
     AGGRESSIVE = "aggressive"  #: as much as is offered at once
 
 
@@ -82,10 +84,11 @@ Offered = Callable[[Decimal], Sequence[str]]
 def next_attempt(limits: RunLimits, past: Sequence[PastAttempt], offered: Offered) -> Next | None:
     """Return what to try next; None where that has to wait for data or budget.
 
-    With `conserve` attempt k costs exactly 2^(k-1) times the first, summed over blocks: the failed ones cost the
-    accepted one less the first, and all together less than twice the accepted one. Where the attempt before, of half
-    its cost, was not enough, that is less than four times the least that would have been. A block in all of them pays
-    every one; `limits.epsilon` bounds what it pays in sum.
+    Unless it is aggressive attempt k costs 2^(k-1) times the first, summed over blocks (and at each doubling no more
+    than a step of epsilon a block beyond): the failed ones cost less than the accepted one, all together less than
+    twice it.
+    Where the attempt before, of half its cost, was not enough, that is less than four times the least that would have
+    been. A block in all of them pays every one; `limits.epsilon` bounds what it pays in sum.
     """
     paid = paid_by_block(past)
 
@@ -93,7 +96,7 @@ def next_attempt(limits: RunLimits, past: Sequence[PastAttempt], offered: Offere
         return tuple(name for name in offered(epsilon) if paid.get(name, Decimal(0)) + epsilon <= limits.epsilon)
 
     failed = [one for one in past if one.failed]
-    choose = _conserving if limits.strategy is Strategy.CONSERVE else _aggressive
+    choose = _aggressive if limits.strategy is Strategy.AGGRESSIVE else _doubling
     found = choose(limits, failed, payable)
     return None if found is None else Next(found[0], limits.delta_for(found[0]), found[1])
 
@@ -121,7 +124,7 @@ def eta_of(attempt: int, eta: float) -> float:
 _Found = tuple[Decimal, tuple[str, ...]] | None
 
 
-def _conserving(
+def _doubling(
     limits: RunLimits, failed: Sequence[PastAttempt], payable: Callable[[Decimal], tuple[str, ...]]
 ) -> _Found:
     if not failed:
@@ -130,8 +133,14 @@ def _conserving(
     epsilon, count = failed[-1].epsilon, len(failed[-1].blocks)
     if len(blocks := payable(epsilon)) >= 2 * count:
         return epsilon, blocks[-2 * count :]
-    if 2 * epsilon <= limits.epsilon and len(blocks := payable(2 * epsilon)) >= count:
-        return 2 * epsilon, blocks[-count:]
+    # Not twice as many: as many as can bear it share the same cost. The fewer they are the more each pays, and a higher
+    # price finds no more blocks; so a number that finds too few is followed by what it found, and none is passed over.
+    cost, many = 2 * failed[-1].cost, len(blocks) if limits.strategy is Strategy.CONSERVE else count
+    while many >= count:
+        each = _UP.divide(cost, Decimal(many)).quantize(exact.EPSILON_STEP, ROUND_CEILING)
+        if len(blocks := payable(each)) >= many:
+            return each, blocks[-many:]
+        many = len(blocks)
     return None
 
 

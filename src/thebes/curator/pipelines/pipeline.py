@@ -253,4 +253,4 @@ def _strategy(value: str) -> Strategy:
     try:
         return Strategy(value)
     except ValueError:
-        raise Mistake("strategy", f"must be {' or '.join(Strategy)}") from None
+        raise Mistake("strategy", f"must be {', '.join(Strategy)}") from None

@@ -44,7 +44,8 @@ FORM = Form(
             label="How attempts grow",
             wide=True,
             told={
-                "conserve": "conserve: little data and budget first, then double",
+                "conserve": "conserve: little data and budget first, then twice as much, of all blocks if need be",
+                "double": "double: little data and budget first, then twice the blocks, else twice the epsilon",
                 "aggressive": "aggressive: at once all that it may have",
             },
         ),

@@ -45,7 +45,7 @@ class PipelineDocument(SiteDocument):
     #: by metric: the value that the released model is promised to reach
     target: dict[str, float] = Field(min_length=1, max_length=8)
     confidence: float = Field(default=0.95, gt=0.5, lt=1)  #: with which that promise holds
-    strategy: Literal["conserve", "aggressive"] = "conserve"
+    strategy: Literal["conserve", "double", "aggressive"] = "conserve"
     start_epsilon: float | None = Field(default=None, gt=0)  #: of the first attempt; an eighth of epsilon without it
     least_blocks: int | None = Field(default=None, ge=1, le=1_000_000)  #: of the first attempt; 1 without it
     window: str | None = Field(default=None, pattern=_SPAN)  #: only blocks of this time: 30d
