@@ -13,6 +13,7 @@ from tests.support.pipelines import Home, Lines
 from thebes.curator.pipelines.attempt_store import PipelineRun, RunState
 from thebes.curator.pipelines.scheduler import Turns
 from thebes.curator.pipelines.validators import Verdict
+from thebes.privacy.losses import Pure
 
 
 class Hopeless(Lines):
@@ -69,13 +70,16 @@ def test_a_pipeline_waits_for_its_turn_and_says_so(home: Home) -> None:
 
     home.grow(2)
     with closing(turns(home, "dpf")) as room:  # a twentieth of a block is unlocked by each that asks for it
+        room.due("other", [block.name for block in home.stream.blocks()], Pure("0.5"))
         waits = run(home, Large(), room)
         assert (waits.state, waits.verdict) == (RunState.OPEN, Verdict.RETRY)
         assert "turn" in waits.reason
         assert set(home.spent().values()) == {0}
-        assert [one.who for one in room.queue()] == ["large"]
-        assert room.queue()[0].fcfs_at is not None
-        assert room.queue()[0].turn_at is None
+        assert [one.who for one in room.queue()] == ["other", "large"]
+        assert room.queue()[1].turn_at is None
+        room.leave("other")
+        assert run(home, Large(), room).id == waits.id
+        assert max(home.spent().values()) == Decimal("0.9")  # nobody else wants them now
 
 
 def test_a_run_that_has_ended_waits_no_longer(home: Home) -> None:

@@ -10,6 +10,7 @@ from tests.support.command import exit_status
 from thebes.curator.pipelines.scheduler import SchedulingRule
 from thebes.ledger import Ledger
 from thebes.privacy.faults import Mistake
+from thebes.privacy.losses import Pure
 from thebes.site.dataset import SCHEDULES, DataSets, read
 from thebes.site.home import SiteHome
 from thebes.site.streams import stream_of, turns_of
@@ -82,10 +83,16 @@ def test_every_policy_can_be_asked_for() -> None:
         'schedule = "luck"',
         "schedule = 3",
         'schedule = "even"\nseparate_by = "developer"\naccept_separate_ledgers = true',
+        'schedule = "even"\nfair = 3',
+        'lifetime = "3d"',
+        'schedule = "dpf"\nfair = 0',
+        'schedule = "dpf"\nfair = "3"',
+        'schedule = "dpf"\nlifetime = "long"',
+        'schedule = "dpf"\nlifetime = "0d"',
     ],
 )
 def test_what_cannot_be_is_refused(tmp_path: Path, more: str) -> None:
-    with pytest.raises(Mistake, match="schedule"):
+    with pytest.raises(Mistake, match=r"schedule|fair|lifetime"):
         read(declared(tmp_path, more), "rides")
 
 
@@ -98,10 +105,11 @@ class Large(_Lines):
 """
 
 
-def test_a_pipeline_at_a_terminal_waits_for_its_turn(
-    home: SiteHome, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("alone", [True, False])
+def test_a_pipeline_at_a_terminal_waits_for_its_turn_where_others_want_the_same(
+    home: SiteHome, tmp_path: Path, capsys: pytest.CaptureFixture[str], *, alone: bool
 ) -> None:
-    """With DPF a claim for half of a block waits until others have asked for it too."""
+    """With DPF a claim for half of a block that others want too waits until more have asked for it, or time has."""
     more = '[schema.columns.y]\ntype = "float"\nlow = 0.0\nhigh = 1.0\n'
     path = declared(home.datasets, 'schedule = "dpf"')
     path.write_text(path.read_text(encoding="utf-8") + more, encoding="utf-8")
@@ -114,8 +122,39 @@ def test_a_pipeline_at_a_terminal_waits_for_its_turn(
         ("pipeline", "run", str(tmp_path / "large.py"), *place, "--as", "ana"),
     )
     for line in lines:
+        if line[0] == "pipeline" and not alone:
+            with Ledger(home.ledger, create=False) as ledger:
+                dataset = DataSets(home).get("rides")
+                assert dataset is not None
+                turns = turns_of(home, dataset, ledger)
+                assert turns is not None
+                turns.due("other", [one.name for one in ledger.blocks("rides/")], Pure("0.4"))
+                turns.close()
         status, (out, err) = exit_status(*line), capsys.readouterr()
         assert status == 0, err
-    assert "waits for its turn" in out
+    assert ("waits for its turn" in out) is not alone
     with Ledger(home.ledger, create=False) as ledger:
-        assert ledger.claims(spender="ana") == []
+        assert bool(ledger.claims(spender="ana")) is alone
+
+
+def test_the_shares_and_the_time_of_dpf_can_be_said_at_a_terminal(
+    home: SiteHome, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    schema = 'unit = "event"\ntime = "at"\n[columns.at]\ntype = "timestamp"\n'
+    (tmp_path / "schema.toml").write_text(schema, encoding="utf-8")
+
+    def create(name: str, *more: str) -> int:
+        place = ("--home", str(home.folder), "--schema", str(tmp_path / "schema.toml"), "--epsilon", "1")
+        return exit_status("dataset", "create", name, *place, "--delta", "1e-6", "--block-by", "time:1d", *more)
+
+    assert create("rides", "--schedule", "dpf", "--fair", "5", "--lifetime", "12h") == 0
+    dataset = DataSets(home).get("rides")
+    assert dataset is not None
+    assert dataset.blocks is not None
+    assert {name: dataset.blocks.more[name] for name in ("schedule", "fair", "lifetime")} == {
+        "schedule": "dpf", "fair": 5, "lifetime": "12h"
+    }  # fmt: skip
+    capsys.readouterr()
+    for more in (("--fair", "5"), ("--schedule", "dpf", "--lifetime", "long"), ("--schedule", "even", "--fair", "5")):
+        assert create("taxi", *more) != 0
+        assert more[-2] in capsys.readouterr().err

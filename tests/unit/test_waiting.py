@@ -112,19 +112,41 @@ def test_whoever_never_said_that_they_came_waits_from_now_on(room: Room) -> None
 
 def test_the_smallest_share_goes_first_and_the_log_says_who_came_first(room: Room) -> None:
     room.day()
-    turns = room.turns("dpf", fair=2)
-    assert not turns.due("elephant", names(1), Pure("0.9"))  # a half is unlocked
-    room.now += 60
+    turns = room.turns("dpf", fair=4)
     assert turns.due("mouse", names(1), Pure("0.3"))
+    assert not turns.due("elephant", names(1), Pure("0.9"))  # a half is unlocked, and not for it alone
     room.pay(turns, "mouse", names(1), Pure("0.3"))
-    assert not turns.due("elephant", names(1), Pure("0.9"))
+    assert not turns.due("elephant", names(1), Pure("0.9"))  # the mouse has had some of it
     (waits,) = turns.queue()
     assert waits.who == "elephant"
-    assert waits.came_at == 1000
-    assert waits.fcfs_at == 1000
-    assert waits.turn_at is None
+    assert (waits.came_at, waits.turn_at) == (1000, None)
     (mouse,) = turns.past()
-    assert (mouse.who, mouse.spent, mouse.turn_at, mouse.fcfs_at) == ("mouse", True, 1060, None)
+    assert (mouse.who, mouse.spent, mouse.turn_at, mouse.fcfs_at) == ("mouse", True, 1000, 1000)
+
+
+def test_one_that_waits_alone_is_served_at_once(room: Room) -> None:
+    room.day(2)
+    turns = room.turns("dpf")
+    assert turns.due("elephant", names(1, 2), Pure("0.9"))
+    assert not turns.due("other", names(2), Pure("0.8"))
+    assert not turns.due("elephant", names(1, 2), Pure("0.9"))  # both want one of its blocks now
+    room.now += 3601  # the other has stopped asking
+    assert turns.due("elephant", names(1, 2), Pure("0.9"))
+
+
+def test_time_unlocks_what_several_wait_for_and_the_smallest_goes_first(room: Room) -> None:
+    room.day()
+    turns = room.turns("dpf", lifetime=1000.0)
+    turns.due("elephant", names(1), Pure("0.6"))
+    for passed, mouse in ((0, False), (499, False), (1, True)):
+        room.now += passed
+        assert turns.due("mouse", names(1), Pure("0.5")) is mouse
+        assert not turns.due("elephant", names(1), Pure("0.6"))
+    room.now += 100
+    assert turns.due("mouse", names(1), Pure("0.5"))
+    assert not turns.due("elephant", names(1), Pure("0.6"))  # six tenths are unlocked; the mouse goes first
+    turns.leave("mouse")
+    assert turns.due("elephant", names(1), Pure("0.6"))
 
 
 def test_packing_takes_many_before_one(room: Room) -> None:
@@ -191,6 +213,7 @@ def test_mistakes_are_named(room: Room) -> None:
     refused: list[tuple[str, Callable[[], Any]]] = [
         ("schedule", lambda: room.turns("luck")),
         ("fair", lambda: room.turns("dpf", fair=0)),
+        ("lifetime", lambda: room.turns("dpf", lifetime=0.0)),
     ]
     for named, call in refused:
         with pytest.raises(Mistake) as mistake:

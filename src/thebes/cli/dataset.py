@@ -83,6 +83,13 @@ def create(
         str | None,
         typer.Option(help="Whose turn it is among waiting pipelines: even, dpf, dpack, fcfs; else whoever is first."),
     ] = None,
+    fair: Annotated[
+        int | None,
+        typer.Option(min=1, max=1_000_000, help="With dpf: each claim unlocks this part of a block: 20 is a 20th."),
+    ] = None,
+    lifetime: Annotated[
+        str | None, typer.Option(help="With dpf: after this time a block that was asked for is unlocked whole (30d).")
+    ] = None,
 ) -> None:
     """Declare a data set: its rows stay where they are and are only ever read; or, with --block-by, one that grows by
     `thebes dataset ingest`. Nobody may ask before a rule says so.
@@ -104,6 +111,7 @@ def create(
         DataSet,
         DataSets,
         cache_of,
+        check_turns,
         path_of,
     )
     from thebes.site.home import SiteHome
@@ -130,8 +138,10 @@ def create(
         by = blocking(block_by, declared)
         if since is not None:
             by, more = by.beginning(since), {"since": since, **more}
-        if schedule is not None:
-            more["schedule"] = schedule
+        asked = {"schedule": schedule, "fair": fair, "lifetime": lifetime}
+        turns = {part: value for part, value in asked.items() if value is not None}
+        check_turns(turns, "--")
+        more |= turns
         if periods is not None:
             more["periods"] = periods
         cut = BlockDeclaration(by, more)
@@ -156,8 +166,11 @@ def create(
         raise Mistake("--separate-by", "goes with --block-by: only blocks have budgets that can be separate")
     if periods is not None or (size_share, retire_below) != ("0.05", "0.01"):
         raise Mistake("--size-share", "goes with --block-by, as --periods and --retire-below do")
-    if schedule is not None:
-        raise Mistake("--schedule", "goes with --block-by: it is about pipelines that want the same blocks")
+    if schedule is not None or fair is not None or lifetime is not None:
+        raise Mistake(
+            "--schedule",
+            "goes with --block-by: as --fair and --lifetime do: they are about pipelines that want the same blocks",
+        )
     if source is None:
         raise Mistake("--source", "says where the rows lie; or say --block-by for rows that you will bring")
     used = cache_of({"kind": cache}, declared, budget)

@@ -35,7 +35,8 @@ _PARTS = ("schema", "source", "budget", "public", "blocks", "cache")
 SCHEDULES = ("even", "dpf", "dpack", "fcfs")  #: whose turn it is among pipelines that wait, see `curator.waiting`
 OWN_SHARE = 0.1  #: of every block's budget, for what a synopsis is made of, unless the owner says otherwise
 _SHARES = ("size_share", "retire_below")
-_BLOCKS = ("by", "since", "size_share", "retire_below", "periods", "separate_by", "accept_separate_ledgers", "schedule")
+_TURNS = ("schedule", "fair", "lifetime")
+_BLOCKS = ("by", "since", "size_share", "retire_below", "periods", "separate_by", "accept_separate_ledgers", *_TURNS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +66,10 @@ class BlockDeclaration:
 
     def terms(self, budget: BudgetDeclaration) -> Terms:
         """Return what each block holds."""
-        told = {name: value for name, value in self.more.items() if name != "since"}
+        told = {name: value for name, value in self.more.items() if name not in ("since", *_TURNS)}
         accepted = told.pop("accept_separate_ledgers", False)
         separate = told.pop("separate_by", "")
-        if told.pop("schedule", "") and separate:
+        if self.schedule and separate:
             raise Mistake("blocks.schedule", "goes with blocks that are for everybody; leave separate_by out")
         if separate == DEVELOPER and accepted is not True:
             raise Mistake(
@@ -255,22 +256,22 @@ def cache_of(told: object, schema: Schema, budget: BudgetDeclaration, blocks: Bl
             raise Mistake("cache.kind", "must be none or exact where budgets are separate: a synopsis would join them")
         if blocks.by.kind == USER:
             raise Mistake("cache.kind", "must be none or exact over blocks of users, whose rows may still change")
-    return Cache(kind, _seconds(told["fresh_for"]) if "fresh_for" in told else FRESH_SECONDS, more, float(own))
+    return Cache(kind, span(told["fresh_for"]) if "fresh_for" in told else FRESH_SECONDS, more, float(own))
 
 
 _SPANS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
-def _seconds(told: object) -> float:
-    """A span of time such as 12h."""
+def span(told: object, argument: str = "cache.fresh_for") -> float:
+    """Read a span of time such as 12h, in seconds."""
     found = re.fullmatch(r"(\d{1,6})([smhd])", told) if isinstance(told, str) else None
     if found is None:
-        raise Mistake("cache.fresh_for", "must be a span of time such as 30m, 12h or 1d")
+        raise Mistake(argument, "must be a span of time such as 30m, 12h or 1d")
     return float(int(found[1]) * _SPANS[found[2]])
 
 
 def _span(seconds: float) -> str:
-    """The inverse of `_seconds`."""
+    """The inverse of `span`."""
     unit = next((unit for unit in ("d", "h", "m") if seconds and seconds % _SPANS[unit] == 0), "s")
     return f"{seconds / _SPANS[unit]:.0f}{unit}"
 
@@ -286,14 +287,15 @@ def _blocks(body: Mapping[str, Any], schema: Schema, where: str) -> BlockDeclara
     for key, value in told.items():
         if key not in _BLOCKS:
             raise Mistake(f"{where}: blocks.{key[:40]}", f"is not one of {', '.join(_BLOCKS)}")
-        texts = {"by": str, "since": str, "separate_by": str, "schedule": str}
-        wanted = {**texts, "accept_separate_ledgers": bool, "periods": int}.get(key)
+        texts = {"by": str, "since": str, "separate_by": str, "schedule": str, "lifetime": str}
+        wanted = {**texts, "accept_separate_ledgers": bool, "periods": int, "fair": int}.get(key)
         if wanted is None and isinstance(value, int) and not isinstance(value, bool):
             value = Decimal(value)
         if type(value) is not (wanted or Decimal):
             raise Mistake(f"{where}: blocks.{key}", "is not of the right type")
         if key == "schedule" and value not in SCHEDULES:
             raise Mistake(f"{where}: blocks.schedule", f"must be one of {', '.join(SCHEDULES)}")
+    check_turns(told, f"{where}: blocks.")
     try:
         read_source(GrowingSource, body["source"])
         by = block_by(told.get("by", ""), schema)
@@ -301,6 +303,17 @@ def _blocks(body: Mapping[str, Any], schema: Schema, where: str) -> BlockDeclara
     except Mistake as mistake:
         raise Mistake(f"{where}: {mistake.argument}", mistake.message) from None
     return BlockDeclaration(by, {key: Decimal(v) if key in _SHARES else v for key, v in told.items() if key != "by"})
+
+
+def check_turns(told: Mapping[str, Any], said: str) -> None:
+    """Refuse a schedule's parts that cannot be; `said` stands before the name of each."""
+    for name in ("fair", "lifetime"):
+        if name in told and told.get("schedule") != "dpf":
+            raise Mistake(f"{said}{name}", 'goes with the schedule "dpf"; leave it out')
+    if not 1 <= told.get("fair", 1) <= 1_000_000:
+        raise Mistake(f"{said}fair", "must be from 1 to 1,000,000")
+    if "lifetime" in told and not span(told["lifetime"], f"{said}lifetime"):
+        raise Mistake(f"{said}lifetime", "must be longer than 0")
 
 
 def _tried(path: Path, name: str) -> DataSet | Mistake:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from thebes.curator.pipelines.scheduler import Turns
+from thebes.curator.pipelines.scheduler import FAIR, LIFETIME, Turns
 from thebes.curator.streams.stream import Context, Stream
 from thebes.curator.streams.terms import DEVELOPER, beside
 from thebes.data.connectors.connector import read_source
@@ -16,7 +16,7 @@ from thebes.data.growing.source import GrowingSource
 from thebes.ledger import Ledger
 from thebes.privacy.faults import Mistake, Refusal
 from thebes.site.budget.policy import PolicyRule, contexts_of
-from thebes.site.dataset import GROWING, DataSet
+from thebes.site.dataset import GROWING, DataSet, span
 from thebes.site.home import SiteHome
 
 
@@ -59,7 +59,15 @@ def turns_of(home: SiteHome, dataset: DataSet, ledger: Ledger) -> Turns | None:
         return None
     where = place_of(home, dataset.name)
     where.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return Turns(where / "turns.db", ledger, prefix=f"{dataset.name}/", policy=dataset.blocks.schedule)
+    cut = dataset.blocks
+    return Turns(
+        where / "turns.db",
+        ledger,
+        prefix=f"{dataset.name}/",
+        policy=cut.schedule,
+        fair=cut.more.get("fair", FAIR),
+        lifetime=span(cut.more["lifetime"]) if "lifetime" in cut.more else LIFETIME,
+    )
 
 
 def covered(stream: Stream, blocks: Sequence[str]) -> dict[str, Any]:

@@ -24,7 +24,17 @@ from thebes.database.private import opened
 from thebes.ledger import Block, Ledger
 from thebes.ledger.filters import FILTERS
 from thebes.ledger.losses import loss_of_text, text_of
-from thebes.ledger.schedulers import BlockAmounts, EvenSplit, Waiting, dpack, dpf, fcfs, unlocked_by_arrivals
+from thebes.ledger.schedulers import (
+    BlockAmounts,
+    EvenSplit,
+    Integers,
+    Waiting,
+    dpack,
+    dpf,
+    fcfs,
+    unlocked_by_arrivals,
+    unlocked_by_time,
+)
 from thebes.ledger.states import BlockState
 from thebes.privacy.faults import Mistake
 from thebes.privacy.losses import Loss
@@ -37,6 +47,7 @@ CREATE TABLE IF NOT EXISTS past (
     number INTEGER PRIMARY KEY AUTOINCREMENT, who TEXT NOT NULL, blocks INTEGER NOT NULL, loss TEXT NOT NULL,
     came_at REAL NOT NULL, turn_at REAL, fcfs_at REAL, ended_at REAL NOT NULL, spent INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS arrived (block TEXT PRIMARY KEY, claims INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS wanted (block TEXT PRIMARY KEY, since REAL NOT NULL);
 CREATE TABLE IF NOT EXISTS block (number INTEGER PRIMARY KEY, name TEXT UNIQUE NOT NULL, free INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS share (who TEXT PRIMARY KEY, parts BLOB NOT NULL);
 """
@@ -48,7 +59,7 @@ class SchedulingRule(StrEnum):
     """The rule that says who goes first."""
 
     EVEN = "even"  #: every new block is divided evenly among those who wait (Sage)
-    DPF = "dpf"  #: the smallest dominant share; 1 / `fair` of a block is unlocked by each claim that asks for it
+    DPF = "dpf"  #: the smallest dominant share; others' claims and time unlock a block that several want
     DPACK = "dpack"  #: the most claims for the blocks together; without regard to who came first
     FCFS = "fcfs"  #: who came first
 
@@ -81,11 +92,17 @@ class PastDemand:
     spent: bool
 
 
+#: with DPF: in how many parts a block is unlocked, and within how many seconds at the latest
+FAIR, LIFETIME = 20, 30 * 86_400.0
+
+
 class Turns:
     """The waiting room of one stream, whose blocks in the ledger all begin with `prefix`.
 
-    Safe for several threads and processes. `stands` is how many seconds a demand stands after it was last asked for;
-    `clock` is seconds since 1970.
+    With DPF a block that several wait for is unlocked by 1 / `fair` for each claim that ever asked for it, and evenly
+    over `lifetime` seconds from the first of them, whichever is more; one that a single claim waits for is unlocked
+    whole. Safe for several threads and processes. `stands` is how many seconds a demand stands after it was last asked
+    for; `clock` is seconds since 1970.
     """
 
     def __init__(
@@ -95,7 +112,8 @@ class Turns:
         *,
         prefix: str,
         policy: str | SchedulingRule = SchedulingRule.EVEN,
-        fair: int = 20,
+        fair: int = FAIR,
+        lifetime: float = LIFETIME,
         stands: float = 3600.0,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -105,7 +123,10 @@ class Turns:
             raise Mistake("schedule", f"must be {', '.join(SchedulingRule)}") from None
         if isinstance(fair, bool) or not isinstance(fair, int) or fair < 1:
             raise Mistake("fair", "must be a whole number of at least 1")
-        self._ledger, self._prefix, self._fair, self._stands, self._clock = ledger, prefix, fair, stands, clock
+        if not 0 < lifetime < float("inf"):
+            raise Mistake("lifetime", "must be a time greater than 0")
+        self._ledger, self._prefix, self._stands, self._clock = ledger, prefix, stands, clock
+        self._fair, self._lifetime = fair, lifetime
         self._lock = threading.RLock()
         self._db = opened(path, _TABLES, patience=30)
 
@@ -239,9 +260,7 @@ class Turns:
         field = BlockAmounts(capacity, taken, firm=counting.firm)
         served = {waiting[number].who for number in fcfs(field, claims)}
         if self.policy is SchedulingRule.DPF:
-            counts = dict(self._db.execute("SELECT block, claims FROM arrived").fetchall())
-            arrived = np.array([counts.get(name, 0) for name in names], dtype=np.int64)
-            unlocked = np.maximum(unlocked_by_arrivals(capacity, arrived, self._fair), 0)
+            unlocked = self._unlocked(names, capacity, claims, now)
             found = dpf(BlockAmounts(capacity, taken, firm=counting.firm, unlocked=unlocked), claims)
         elif self.policy is SchedulingRule.DPACK:
             found = dpack(field, claims)
@@ -252,6 +271,19 @@ class Turns:
             noted = f"UPDATE demand SET {column} = ? WHERE who = ? AND {column} IS NULL"  # noqa: S608
             self._db.executemany(noted, [(now, who) for who in sorted(whose)])
         return turn
+
+    def _unlocked(self, names: Sequence[str], capacity: Integers, claims: Waiting, now: float) -> Integers:
+        """Return how much of each block may be granted yet. What is unlocked protects nobody: the ledger decides."""
+        self._db.executemany("INSERT OR IGNORE INTO wanted VALUES (?, ?)", [(name, now) for name in names])
+        counts = dict(self._db.execute("SELECT block, claims FROM arrived").fetchall())
+        since = dict(self._db.execute("SELECT block, since FROM wanted").fetchall())
+        arrived = np.array([counts.get(name, 0) for name in names], dtype=np.int64)
+        age = np.array([now - since[name] for name in names])
+        unlocked = np.maximum(
+            unlocked_by_arrivals(capacity, arrived, self._fair), unlocked_by_time(capacity, age, self._lifetime)
+        )
+        wanted = np.bincount(np.concatenate(claims.blocks), minlength=len(names))
+        return np.where((wanted == 1)[:, None], capacity, unlocked)
 
     def _end(self, who: str, *, spent: bool) -> None:
         row = self._db.execute(f"SELECT {_DEMAND} FROM demand WHERE who = ?", (who,)).fetchone()  # noqa: S608
