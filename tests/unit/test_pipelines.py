@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -821,3 +822,22 @@ def test_all_that_a_run_tells_is_within_what_its_certificate_names(
     assert certificate.beside_earlier
     assert certificate.text.startswith("For whoever had seen what was released before: if one single row")
     assert "at epsilon 0.5: to whoever had not seen them" in certificate.text
+
+
+def test_a_run_that_waits_says_what_would_help_by_what_was_released(home: Home) -> None:
+    class Far(Lines):
+        name = "far"
+        targets = {"mse": 1e-9}  # noqa: RUF012
+
+    class Near(Lines):
+        name = "near"
+
+        def validate(self, model: Any, data: Data, budget: Trial) -> Validation:
+            found = super().validate(model, data, budget)
+            (one,) = found if isinstance(found, list) else [found]
+            return replace(one, value=one.target, verdict=Verdict.RETRY)
+
+    assert "help" not in home.runner().run(Far()).reason  # nothing was tried
+    home.grow(2)
+    assert home.runner().run(Far()).reason.endswith("more blocks, a larger epsilon, another target or another model")
+    assert home.runner().run(Near()).reason.endswith("more blocks, a larger epsilon or a smaller largest")

@@ -26,7 +26,7 @@ from thebes.curator.pipelines.pipeline import Pipeline, Trial, seconds
 from thebes.curator.pipelines.prices import AttemptPrice, dearest, ever_paid, price
 from thebes.curator.pipelines.scheduler import Turns
 from thebes.curator.pipelines.time_limit import OutOfTime, finished
-from thebes.curator.pipelines.validators import Validation, Verdict, together
+from thebes.curator.pipelines.validators import Validation, Verdict, is_met, together
 from thebes.curator.pipelines.workspace import Workshop
 from thebes.curator.streams.terms import DEVELOPER, Context, beside
 from thebes.data.schema import Schema
@@ -219,12 +219,15 @@ class Runner:
         journal = self.workshop.attempts
         if self._too_late(run):
             return False
-        past = [_past(one) for one in journal.attempts(run.id) if one.state.paid]
+        attempts = [one for one in journal.attempts(run.id) if one.state.paid]
+        past = [_past(one) for one in attempts]
         beyond: dict[str, str] = {}
         found = next_attempt(pipeline.limits, past, self._offered(pipeline, beyond))
         if found is None:
             why = f" (of {len(beyond)} the last says: {list(beyond.values())[-1]})" if beyond else ""
-            journal.said(run.id, verdict=Verdict.RETRY, reason=f"waits until more blocks can pay{why}")
+            journal.said(
+                run.id, verdict=Verdict.RETRY, reason=f"waits until more blocks can pay{why}{_helping(attempts)}"
+            )
             return False
         if self.turns is not None:
             loss = price(pipeline, found.epsilon, found.delta, self.stream.terms.filter).loss
@@ -451,6 +454,22 @@ def _key(run: PipelineRun, attempt: Attempt) -> str:
 
 def _past(attempt: Attempt) -> PastAttempt:
     return PastAttempt(attempt.epsilon, attempt.blocks, failed=attempt.verdict is not None)
+
+
+def _helping(attempts: Sequence[Attempt]) -> str:
+    """Say what would help after attempts of which none was accepted, by what the last one with a verdict released."""
+    last = next((one for one in reversed(attempts) if one.verdict is not None), None)
+    if last is None:
+        return ""
+    found = [one for one in (last.validation or {}).get("metrics", ()) if one["verdict"] != Verdict.ACCEPT]
+    missed = [one for one in found if (one.get("value") is None or is_met(one["metric"], one["value"], one["target"]))]
+    helps = ["more blocks", "a larger epsilon"]
+    if missed and len(missed) == len(found):
+        # what was measured is good enough, and only its bound is not: that is as wide as what one row may lose
+        helps += ["a smaller largest"] if any("clipped" in one for one in missed) else []
+    else:
+        helps += ["another target", "another model"]
+    return f"; what would help: {', '.join(helps[:-1])} or {helps[-1]}"
 
 
 def _ours(path: Path) -> bool:
