@@ -14,6 +14,7 @@ from thebes.privacy.certificate import Certificate
 from thebes.privacy.faults import Mistake
 from thebes.privacy.figures import figure
 from thebes.privacy.measurement import Interval
+from thebes.privacy.model_quality import NOT_CHECKED, Quality
 
 #: the levels at which error bars are kept
 LEVELS = (0.5, 0.8, 0.9, 0.95, 0.99)
@@ -70,6 +71,13 @@ class Release:
             raise Mistake("level", f"must lie between 0 and {max(self.intervals)}, the highest that is kept")
         return self.intervals[min(enough)]
 
+    @property
+    def quality(self) -> Quality | None:
+        """Return what the model was shown to be worth on rows or people that it was not made from; None where that was
+        not checked, or where there is no model."""
+        bought = self.extra.get("quality")
+        return None if bought is None else Quality.of_json(bought)
+
     def as_json(self) -> dict[str, Any]:
         main = self._main
         body = {
@@ -116,6 +124,8 @@ class Release:
     def _beside(self) -> list[str]:
         """Say what was measured beside the value."""
         lines = []
+        if "quality" in self.extra:
+            lines.append(NOT_CHECKED if self.quality is None else self.quality.line)
         if "interval_note" in self.extra:
             lines.append(str(self.extra["interval_note"]))
         if "missing" in self.extra:

@@ -30,7 +30,9 @@ def release_from_json(body: Mapping[str, Any]) -> Release:
         written = body.get("intervals") or ([body["interval"]] if body.get("interval") else [])
         bars = {bar["level"]: Interval(bar["level"], _number(bar["low"]), _number(bar["high"])) for bar in written}
         extra = {name: value for name, value in body.items() if name not in _OWN}
-        return made(body["value"], certificate_of(body["certificate"]), bars, extra)
+        release = made(body["value"], certificate_of(body["certificate"]), bars, extra)
+        _ = release.quality  # malformed: refused here, before anybody shows it
+        return release
     except Mistake:
         raise
     except (LookupError, TypeError, AttributeError, ValueError, OverflowError) as error:

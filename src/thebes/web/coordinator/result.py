@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from thebes.privacy.figures import spaced
-from thebes.tasks import registry
+from thebes.tasks import quality_view, registry
 from thebes.tasks.answer_view import AnswerTable, Section, one_number, percent, plain, short
 from thebes.tasks.document import Document
 from thebes.tasks.kind_failure import KindFailed
@@ -81,6 +81,7 @@ def csv_of(head: Sequence[str], lines: Iterable[Sequence[Any]]) -> str:
 
 
 def _beside(release: Release) -> Iterable[Section]:
+    yield from quality_view.sections(release)
     if "missing" in release.extra:
         told = release.extra["missing"]
         yield Section("Without a value", f"{short(float(told['value']))} people, counted privately.")

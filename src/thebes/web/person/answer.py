@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from thebes.privacy.faults import ThebesError
 from thebes.privacy.measurement import Interval
-from thebes.tasks import registry
+from thebes.tasks import quality_view, registry
 from thebes.tasks.answer_view import Bars, Section, Spans, one_number
 from thebes.tasks.document import Document
 from thebes.tasks.release_reader import release_from_json
@@ -43,7 +43,8 @@ def _shown(result: Mapping[str, Any], document: Document) -> ReadableAnswer:
     text = str(release.certificate.as_json()["text"])
     if not release.answered:
         return ReadableAnswer(text, nothing=str(release.extra.get("explanation", "nothing could be released")))
-    sections = [(each, _drawn(each.picture)) for each in registry.view(document.type).sections(release, document)]
+    said = (*registry.view(document.type).sections(release, document), *quality_view.sections(release))
+    sections = [(each, _drawn(each.picture)) for each in said]
     number, bar = one_number(release) or (None, None)
     if number is None and isinstance(release.value, (int, float)):
         raise ValueError("a number that is not finite")
