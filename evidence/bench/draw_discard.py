@@ -86,7 +86,7 @@ LEARNED: dict[str, dict[str, Any]] = {
 def learned(*, updates: int, rows: int = 1, seed: int = 1, **more: Any) -> dict[str, float]:
     """One pass over so many made-up people."""
     release = thebes.simulate({**DOCUMENT, **more}, people(updates, rows=rows, seed=seed), seed=seed)
-    return {**judged(release.model), "spread": release.spread, "refused": release.extra["refused"] / updates}
+    return {**judged(release.model), "spread": release.extra["spread"], "refused": release.extra["refused"] / updates}
 
 
 # --- speed ------------------------------------------------------------------------------------------------
@@ -191,6 +191,6 @@ def attacked(name: str, share: float, *, updates: int = 20_000, seed: int = 1, *
     return {
         "attackers refused": refused[True] / max(1, int(evil.sum())),
         "honest refused": refused[False] / max(1, int((~evil).sum())),
-        "spread": release.spread,
+        "spread": release.extra["spread"],
         **judged(release.model),
     }

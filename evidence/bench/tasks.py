@@ -160,6 +160,7 @@ def _score(data: Any, kind: str, model: str, epsilon: int) -> float:
 
 def _fold(data: Any, kind: str, model: str, epsilon: int, train: Any, test: Any, seed: int) -> Any:
     import thebes
+    from thebes.tasks.bounded.release import RowsRelease
 
     names = [f"x{i}" for i in range(data.X.shape[1])]
     numeric = data.name in ("diabetes", "housing")
@@ -197,7 +198,7 @@ def _fold(data: Any, kind: str, model: str, epsilon: int, train: Any, test: Any,
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         release = thebes.simulate(document, table, seed=seed)
-    fitted = release.fit(model, output="y") if kind == "bounded" else release.model
+    fitted = release.fit(model, output="y") if isinstance(release, RowsRelease) else release.model
     guess = fitted.predict(inputs[test])
     return guess if back is None else back(guess)
 

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from thebes import learning as learning
+    from thebes import ledger as ledger
+    from thebes import task as task
+    from thebes import torch as torch
+    from thebes.person.access import open_person as open_person
+    from thebes.requestor.server import connect as connect
+    from thebes.simulation.world import simulate as simulate
 
 __version__ = "0.1.0"
 

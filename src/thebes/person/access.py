@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Any, Protocol, Self
 
 from thebes.person.client import PersonClient
 from thebes.person.folder import prepared
@@ -13,6 +15,92 @@ from thebes.privacy.faults import Mistake
 from thebes.wire.address import base_url
 
 
+class PersonHome(Protocol):
+    """A person's home to its owner, whether this process holds it or another one does. What a task or a participation
+    is told as has the keys of the REST interface."""
+
+    def tasks(self) -> list[dict[str, Any]]:
+        """Return the open tasks, each in plain words and with its price."""
+        ...
+
+    def unread(self) -> list[dict[str, str]]:
+        """Return the tasks that are not offered because nothing here can read or verify them, and why."""
+        ...
+
+    def task(self, task_id: str) -> dict[str, Any]: ...
+
+    def preview(self, task_id: str) -> dict[str, Any]:
+        """Return the rows that would be read, for the owner's eyes."""
+        ...
+
+    def example(self, task_id: str) -> dict[str, Any]:
+        """Return an example of what would leave, drawn anew each time."""
+        ...
+
+    def accept(self, task_id: str) -> dict[str, Any]: ...
+
+    def decline(self, task_id: str) -> dict[str, Any]: ...
+
+    def withdraw(self, task_id: str) -> dict[str, Any]: ...
+
+    def participations(self) -> list[dict[str, Any]]: ...
+
+    def wait(self, task_id: str, *, timeout: float = 60.0, state: str = "sent") -> dict[str, Any]:
+        """Wait until the latest participation in a task has reached `state` or an end; a Refusal after `timeout`
+        seconds."""
+        ...
+
+    def groups(self) -> list[dict[str, Any]]: ...
+
+    def enrol(
+        self, name: str, code: str, pin: str | None = None, *, epoch: str | None = None, names: str = "private"
+    ) -> dict[str, Any]: ...
+
+    def ledger(self) -> dict[str, Any]:
+        """Return what was spent, on which task, for whom, and what is left."""
+        ...
+
+    def verify(self) -> dict[str, Any]: ...
+
+    def settings(self) -> PersonSettings | dict[str, Any]: ...
+
+    def set_settings(self, body: Mapping[str, Any]) -> dict[str, Any]: ...
+
+    def rules(self) -> list[dict[str, Any]]: ...
+
+    def set_rules(self, rules: list[dict[str, Any]]) -> list[dict[str, Any]]: ...
+
+    def store(self) -> list[dict[str, Any]]:
+        """Return the collectors with their tables, columns and numbers of rows."""
+        ...
+
+    def register(self, app: str, tables: Mapping[str, Any]) -> int: ...
+
+    def insert(self, app: str, table: str, rows: list[dict[str, Any]]) -> int: ...
+
+    def newest(self, app: str, table: str, count: int = 20) -> list[dict[str, Any]]: ...
+
+    def remove(self, app: str, *, keep_data: bool) -> None: ...
+
+    def coordinator_key(self) -> dict[str, Any]: ...
+
+    def export(self) -> dict[str, Any]:
+        """Return everything that this home knows."""
+        ...
+
+    def destroy(self) -> None:
+        """Delete everything in this home, keys first."""
+        ...
+
+    def close(self) -> None: ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
 def open_person(
     folder: str | Path,
     *,
@@ -20,7 +108,7 @@ def open_person(
     proxy: str | None = None,
     delay: bool = True,
     passphrase: str | None = None,
-) -> Any:
+) -> PersonHome:
     """A person's home, to use from Python. While `thebes person` runs on it, this talks to that process instead; the
     same methods either way. Without it, what was accepted is sent while this home is open (`wait` waits for it)."""
     home = prepared(folder)

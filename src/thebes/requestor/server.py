@@ -174,7 +174,7 @@ class Server:
         )
         return Listing(self.client.tasks(), columns)
 
-    def schemas(self) -> Any:
+    def schemas(self) -> dict[str, Any]:
         """Return the tables and columns that collectors say they fill: what a featurizer may read."""
         return self.client.schemas()
 

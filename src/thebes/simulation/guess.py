@@ -43,7 +43,7 @@ def beside(release: Release, guess: Guess | None) -> Release:
 def of_people(document: PeopleDocument, release: Release, rows: Rows, *, aside: bool) -> Guess | None:
     """Judge the model of a task that people answered; None where none was released, or its loss says of no value how
     far off it is. `aside` says that it did not learn from these rows."""
-    if not hasattr(type(release), "model") or release.value is None:
+    if type(release).model is Release.model or release.value is None:
         return None
     outputs = _outputs(document)
     names = [name for name in fit.columns_of(document) if name not in outputs]
@@ -53,7 +53,7 @@ def of_people(document: PeopleDocument, release: Release, rows: Rows, *, aside: 
         return None
     columns, whose = {name: _cells(document, found, name)[some] for name in names}, owners[some]
     told = [_cells(document, found, name)[some] for name in outputs]
-    model: Any = release.model  # type: ignore[attr-defined]
+    model = release.model
     bounds = document.bounds or {}
     if hasattr(model, "classifies"):  # a network, which tells a class by its number, or what its loss makes of it
         return _of_network(
@@ -104,7 +104,7 @@ def of_sites(
     none was released."""
     if release.form not in ("train", "pipeline") or release.value is None:
         return None
-    model = release.model  # type: ignore[attr-defined]
+    model = release.model
     if release.form == "pipeline":
         output = getattr(document, "output", None)
         shown = [*(aside or tables).values()]

@@ -52,6 +52,17 @@ class Release:
         """Return whether there is an answer, and not only a reason why there is none."""
         return self.value is not None
 
+    @property
+    def model(self) -> Any:
+        """The fitted model that was released; a Mistake where the answer is none."""
+        raise Mistake("model", f"is not what was released: this is {type(self).__name__}, whose answer is its value")
+
+    @property
+    def explanation(self) -> str | None:
+        """Return why there is no answer and what to do; None where there is one."""
+        told = self.extra.get("explanation")
+        return None if told is None else str(told)
+
     def beside(self, **more: Any) -> Self:
         """The same release with more beside its value."""
         made = copy(self)

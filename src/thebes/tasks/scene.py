@@ -155,7 +155,7 @@ def beside_regression(release: Release, mine: Rows, others: Rows) -> SceneVerdic
     label = column(mine, "y")
     exact = LogisticRegression().fit(table(mine, inputs), label) if len(set(label.tolist())) > 1 else None
     true = float(np.mean((np.full(len(told), label[0]) if exact is None else exact.predict(rows)) == told))
-    return told_right(true, np.asarray(release.model.predict(rows), dtype=float), told)  # type: ignore[attr-defined]
+    return told_right(true, np.asarray(release.model.predict(rows), dtype=float), told)
 
 
 def classifier(
@@ -174,7 +174,7 @@ def classifier(
 
         told = others["diabetes"]
         exact = make_pipeline(StandardScaler(), LogisticRegression()).fit(table(patients), patients["diabetes"])
-        said = release.model.predict(inputs_of(others))  # type: ignore[attr-defined]
+        said = release.model.predict(inputs_of(others))
         return told_right(float(exact.score(table(others), told)), said, told)
 
     return judge

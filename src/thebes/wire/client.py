@@ -101,9 +101,9 @@ class CoordinatorClient(Connection):
 
     # --- everything else ----------------------------------------------------------------------------
 
-    def schemas(self) -> Any:
+    def schemas(self) -> dict[str, Any]:
         """The schemas that collectors publish: `{app: {"tables": {...}}}`."""
-        return self._json("GET", "/api/schema", reader=_LISTS, kind=LIST)
+        return self._object(self._json("GET", "/api/schema", reader=_LISTS, kind=LIST))
 
     def publish_schema(self, app: str, tables: Mapping[str, Any]) -> None:
         """Make known which tables and columns a collector fills: `POST /api/schema {"app", "tables"}`. No counts."""

@@ -41,7 +41,7 @@ def _network_beside_descent(release: Release, mine: Rows, others: Rows) -> Scene
     step = ((label - 0.5)[:, None] * shortened).mean(axis=0)
     shown, told = table(others, ("x0", "x1")), column(others, "y")
     true = float(np.mean((shown @ step > 0) == told))
-    said = np.asarray(release.model.predict(shown)).astype(int)  # type: ignore[attr-defined]
+    said = np.asarray(release.model.predict(shown)).astype(int)
     return told_right(true, said, told)
 
 

@@ -21,7 +21,7 @@ def table(release: Release) -> Cells:
     from thebes.learning.graph.weights import named
 
     graph = read_model(release.value["model"]).graph
-    trained = named(graph, np.asarray(release.model.weights))  # type: ignore[attr-defined]
+    trained = named(graph, np.asarray(release.model.weights))
     last = named(graph, np.asarray(release.gradient, dtype=np.float32))  # type: ignore[attr-defined]
     head = ("layer", "shape", "weights", "length", "largest", "length of the last step's mean gradient")
     return head, [

@@ -96,7 +96,7 @@ def _regression(release: Release, mine: Rows, others: Rows) -> SceneVerdict:
     def errors(said: Any) -> Any:
         return np.abs(np.clip(said, 18, 95) - told)
 
-    off, alone = errors(release.model.predict(rows)), errors(np.full(len(told), np.median(told)))  # type: ignore[attr-defined]
+    off, alone = errors(release.model.predict(rows)), errors(np.full(len(told), np.median(told)))
     true, value, guessed = (float(each.mean()) for each in (errors(exact.predict(rows)), off, alone))
     words = f"errs by {figure(value, 3)}, and one guess for everybody by {figure(guessed, 3)}"
     gained = beyond_luck(alone - off) and far(-true, -value, -guessed)
@@ -110,4 +110,4 @@ def _classifier(release: Release, mine: Rows, others: Rows) -> SceneVerdict:
     told, rows = column(others, output), table(others, inputs)
     exact = GaussianNB().fit(table(mine, inputs), column(mine, output))
     true = float(np.mean(exact.predict(rows) == told))
-    return told_right(true, release.model.predict(rows), told)  # type: ignore[attr-defined]
+    return told_right(true, release.model.predict(rows), told)

@@ -13,7 +13,7 @@ from thebes.tasks.release import Release
 
 
 def sections(release: Release, document: PeopleDocument) -> list[Section]:
-    model: Any = release.model  # type: ignore[attr-defined]
+    model: Any = release.model
     kind = type(model).__name__
     if kind == "GaussianNB":
         return _classes(release, model)
@@ -85,7 +85,7 @@ def _forest(release: Release, model: Any) -> list[Section]:
 
 
 def table(release: Release) -> Cells:
-    model: Any = release.model  # type: ignore[attr-defined]
+    model: Any = release.model
     inputs = release.extra["inputs"]
     if type(model).__name__ == "GaussianNB":
         deviation = np.sqrt(model.var_)

@@ -48,7 +48,7 @@ def _accepted(seen: Visits, others: Visits) -> Callable[[Release, Patients], Sce
         true = float(exact.score(table(others), told))
         if release.extra["verdict"] != "ACCEPT":
             return SceneVerdict(true, 0.0, False, answer=f"no model: {release.extra['verdict']}", guessing=0.0)
-        said = release.model.predict({name: others[name] for name in inputs})  # type: ignore[attr-defined]
+        said = release.model.predict({name: others[name] for name in inputs})
         found = of_numbers("minutes", said, told, aside=True)
         value = 1.0 - found.reached / found.guessing
         attempts, gained = len(release.extra["attempts"]), found.beyond and far(true, value, 0.0)

@@ -1,0 +1,64 @@
+"""A requestor's script is checked by `mypy --strict` against installed Thebes: nothing it touches first is `Any`."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPT = """
+from datetime import datetime
+from typing import Any, assert_type
+
+import thebes
+from thebes.person.access import PersonHome
+from thebes.privacy.certificate import Certificate
+from thebes.privacy.measurement import Interval
+from thebes.requestor.handle import Handle
+from thebes.requestor.server import Quote, Server
+from thebes.requestor.tables import Listing
+from thebes.tasks.release import Release
+
+document = thebes.task.median("SELECT age FROM profile.demographics", epsilon=1)
+assert_type(document, dict[str, Any])
+release = thebes.simulate(document, {"age": [1, 2, 3]}, seed=1)
+assert_type(release, Release)
+assert_type(release.certificate, Certificate)
+assert_type(release.interval(0.95), Interval | None)
+assert_type(release.explanation, str | None)
+
+server = thebes.connect("http://127.0.0.1:8000")
+assert_type(server, Server)
+assert_type(server.login("ana", "secret"), datetime)
+assert_type(server.quote(document), Quote)
+assert_type(server.submit(document), Handle)
+assert_type(server.submit(document).wait(timeout=1), Release)
+assert_type(server.tasks(), Listing)
+assert_type(server.schemas(), dict[str, Any])
+with thebes.open_person("home") as me:
+    assert_type(me, PersonHome)
+    assert_type(me.tasks(), list[dict[str, Any]])
+    me.accept(me.tasks()[0]["task_id"])
+"""
+
+
+@pytest.mark.slow
+def test_what_a_requestor_and_a_person_touch_has_types(tmp_path: Path) -> None:
+    wrong = 'import thebes\nthebes.connect("http://127.0.0.1:8000").wait\nthebes.open_person("home").acept("1")\n'
+    (tmp_path / "script.py").write_text(SCRIPT)
+    (tmp_path / "mistaken.py").write_text(wrong)
+    apart = {name: value for name, value in os.environ.items() if name not in ("MYPYPATH", "PYTHONPATH")}
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", "--config-file=", "script.py", "mistaken.py"],
+        cwd=tmp_path,
+        env=apart,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    found = [line for line in done.stdout.splitlines() if ": error:" in line]
+    assert not [line for line in found if line.startswith("script.py")], done.stdout + done.stderr
+    assert [line.split(":")[1] for line in found] == ["2", "3"], done.stdout + done.stderr
