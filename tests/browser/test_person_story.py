@@ -309,11 +309,11 @@ def test_a_page_that_keeps_itself_fresh_says_when_nobody_answers(
     task = story.ask(MEDIAN, name="Asked while the lights went out")
     assert story.me.http.post(f"/api/tasks/{task}/accept", json={}).status_code < 300
     me.open("/accepted")
-    me.page.route("**/accepted/**", lambda request: request.abort())
+    me.page.route("**/moment/**", lambda request: request.abort())
     told = me.page.get_by_role("alert").filter(has_text="does not answer any more")
     told.wait_for()
     assert me.page.locator("#gone").count() == 1
-    me.page.unroute("**/accepted/**")
+    me.page.unroute("**/moment/**")
     expect(told).to_have_count(0)
     wanted = ("net::ERR_FAILED", "Failed to fetch")
     me.troubles[:] = [trouble for trouble in me.troubles if not any(each in trouble for each in wanted)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 import sys
+import time
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
@@ -237,10 +238,78 @@ def test_every_state_has_words_and_a_card(world: World, state: ParticipationStat
     assert html.escape(standing.word) in card
     if state not in (ParticipationState.SEEN, ParticipationState.DECLINED):
         assert standing.word in page
-    assert ("every" in card) == (
-        not state.final and state not in (ParticipationState.SEEN, ParticipationState.DECLINED)
-    )
+    assert html.escape(standing.sentence) in card
+    assert html.escape(standing.next) in card
     assert ("Take it back" in card) == (state in words.BACK)
+
+
+def test_no_two_states_are_told_alike() -> None:
+    told = [words.state(str(state)) for state in ParticipationState]
+    assert len({state.word for state in told}) == len({state.sentence for state in told}) == len(told)
+    assert all(state.next for state in told)
+
+
+@pytest.mark.parametrize(
+    ("seen", "sent", "refused_"),
+    [("computed", 0, True), ("reserved", None, True), ("sent", 0, True), ("sent", 1, False), ("", None, False)],
+)
+def test_what_left_meanwhile_is_not_taken_back_by_who_thought_it_was_free(
+    world: World, seen: str, sent: int | None, refused_: bool
+) -> None:
+    task = world.server.post(MEDIAN)
+    world.me.accept(task)
+    world.me.wait(task)
+    saw = {"seen": seen} if sent is None else {"seen": seen, "packets_sent": sent}
+    if refused_:
+        told = refused(world, f"/tasks/{task}/decide", {"decision": "withdraw", **saw}, 409)
+        assert told.count("It has left meanwhile, so what it cost is spent; nothing was taken back") == 1
+        assert "meanwhile" in refused(world, f"/accepted/{task}/0/withdraw", saw, 409)
+        assert world.http.post(f"/api/tasks/{task}/withdraw", json=saw).status_code == 409
+        assert world.me.task(task)["state"] == "sent"
+    assert world.me.withdraw(task)["state"] == "withdrawn"
+
+
+def test_what_was_paid_is_told_as_past(world: World) -> None:
+    task = world.server.post({**MEDIAN, "delta": 0.0})
+    before = world.http.get(f"/tasks/{task}").text
+    assert "of the 30 you have left" in before
+    assert "You paid" not in before
+    world.me.accept(task)
+    aside = world.http.get(f"/tasks/{task}/standing", headers=PARTIAL).text
+    assert "1 is set aside, and paid when it leaves; 29 of 30 left until" in " ".join(aside.split())
+    world.me.wait(task)
+    after = world.http.get(f"/tasks/{task}/standing", headers=PARTIAL).text
+    assert "You paid 1; 29 of 30 left until" in after
+    for passed in ("you have left", "nothing has left", "Change my mind", "Accept"):
+        assert passed not in after
+    assert world.me.task(task)["paid"] == {"epsilon": 1.0, "delta": 0.0}
+
+
+def test_a_page_that_stays_open_asks_its_coordinator_nothing(world: World) -> None:
+    task = world.server.post(MEDIAN)
+    for address in ("/tasks", f"/tasks/{task}"):
+        page = world.http.get(address)
+        mark = next(str(a["hx-get"]) for _, a in Page(page.text).elements if a.get("id") == "moment")
+        assert world.http.get(mark, headers=PARTIAL).status_code == 204
+    world.me.accept(task)
+    world.server.before = lambda what: pytest.fail(f"asks the coordinator to {what}")
+    changed = world.http.get(mark, headers=PARTIAL)
+    assert changed.headers["hx-trigger"] == "changed"
+    assert mark not in changed.text
+    for address in (f"/tasks/{task}/standing", "/accepted/now", "/here"):
+        assert words.state("reserved").word in harmless(world.http.get(address, headers=PARTIAL))
+
+
+def test_a_moment_is_told_in_the_zone_of_this_machine(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "Asia/Kathmandu")
+    time.tzset()
+    try:
+        here = frame.PageFrame("x", (), clock=None)._templates.filters["when"]
+        assert "2026-11-24 05:45 +0545" in here("2026-11-24T00:00:00+00:00")
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert "2026-11-24 00:00 UTC" in frame.when("2026-11-24T00:00:00+00:00")
 
 
 def test_a_task_that_its_coordinator_forgot_is_said_to_be_forgotten(world: World) -> None:

@@ -39,8 +39,10 @@ class PersonClient(Local):
     def decline(self, task_id: str) -> dict[str, Any]:
         return dict(self._ask("POST", f"/api/tasks/{segment('task_id', task_id)}/decline"))
 
-    def withdraw(self, task_id: str) -> dict[str, Any]:
-        return dict(self._ask("POST", f"/api/tasks/{segment('task_id', task_id)}/withdraw"))
+    def withdraw(self, task_id: str, *, seen: str | None = None, packets_sent: int | None = None) -> dict[str, Any]:
+        told = {"seen": seen, "packets_sent": packets_sent}
+        body = {name: value for name, value in told.items() if value is not None}
+        return dict(self._ask("POST", f"/api/tasks/{segment('task_id', task_id)}/withdraw", body or None))
 
     def wait(self, task_id: str, *, timeout: float = 60.0, state: str = "sent") -> dict[str, Any]:
         """Until the latest participation in a task has reached `state` or an end."""

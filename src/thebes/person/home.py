@@ -21,7 +21,7 @@ from thebes.data.store import Store
 from thebes.data.store.delivery import Overtaken
 from thebes.ledger import Ledger
 from thebes.person.budget import spending_report
-from thebes.person.budget.blocks import consumed
+from thebes.person.budget.blocks import added, consumed
 from thebes.person.budget.budget import PersonBudget
 from thebes.person.folder import DAEMON, Hold, prepared
 from thebes.person.participation.background_thread import BackgroundThread
@@ -144,19 +144,25 @@ class Person:
         coordinator's list was read last."""
         return [{"task_id": task_id, "why": why} for task_id, why in self._with_coordinator().unread.items()]
 
-    def task(self, task_id: str) -> dict[str, Any]:
-        """One task, with every participation in it so far."""
+    def task(self, task_id: str, *, anew: bool = True) -> dict[str, Any]:
+        """One task, with every participation in it so far. Not `anew`: as it was verified last, so that looking at a
+        page for long asks the coordinator nothing."""
+        board = self._with_coordinator()
+        offer = board.offer(task_id) if anew else board.known(task_id)
         mine = self._book.participations(task_id=task_id)
-        offer = self._with_coordinator().offer(task_id)
         standing = self._standing(offer.document, mine)
         return {**offer.as_json(), **standing, "participations": [p.as_json() for p in mine]}
 
     def _standing(self, document: PeopleDocument, mine: list[Participation]) -> dict[str, Any]:
-        """Tell where this person stands with a task: the latest participation, whether it can be taken back, and how
-        often one may still agree."""
+        """Tell where this person stands with a task: the latest participation, whether it can be taken back, how often
+        one may still agree, and what all of them together cost so far."""
         latest = mine[-1] if mine else None
+        claims = [claim for p in mine if (claim := self._purse.claim(p.claim_key)) is not None]
         return {
+            "paid": added(consumed(claim) for claim in claims).as_json(),
+            "set_aside": added(claim.remaining for claim in claims if claim.state.open).as_json(),
             "state": str(ParticipationState.SEEN if latest is None else latest.state),
+            "note": "" if latest is None else latest.note,
             "packets_sent": 0 if latest is None else len(self._book.receipts(latest)),
             "returnable": latest is None or latest.returnable,
             "turns_left": self._decisions.turns_left(document, mine),
@@ -164,17 +170,21 @@ class Person:
 
     def participations(self) -> list[dict[str, Any]]:
         """Every participation, oldest first, with the task's result where there is one."""
-        return [{**p.as_json(), "receipts": self._book.receipts(p)} for p in self._book.participations()]
+        return [self._told(p) for p in self._book.participations()]
 
     def participation(self, task_id: str, number: int) -> dict[str, Any]:
-        """One participation as it stands now, with what it has cost so far (`spent`) and since when (`sent`)."""
+        """One participation as it stands now."""
         found = next((p for p in self._book.participations(task_id=task_id) if p.number == number), None)
         if found is None:
             raise NotFound("you take no part in this task")
-        claim = self._purse.claim(found.claim_key)
+        return self._told(found)
+
+    def _told(self, participation: Participation) -> dict[str, Any]:
+        """Tell a participation with its receipts, what it has cost so far (`spent`) and since when (`sent`)."""
+        claim = self._purse.claim(participation.claim_key)
         return {
-            **found.as_json(),
-            "receipts": self._book.receipts(found),
+            **participation.as_json(),
+            "receipts": self._book.receipts(participation),
             "spent": None if claim is None else consumed(claim).as_json(),
             "sent": None if claim is None else self._charged.of(claim),
         }
@@ -218,11 +228,12 @@ class Person:
         self._with_coordinator()
         return self._decisions.decline(task_id).as_json()
 
-    def withdraw(self, task_id: str) -> dict[str, Any]:
+    def withdraw(self, task_id: str, *, seen: str | None = None, packets_sent: int | None = None) -> dict[str, Any]:
         """Take the latest contribution back before its phase closes. What was sent stays charged. Several packets go
-        back at once, which shows that they belong together."""
+        back at once, which shows that they belong together. `seen` is the state that the person had before their eyes,
+        `packets_sent` how many of its packets had left then: where more has left since, nothing is done."""
         self._with_coordinator()
-        return self._decisions.withdraw(task_id).as_json()
+        return self._decisions.withdraw(task_id, seen=seen, packets_sent=packets_sent).as_json()
 
     def wait(self, task_id: str, *, timeout: float = 60.0, state: str = "sent") -> dict[str, Any]:
         """Work until the latest participation in a task has reached `state` or an end; a Refusal when time runs out."""
@@ -385,6 +396,11 @@ class Person:
         ]
         known = key if key is None or is_fingerprint(key) else fingerprint(key)
         return {"url": self.coordinator, "fingerprint": known, "earlier": told}
+
+    @property
+    def moment(self) -> str:
+        """A mark that is another one after anything was decided, sent, answered or spent here."""
+        return f"{self._book.changes}.{self._ledger.head().length}"
 
     def start(self, *, poll_seconds: float = POLL_SECONDS) -> None:
         """Work in the background until `close`."""

@@ -66,6 +66,11 @@ class Enrol(_Strict):
     names: Literal["public", "private"] = "private"  #: "public": this person's name may be published with the group
 
 
+class Withdraw(_Strict):
+    seen: str | None = Field(default=None, max_length=20)  #: the state that was seen; where more has left since, 409
+    packets_sent: int | None = Field(default=None, ge=0)  #: of it, as it was seen
+
+
 class Destroy(_Strict):
     confirm: Literal["destroy everything"]
 
@@ -187,8 +192,10 @@ def _tasks(api: FastAPI, person: Person) -> None:
         return person.decline(task_id)
 
     @api.post("/api/tasks/{task_id}/withdraw")
-    def withdraw(task_id: TaskId) -> dict[str, Any]:
-        return person.withdraw(task_id)
+    def withdraw(task_id: TaskId, body: Withdraw | None = None) -> dict[str, Any]:
+        """Take it back. Who says what they saw is refused where more has left since."""
+        saw = body or Withdraw()
+        return person.withdraw(task_id, seen=saw.seen, packets_sent=saw.packets_sent)
 
 
 def _groups(api: FastAPI, person: Person) -> None:

@@ -10,7 +10,8 @@ import inspect
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
+from functools import partial as partial_of
 from pathlib import Path
 from types import CodeType
 from typing import Any
@@ -58,9 +59,10 @@ _COMPILED = CompiledTemplates()
 
 
 class PageFrame:
-    """Renders the pages of one server. `places` are its navigation, `about` says whose server it is."""
+    """Renders the pages of one server. `places` are its navigation, `about` says whose server it is, `clock` in which
+    zone it tells moments; None: in this machine's."""
 
-    def __init__(self, about: str, places: Sequence[NavigationEntry]) -> None:
+    def __init__(self, about: str, places: Sequence[NavigationEntry], *, clock: tzinfo | None = UTC) -> None:
         self._templates = Environment(
             loader=FileSystemLoader(_HERE / "templates"),
             bytecode_cache=_COMPILED,
@@ -73,7 +75,7 @@ class PageFrame:
         self._templates.filters.update(
             figure=spaced,
             percent=percent,
-            when=when,
+            when=partial_of(when, clock=clock),
             day=day,
             pretty=pretty,
             epsilon=spaced,
@@ -132,13 +134,15 @@ def apart(digest: str) -> str:
     return " ".join(digest[place : place + 4] for place in range(0, len(digest), 4))
 
 
-def when(moment: float | str | None) -> Markup:
-    """A moment for people and machines; given in seconds since 1970 or as ISO 8601, shown in UTC."""
+def when(moment: float | str | None, clock: tzinfo | None = UTC) -> Markup:
+    """A moment for people and machines; given in seconds since 1970 or as ISO 8601, shown in the zone of a clock."""
     if moment is None:
         return Markup("–")
     at = datetime.fromtimestamp(moment, UTC) if isinstance(moment, (int, float)) else datetime.fromisoformat(moment)
     at = at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
-    return Markup('<time datetime="{}">{}</time>').format(at.isoformat(timespec="seconds"), f"{at:%Y-%m-%d %H:%M} UTC")
+    return Markup('<time datetime="{}">{}</time>').format(
+        at.isoformat(timespec="seconds"), f"{at.astimezone(clock):%Y-%m-%d %H:%M %Z}"
+    )
 
 
 def day(date: str) -> Markup:

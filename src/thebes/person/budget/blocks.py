@@ -94,6 +94,12 @@ def consumed(claim: LedgerClaim) -> Budget:
     return Budget(asked.epsilon - left.epsilon, asked.delta - left.delta)
 
 
+def added(amounts: Iterable[Budget]) -> Budget:
+    """Return the sum of amounts."""
+    every = list(amounts)
+    return Budget(Amount(sum(each.epsilon for each in every)), Amount(sum(each.delta for each in every)))
+
+
 def _by_spender(claims: Iterable[LedgerClaim]) -> dict[str, tuple[Decimal, Decimal]]:
     held: dict[str, tuple[Decimal, Decimal]] = {}
     for claim in claims:

@@ -31,6 +31,9 @@ from thebes.wire.client import CoordinatorClient
 from thebes.wire.refusals import Conflict, NotAllowed, NotFound
 
 _OPEN = ("open", "running")
+MEANWHILE = "it has left meanwhile, so what it cost is spent; nothing was taken back, look again where it stands"
+_BEFORE_IT_LEFT = (ParticipationState.RESERVED, ParticipationState.ASKED, ParticipationState.COMPUTED)
+_LEFT = (ParticipationState.SENDING, ParticipationState.SENT, ParticipationState.DONE, ParticipationState.REFUSED)
 KEPT = "what you sent was mixed in at once and cannot be taken back; what it cost stays spent"
 
 log = logging.getLogger(__name__)
@@ -96,21 +99,21 @@ class Decisions:
                 undecided = self._book.move(undecided, ParticipationState.DECLINED)
             return undecided
 
-    def withdraw(self, task_id: str) -> Participation:
+    def withdraw(self, task_id: str, *, seen: str | None = None, packets_sent: int | None = None) -> Participation:
         """Take the latest contribution back before its phase closes. What was sent stays charged. Several packets go
         back at once, and the note says what that shows: spread over minutes the few of them would be known as well,
-        and the phase could close in between."""
+        and the phase could close in between. Where more has left than somebody saw who said how much, it is left as it
+        is: they wanted back what cost nothing yet."""
         mine = self._book.participations(task_id=task_id)
         if not mine:
             raise NotFound("you take no part in this task")
         latest = mine[-1]
+        unseen = packets_sent is not None and len(self._book.receipts(latest)) > packets_sent
+        if unseen or (seen in _BEFORE_IT_LEFT and latest.state in _LEFT):
+            raise Conflict(MEANWHILE)
         if latest.state is ParticipationState.SENDING:
             raise Conflict("it is being sent just now; try again when it has arrived")
-        before_more = latest.state in (
-            ParticipationState.RESERVED,
-            ParticipationState.ASKED,
-            ParticipationState.COMPUTED,
-        )
+        before_more = latest.state in _BEFORE_IT_LEFT
         if not before_more and latest.state is not ParticipationState.SENT:
             raise Conflict(f"there is nothing to take back: your part in this task is {latest.state}")
         if latest.state is ParticipationState.SENT and not latest.returnable:

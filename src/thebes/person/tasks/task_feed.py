@@ -30,6 +30,7 @@ from thebes.wire.refusals import BrokenLog, NotAllowed, NotFound
 KEY_FILE = "coordinator.key"  #: the key that was pinned; or its fingerprint, where somebody pinned that beforehand
 _FINGERPRINT = re.compile(r"[0-9a-f]{64}")
 UNKNOWN = "unnamed requestor"
+MOST_OFFERS = 10_000  #: that are looked at
 
 
 class NotListed(NotAllowed):
@@ -89,6 +90,7 @@ class Board:
         self._home = home
         self._clock = clock
         self._lock = threading.Lock()
+        self._known: dict[str, OfferedTask] = {}  #: as they were verified last
         self.unread: dict[str, str] = {}  #: task id -> why it is not shown, as of the latest reading
 
     def offers(self) -> list[OfferedTask]:
@@ -96,7 +98,7 @@ class Board:
         told = self._client.tasks()
         listed = self._listed({str(item.get("task_id")) for item in told})
         offers, unread = [], {}
-        for item in told[:10_000]:
+        for item in told[:MOST_OFFERS]:
             try:
                 offers.append(self._verified(item, listed))
             except NotForPeople:
@@ -113,6 +115,10 @@ class Board:
         if told.get("task_id") != task_id:
             raise NotFound("the coordinator answered with another task")
         return self._verified(told, self._listed({task_id}))
+
+    def known(self, task_id: str) -> OfferedTask:
+        """One task as it was verified last in this process; the coordinator is asked only where it never was."""
+        return self._known.get(task_id) or self.offer(task_id)
 
     def listed(self, name: str) -> str | None:
         """Return what the signed list has under a name: a task's id, or a group's place."""
@@ -135,7 +141,7 @@ class Board:
         if document.only_simulated is not None:  # whatever its price says
             raise NotListed("this task adds no noise; it is for simulations only, so it is not shown")
         count, kind = told.get("contributions"), registry.drawn(document.type)
-        return OfferedTask(
+        offered = OfferedTask(
             task_id=task_id,
             document=document,
             explanation=plain_text(kind.explain(document)),  # what cannot be told is not offered, to rules neither
@@ -145,6 +151,10 @@ class Board:
             status=printable(told.get("status"), 20) or "open",
             contributions=count if isinstance(count, int) else None,
         )
+        if len(self._known) >= MOST_OFFERS:
+            self._known.clear()
+        self._known[task_id] = offered
+        return offered
 
     def _listed(self, wanted: set[str]) -> dict[str, str]:
         """The signed list as far as it is known; read on where something is not in it yet."""

@@ -82,6 +82,12 @@ class Book:
         with self._lock:
             self._db.close()
 
+    @property
+    def changes(self) -> int:
+        """The number of changes since it was opened."""
+        with self._lock:
+            return self._db.total_changes
+
     # --- participations -------------------------------------------------------------------------------
 
     def begin(

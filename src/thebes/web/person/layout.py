@@ -5,6 +5,7 @@ What must stay true: a page only shows and asks; what it does, it does through t
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -25,6 +26,7 @@ class Indoors:
 
     def __init__(self, frame: PageFrame, person: Person, door: Door) -> None:
         self.frame, self.person, self.door = frame, person, door
+        self._run = secrets.token_hex(4)  #: the person's moments are counted anew in each
 
     def routes(self) -> APIRouter:
         """Make the router that a page's routes are put on; what they refuse is told as a page or as a sentence."""
@@ -32,7 +34,12 @@ class Indoors:
 
     def page(self, request: Request, template: str, *, title: str, **context: Any) -> Response:
         """A whole page; `template` is a file of templates/person."""
-        return self.frame.page(request, f"person/{template}", title=title, words=words, **context)
+        return self.frame.page(request, f"person/{template}", title=title, words=words, moment=self.moment, **context)
+
+    @property
+    def moment(self) -> str:
+        """A mark that is another one after what stands on these pages may have changed."""
+        return f"{self._run}.{self.person.moment}"
 
     def part(self, template: str, *, status: int = 200, **context: Any) -> Response:
         """A piece of a page."""

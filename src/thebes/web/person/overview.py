@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from fastapi import APIRouter, Request
 from fastapi.responses import RedirectResponse, Response
 
+from thebes.person.home import Person
 from thebes.web.person import words
 from thebes.web.person.layout import Indoors, attempt
 
@@ -24,17 +27,28 @@ def routes(indoors: Indoors) -> APIRouter:
             return answer
         if not door.knows(request.headers):
             return _outside(indoors, request, used=False)
-        mine = person.participations()
         return indoors.page(
             request,
             "overview.html",
             title="Your machine",
             coordinator=person.coordinator,
             key=person.coordinator_key(),
-            ledger=person.balance(),
             store=person.store(),
-            latest=[p for p in reversed(mine) if p["state"] not in ("seen", "declined")][:4],
+            **_here(person),
         )
+
+    @made.get("/moment/{seen}")
+    def moment(request: Request, seen: str) -> Response:
+        """Say whether anything may have changed since a page was made; then its parts ask for themselves."""
+        if seen == indoors.moment:
+            return Response(status_code=204)
+        answer = indoors.part("moment.html", moment=indoors.moment)
+        answer.headers["HX-Trigger"] = "changed"
+        return answer
+
+    @made.get("/here")
+    def here(request: Request) -> Response:
+        return indoors.part("here.html", **_here(person))
 
     @made.get("/waiting")
     def waiting(request: Request) -> Response:
@@ -45,6 +59,12 @@ def routes(indoors: Indoors) -> APIRouter:
         return indoors.part("waiting.html", tasks=undecided, trouble=trouble, unread=unread)
 
     return made
+
+
+def _here(person: Person) -> dict[str, Any]:
+    """What is left of the budget, and what was agreed to last."""
+    agreed = [p for p in reversed(person.participations()) if p["state"] not in ("seen", "declined")]
+    return {"ledger": person.balance(), "latest": agreed[:4]}
 
 
 def _outside(indoors: Indoors, request: Request, *, used: bool) -> Response:

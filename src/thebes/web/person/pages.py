@@ -23,7 +23,7 @@ PLACES = (
 
 def put_on(api: FastAPI, person: Person, door: Door) -> None:
     """Put the pages onto a person's interface."""
-    indoors = Indoors(PageFrame("your machine", PLACES), person, door)
+    indoors = Indoors(PageFrame("your machine", PLACES, clock=None), person, door)
     serve_files(api)
     serve_no_page(api, indoors.refused)
     for page in (overview, data, tasks, participations, rules, groups, privacy):

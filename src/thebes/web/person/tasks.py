@@ -19,7 +19,6 @@ LONGEST_WORD = 400  #: characters of one text in a document that are shown; a ne
 _DONE = {
     "accept": "Agreed. Your machine does the rest by itself.",
     "decline": "Declined. Standing rules will not agree to this task either.",
-    "withdraw": "You took it back.",
 }
 
 TaskId = Annotated[str, Path(pattern=TASK_ID)]
@@ -65,15 +64,24 @@ def routes(indoors: Indoors) -> APIRouter:
     def decide(request: Request, task_id: TaskId, body: Annotated[dict[str, Any], Body()]) -> Response:
         """Yes, no, or take it back; the outcome is told where the question stood."""
         what = text(body, "decision")
-        ways = {"accept": person.accept, "decline": person.decline, "withdraw": person.withdraw}
-        if what not in ways:
+        ways = {"accept": person.accept, "decline": person.decline}
+        if what not in (*ways, "withdraw"):
             raise Mistake("decision", "must be accept, decline or withdraw")
-        came = ways[what](task_id)
-        told = words.sentence(came["note"]) if what == "withdraw" and came["note"] else _DONE[what]
-        task, trouble = attempt(lambda: facing(person.task(task_id), person.balance()))
-        return indoors.part(
-            "decision.html", task=task, state=came["state"], told=told, trouble=trouble, brief=bool(text(body, "brief"))
-        )
+        if what == "withdraw":
+            note = person.withdraw(task_id, seen=text(body, "seen"), packets_sent=body.get("packets_sent"))["note"]
+            told = words.sentence(note or "you took it back")
+        else:
+            ways[what](task_id)
+            told = _DONE[what]
+        return indoors.part("standing.html", task=_standing(task_id), told=told, brief=bool(text(body, "brief")))
+
+    @made.get("/tasks/{task_id}/standing")
+    def standing(request: Request, task_id: TaskId, brief: str = "") -> Response:
+        """Where one stands with a task now. The coordinator is not asked: it would see who looks at a page for long."""
+        return indoors.part("facing.html", task=_standing(task_id), brief=bool(brief))
+
+    def _standing(task_id: str) -> dict[str, Any]:
+        return facing(person.task(task_id, anew=False), person.balance())
 
     return made
 

@@ -25,45 +25,72 @@ MOST_REASONS = 20  #: for which tasks are not shown
 
 @dataclass(frozen=True, slots=True)
 class StateWords:
-    """A state as a person reads it: a word, what it means now, and how it is coloured."""
+    """A state as a person reads it: a word, what it means now, what comes next, and how it is coloured."""
 
     word: str
     sentence: str
+    next: str
     colour: str = ""
 
 
+_FREE = "Until it is sent you may change your mind, and pay nothing."
 STATES = {
     ParticipationState.SEEN: StateWords(
-        "undecided", "You have not decided. Nothing is set aside and nothing has left."
+        "undecided",
+        "You have not decided. Nothing is set aside and nothing has left.",
+        "Say yes or no; as long as you say nothing, nothing happens.",
     ),
     ParticipationState.RESERVED: StateWords(
-        "agreed", "You agreed. The price is set aside; nothing has left yet.", "warn"
+        "agreed",
+        "You agreed. The price is set aside; nothing has left yet.",
+        f"Your machine asks by itself what is wanted. {_FREE}",
+        "warn",
     ),
     ParticipationState.ASKED: StateWords(
-        "agreed", "You agreed. Your machine prepares what was asked; nothing has left yet.", "warn"
+        "being made",
+        "Your machine makes what was asked for; nothing has left yet.",
+        f"It goes on by itself. {_FREE}",
+        "warn",
     ),
     ParticipationState.COMPUTED: StateWords(
-        "waiting to be sent", "Your contribution is ready and waits; nothing has left yet.", "warn"
+        "waiting to be sent",
+        "Your contribution is ready and waits for its moment; nothing has left yet.",
+        f"It is sent by itself. {_FREE}",
+        "warn",
     ),
     ParticipationState.SENDING: StateWords(
-        "being sent", "Your contribution is on its way; what it costs is spent.", "warn"
+        "being sent",
+        "Your contribution is on its way; what it costs is spent.",
+        "Your machine tries until it has arrived. What you can do then stands here.",
+        "next",
     ),
     ParticipationState.SENT: StateWords(
-        "sent", "Your contribution arrived. The answer comes when enough people took part.", "good"
+        "sent",
+        "Your contribution arrived.",
+        "The answer comes here by itself, when enough people took part.",
+        "good",
     ),
-    ParticipationState.DONE: StateWords("answered", "The task has its answer.", "good"),
-    ParticipationState.DECLINED: StateWords("declined", "You said no. Nothing left. You may still change your mind."),
+    ParticipationState.DONE: StateWords("answered", "The task has its answer.", "There is nothing left to do.", "done"),
+    ParticipationState.DECLINED: StateWords(
+        "declined", "You said no. Nothing left.", "You may still change your mind while the task is open.", "over"
+    ),
     ParticipationState.REFUSED: StateWords(
-        "refused", "The coordinator refused what was sent; what it cost stays spent.", "bad"
+        "refused",
+        "The coordinator refused what was sent; what it cost stays spent.",
+        "There is nothing to do: whoever runs the coordinator can say why.",
+        "bad",
     ),
-    ParticipationState.CLOSED: StateWords("closed", "The task ended first."),
-    ParticipationState.WITHDRAWN: StateWords("withdrawn", "You took it back."),
+    ParticipationState.CLOSED: StateWords("closed", "The task has ended.", "There is nothing left to do.", "over"),
+    ParticipationState.WITHDRAWN: StateWords("withdrawn", "You took it back.", "There is nothing left to do.", "over"),
     ParticipationState.FAILED: StateWords(
-        "failed", "Your machine could not go on with it; what had not begun to leave went back.", "bad"
+        "failed",
+        "Your machine could not go on with it; what had not begun to leave went back.",
+        "While the task is open you may agree to it again.",
+        "bad",
     ),
 }
 #: sent, and the coordinator no longer knows the task
-FORGOTTEN = StateWords("forgotten", "Your contribution arrived.")
+FORGOTTEN = StateWords("forgotten", "Your contribution arrived.", "There is nothing left to do.", "over")
 #: so few members, or so small a share of them, staying away leave a token little to hide
 FEW_AWAY, SHARE_AWAY = 3, 0.1
 #: where taking it back is worth a try
@@ -81,6 +108,7 @@ TASKS = {
     "cancelled": "cancelled",
     "expired": "expired without an answer",
 }
+_OPEN = ("open", "running")
 TRUST = {"local": "noised on your machine", "trusted": "you trust a server"}
 
 
@@ -92,6 +120,17 @@ def state(name: str) -> StateWords:
     return STATES[ParticipationState(name)]
 
 
+def paid(task: Mapping[str, Any]) -> str:
+    """Say what a task cost so far and what is set aside for it, beside what is left of the budget it draws on."""
+    gone, aside, left = task["paid"]["epsilon"], task["set_aside"]["epsilon"], task["left"]["epsilon"]
+    until = f"until {task['until']}" if task["until"] else "for ever"
+    rest = f"; {spaced(left)} of {spaced(task['limit'])} left {until}."
+    if not aside:
+        return (f"You paid {spaced(gone)}" if gone else "You paid nothing") + rest
+    so_far = f"You paid {spaced(gone)} so far, and " if gone else ""
+    return sentence(f"{so_far}{spaced(aside)} is set aside, and paid when it leaves{rest}")
+
+
 def standing(p: Mapping[str, Any]) -> StateWords:
     """The words for a participation as it stands now."""
     return FORGOTTEN if p["note"] == NOT_KNOWN else state(p["state"])
@@ -99,12 +138,30 @@ def standing(p: Mapping[str, Any]) -> StateWords:
 
 def may_decide(task: Mapping[str, Any]) -> bool:
     """Return whether yes and no mean anything now."""
-    return task["status"] in ("open", "running") and task["state"] in ("seen", "declined")
+    return task["status"] in _OPEN and task["state"] in ("seen", "declined")
 
 
-def finished(state: str) -> bool:
-    """Return whether nothing will change by itself any more."""
-    return ParticipationState(state).final or state in ("seen", "declined")
+def undecided(task: Mapping[str, Any]) -> bool:
+    """Return whether nothing was ever agreed to of a task."""
+    return task["state"] in ("seen", "declined") and not task["paid"]["epsilon"]
+
+
+def takes_back(task: Mapping[str, Any]) -> bool:
+    """Return whether taking it back is worth a try."""
+    known, sent = standing(task) is not FORGOTTEN, task["state"] == ParticipationState.SENT
+    return known and task["state"] in BACK and (task["returnable"] or not sent)
+
+
+def again(task: Mapping[str, Any]) -> bool:
+    """Return whether one may agree once more, after what was agreed to has come to a rest."""
+    resting = task["state"] not in (*UNFINISHED, "seen", "declined") and standing(task) is not FORGOTTEN
+    return bool(resting and task["turns_left"] and task["status"] in _OPEN)
+
+
+def learned(task: Mapping[str, Any]) -> str:
+    """Say what somebody can have learned at most of what was paid for."""
+    right = guess(task["paid"]["epsilon"], task["paid"]["delta"])
+    return f"Somebody who has to guess, fifty-fifty, which of two answers you gave is now {right}."
 
 
 def purse(trust: str) -> str:

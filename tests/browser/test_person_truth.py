@@ -1,0 +1,164 @@
+"""A page that stays open says what is so: in every state, within three seconds, without being loaded anew."""
+
+from __future__ import annotations
+
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.support.browser import Visitor
+from tests.support.coordinator_in_memory import CoordinatorInMemory
+from thebes.person.home import Person
+from thebes.person.participation.participation import AFTER, ParticipationState
+from thebes.person.rest import guarded
+from thebes.simulation import example
+from thebes.web.person import words
+from thebes.web.person.pages import put_on
+from thebes.wire.access import Access, make_token
+from thebes.wire.server_options import manners
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
+from test_person_rest import MEDIAN
+
+pytestmark = pytest.mark.slow
+SECONDS = 3.0
+#: each way leads to an end; together they pass every state
+WAYS = (
+    ("declined", "reserved", "asked", "computed", "sending", "sent", "done"),
+    ("reserved", "withdrawn"),
+    ("reserved", "asked", "failed"),
+    ("reserved", "computed", "closed"),
+    ("reserved", "sending", "refused"),
+)
+
+
+class OpenHome:
+    """A home that does nothing by itself, behind its pages."""
+
+    def __init__(self, folder: Path) -> None:
+        import uvicorn
+
+        self.server = CoordinatorInMemory()
+        self.me = Person(folder, client=self.server, delay=False)  # type: ignore[arg-type]
+        example.fill(self.me, seed=4)
+        make_token(folder)
+        self.access = Access(folder)
+        listening = socket.create_server(("127.0.0.1", 0))
+        port = int(listening.getsockname()[1])
+        self.origin = f"http://127.0.0.1:{port}"
+        app = guarded(self.me, self.access, port=port, stop=lambda: None, pages=put_on)
+        self.running = uvicorn.Server(uvicorn.Config(app, **manners()))
+        self.thread = threading.Thread(target=self.running.run, kwargs={"sockets": [listening]}, daemon=True)
+        self.thread.start()
+
+    def front(self) -> str:
+        return f"{self.origin}/?code={self.access.new_code()}"
+
+    def close(self) -> None:
+        self.running.should_exit = True
+        self.thread.join()
+        self.me.close()
+
+
+@pytest.fixture(scope="module")
+def home(chromium: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenHome]:
+    made = OpenHome(tmp_path_factory.mktemp("home") / "me")
+    yield made
+    made.close()
+
+
+def moved(me: Person, task: str, state: ParticipationState) -> None:
+    """Bring a participation into a state in which it would stay for a moment only. Real work passes the same."""
+    book = me._book
+    while (at := book.participations(task_id=task)[-1]).state is not state:
+        steps = (state,) if state in AFTER[at.state] else _between(at.state, state)
+        book.move(at, steps[0])
+
+
+def _between(at: ParticipationState, goal: ParticipationState) -> tuple[ParticipationState, ...]:
+    line = [ParticipationState(s) for s in ("reserved", "asked", "computed", "sending", "sent")]
+    assert goal is not at
+    return tuple(line[line.index(at) + 1 :])
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: str(way[-1]))
+def test_what_stands_there_is_what_the_interface_says(
+    home: OpenHome, visit: Callable[..., Visitor], way: tuple[str, ...]
+) -> None:
+    task = home.server.post({**MEDIAN, "name": f"To be {way[-1]}"})
+    pages = [visit(home.origin) for _ in range(2)]
+    for me, address in zip(pages, (f"/tasks/{task}", "/accepted"), strict=True):
+        me.open(home.front())
+        me.open(address)
+    looked, accepted = pages[0].page.locator(".standing"), pages[1].page.locator(f"#p-{task}-0")
+    expect(looked.locator(".tag")).to_have_text(words.state("seen").word)
+    for state in way:
+        if state == "declined":
+            home.me.decline(task)
+        elif state == "reserved":
+            home.me.accept(task)
+        else:
+            if state == "sending":
+                claim = home.me._purse.claim(f"task {task} participation 0")
+                assert claim is not None
+                claim.consume()
+            moved(home.me, task, ParticipationState(state))
+        until = time.monotonic() + SECONDS
+        told = home.me.task(task)
+        assert told["state"] == state
+        shown = words.state(state)
+        places = [looked] if state == "declined" else [looked, accepted]
+        for place in places:
+            left = 1000 * max(0.05, until - time.monotonic())
+            expect(place.locator(".tag")).to_have_text(shown.word, timeout=left)
+            expect(place).to_contain_text(shown.sentence)
+            expect(place).to_contain_text(shown.next)
+        paid = "You paid 1" if told["paid"]["epsilon"] else "is set aside" if told["set_aside"]["epsilon"] else ""
+        expect(looked).to_contain_text(paid, timeout=left)
+        assert looked.get_by_role("button", name="Change my mind").is_visible() is (state in words.BACK[:3])
+        assert looked.get_by_role("button", name="Take it back").is_visible() is (state == "sent")
+        assert ("nothing has left yet" in looked.inner_text()) is (state in words.BACK[:3])
+    for me in pages:
+        me.picture(f"person-truth-{way[-1]}-{me.page.url.rsplit('/', 2)[1]}")
+
+
+def test_the_page_of_a_task_goes_on_by_itself_and_keeps_the_place_of_who_reads(
+    home: OpenHome, visit: Callable[..., Visitor]
+) -> None:
+    task = home.server.post({**MEDIAN, "name": "Watched"})
+    me = visit(home.origin)
+    me.open(home.front())
+    me.open(f"/tasks/{task}")
+    me.page.get_by_role("button", name="Accept").click()
+    me.page.get_by_text("Agreed. Your machine does the rest").wait_for()
+    home.me.turn()
+    expect(me.page.locator(".standing .tag")).to_have_text("sent", timeout=1000 * SECONDS)
+    expect(me.page.locator(".price p", has_text="You paid 1; ")).to_be_visible()
+    assert me.page.evaluate("document.activeElement.textContent").startswith("Agreed.")
+
+
+def test_a_stale_page_is_refused_in_words_before_anything_happens(
+    home: OpenHome, visit: Callable[..., Visitor]
+) -> None:
+    task = home.server.post({**MEDIAN, "name": "Stale"})
+    me = visit(home.origin)
+    me.expected = {409}
+    me.open(home.front())
+    me.open(f"/tasks/{task}")
+    me.page.get_by_role("button", name="Accept").click()
+    button = me.page.get_by_role("button", name="Change my mind")
+    button.wait_for()
+    me.page.route("**/moment/**", lambda request: request.fulfill(status=204))  # a page that was left asleep
+    me.page.wait_for_load_state("networkidle")
+    home.me.turn()
+    button.click()
+    me.page.locator(".standing .note.bad").wait_for()
+    assert "It has left meanwhile" in me.page.locator(".standing .note.bad").inner_text()
+    assert home.me.task(task)["state"] == "sent"
