@@ -62,7 +62,7 @@ def routes(indoors: Indoors) -> APIRouter:
 
 
 def _here(person: Person) -> dict[str, Any]:
-    """What is left of the budget, and what was agreed to last."""
+    """Tell what is left of the budget, and what was agreed to last."""
     agreed = [p for p in reversed(person.participations()) if p["state"] not in ("seen", "declined")]
     return {"ledger": person.balance(), "latest": agreed[:4]}
 

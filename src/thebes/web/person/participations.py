@@ -53,7 +53,7 @@ def routes(indoors: Indoors) -> APIRouter:
 
 
 def _mine(person: Person) -> dict[str, Any]:
-    """What was agreed to, each with its answer made ready to be drawn, and what was declined; newest first."""
+    """List what was agreed to, its answers made ready to be drawn, and what was declined; newest first."""
     mine = person.participations()
     agreed = [p for p in reversed(mine) if p["state"] not in ("seen", "declined")]
     return {

@@ -77,7 +77,7 @@ def routes(indoors: Indoors) -> APIRouter:
 
     @made.get("/tasks/{task_id}/standing")
     def standing(request: Request, task_id: TaskId, brief: str = "") -> Response:
-        """Where one stands with a task now. The coordinator is not asked: it would see who looks at a page for long."""
+        """Tell where one stands with a task now. The coordinator is not asked: it would see who looks for long."""
         return indoors.part("facing.html", task=_standing(task_id), brief=bool(brief))
 
     def _standing(task_id: str) -> dict[str, Any]:
