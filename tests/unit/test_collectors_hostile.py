@@ -297,3 +297,20 @@ def test_many_files_of_an_archive_together_unpack_to_no_more_than_one_may(
             while piece := member.stream.read(2**16):
                 unpacked += len(piece)
     assert 2**20 < unpacked <= 2**22
+
+
+def test_an_archive_without_what_is_sought_says_what_that_is(home: HomeOnDisk, tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "other.zip", "w") as archive:
+        archive.writestr("private-name.html", "")
+    with pytest.raises(Mistake, match=r"other\.zip: .*it looks for Records\.json") as told:
+        home.collect(Location(), "--file", str(tmp_path / "other.zip"))
+    assert "private-name" not in str(told.value)
+
+
+def test_no_archive_unpacks_to_more_than_the_most(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sources, "MOST_UNPACKED", 2**12)
+    file = tmp_path / "calendar.zip"
+    with zipfile.ZipFile(file, "w") as archive:  # not even packed
+        archive.writestr("mine.ics", bytes(2**13))
+    with pytest.raises(Mistake, match="far more"):
+        [member.stream.read() for member in sources.members(file, lambda name: True)]

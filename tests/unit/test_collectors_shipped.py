@@ -420,6 +420,16 @@ def test_the_author_is_whom_git_is_set_to(home: HomeOnDisk, repository: Path) ->
     assert home.collect(Git(), "--repository", str(repository)).inserted == 1
 
 
+def test_commits_of_which_none_is_kept_are_counted_with_what_to_do(home: HomeOnDisk, repository: Path) -> None:
+    arguments = ("--repository", str(repository), "--author", "ana@elsewhere.example")
+    outcome = home.collect(Git(), *arguments)
+    assert outcome.inserted == 0
+    (reason,) = outcome.left_out
+    assert outcome.left_out[reason] == 2
+    assert "--author" in reason
+    assert home.collect(Git(), *arguments) == Outcome()  # and are not counted again while nothing is new
+
+
 def test_a_repository_cannot_make_git_run_anything(home: HomeOnDisk, repository: Path, tmp_path: Path) -> None:
     mark = tmp_path / "ran"
     program = tmp_path / "evil.sh"

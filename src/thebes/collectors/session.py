@@ -86,10 +86,10 @@ class Session:
         if self._count >= ROWS_IN_PART or self._characters >= CHARACTERS_IN_PART:
             self._send(last=False)
 
-    def leave_out(self, reason: str) -> None:
+    def leave_out(self, reason: str, times: int = 1) -> None:
         """Something was read and is not inserted. How often, and for which `reason`, is told at the end: nothing that
         was there vanishes without a word. The reason never says what stood there."""
-        self._left_out[reason] += 1
+        self._left_out[reason] += times
 
     def save(self) -> Outcome:
         """Everything inserted so far, and the state as it is now, are stored as one. Comes by itself at the end."""

@@ -28,6 +28,7 @@ from thebes.privacy.faults import Mistake
 
 LONGEST_LINE, LONGEST_TEXT = 2**22, 10_000
 LEAST_UNPACKED, MOST_GROWTH = 2**26, 200  #: an archive may unpack to this many times its size, or at least to 64 MiB
+MOST_UNPACKED = 20 * 10**9  #: bytes that any archive may unpack to
 MOST_MEMBERS = 100_000
 LARGEST_VALUE = 2**24  #: bytes of one value of a database
 LARGEST_HEAD = 2**20  #: bytes of what an archive says about one file: its name, its times
@@ -64,14 +65,16 @@ class SourceFile:
     stream: IO[bytes]
 
 
-def members(path: str | Path, wanted: Callable[[str], bool]) -> Iterator[SourceFile]:
-    """A file itself, or those in a folder, a .zip or a .tar(.gz) whose name is wanted. Each is open while in use."""
+def members(path: str | Path, wanted: Callable[[str], bool], sought: str | None = None) -> Iterator[SourceFile]:
+    """A file itself, or those in a folder, a .zip or a .tar(.gz) whose name is wanted. Each is open while in use. Where
+    there is none, the Mistake says what was `sought`, in words."""
     place, found = Path(path), False
     for member in _members(place, wanted):
         found = True
         yield member
     if not found:
-        raise broken(place, None, "holds no file that this collector reads")
+        looked_for = "" if sought is None else f"; it looks for {sought}"
+        raise broken(place, None, f"holds no file that this collector reads{looked_for}")
 
 
 def _members(place: Path, wanted: Callable[[str], bool]) -> Iterator[SourceFile]:
@@ -215,8 +218,12 @@ class _Bounded(io.RawIOBase):
         return len(piece)
 
 
+def _most_unpacked(place: Path) -> int:
+    return min(MOST_UNPACKED, max(LEAST_UNPACKED, MOST_GROWTH * place.stat().st_size))
+
+
 def _zipped(file: IO[bytes], place: Path, wanted: Callable[[str], bool]) -> Iterator[SourceFile]:
-    left = [max(LEAST_UNPACKED, MOST_GROWTH * place.stat().st_size)]
+    left = [_most_unpacked(place)]
     with zipfile.ZipFile(file) as archive:
         names = archive.infolist()
         if len(names) > MOST_MEMBERS:
@@ -240,7 +247,7 @@ class _Head(tarfile.TarInfo):
 
 
 def _tarred(file: IO[bytes], place: Path, wanted: Callable[[str], bool]) -> Iterator[SourceFile]:
-    most = max(LEAST_UNPACKED, MOST_GROWTH * place.stat().st_size)
+    most = _most_unpacked(place)
     with tarfile.open(fileobj=file, mode="r:*", tarinfo=_Head) as archive:
         total, left = 0, [most]
         for count, each in enumerate(archive):

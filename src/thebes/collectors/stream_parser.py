@@ -35,8 +35,11 @@ def items(stream: IO[bytes], name: str | Path) -> Iterator[tuple[str, Any, int]]
         raise reader.wrong("goes on after its end")
 
 
-def elements(stream: IO[bytes], name: str | Path) -> Iterator[tuple[tuple[str, ...], dict[str, str], str, int]]:
-    """Every element of an XML file when it ends, as (path of names, attributes, text, line). Entities are refused."""
+def elements(
+    stream: IO[bytes], name: str | Path, *, doctype: bool = True
+) -> Iterator[tuple[tuple[str, ...], dict[str, str], str, int]]:
+    """Every element of an XML file when it ends, as (path of names, attributes, text, line). Entities are refused, and,
+    for formats that have none, any document type."""
     found: list[tuple[tuple[str, ...], dict[str, str], str, int]] = []
     open_: list[tuple[str, dict[str, str], list[str]]] = []
     # defusedxml is this: expat without entities. External ones are never fetched, since no handler resolves any.
@@ -60,6 +63,11 @@ def elements(stream: IO[bytes], name: str | Path) -> Iterator[tuple[tuple[str, .
     def entity(*_: Any) -> int:
         raise broken(name, parser.CurrentLineNumber, "defines entities, which no export needs")
 
+    def declared(*_: Any) -> None:
+        raise broken(name, parser.CurrentLineNumber, "has a document type, which this format does not have")
+
+    if not doctype:
+        parser.StartDoctypeDeclHandler = declared
     parser.StartElementHandler, parser.EndElementHandler, parser.CharacterDataHandler = start, end, text
     parser.EntityDeclHandler = parser.ExternalEntityRefHandler = entity
     taken = 0

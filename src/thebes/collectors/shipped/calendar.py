@@ -46,7 +46,7 @@ class Calendar(Collector):
 
     def collect(self, session: Session) -> None:
         for file in session.options["file"]:
-            for member in members(file, lambda name: name.lower().endswith((".ics", ".ical"))):
+            for member in members(file, lambda name: name.lower().endswith((".ics", ".ical")), "*.ics"):
                 for event in _events(member):
                     self._insert(session, event, member.name)
 

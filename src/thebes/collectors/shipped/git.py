@@ -26,6 +26,7 @@ _HARMLESS = (
 )
 _FORMAT = "--format=tformat:%x1e%H%x1f%at%x1f%ae"
 _SECONDS = 600
+_OTHERS = "commits by other addresses than yours; --author says yours, once for each"
 
 
 class Git(Collector):
@@ -64,6 +65,7 @@ class Git(Collector):
                 raise Mistake("--author", f"git knows no address of yours in {repository.name!r}; give one")
             known = heads.get(place, [])
             now = sorted(set(_git(repository, "rev-parse", "--all").split()))
+            kept = False
             for digest, at, added, deleted, files in _commits(repository, mine, now, known):
                 row = {
                     "at": since_1970(at, per_second=1),
@@ -73,6 +75,9 @@ class Git(Collector):
                     "deleted": deleted,
                 }
                 session.insert("commits", row, key=digest)
+                kept = True
+            if now and not kept and (found := _count(repository, now, known)):
+                session.leave_out(_OTHERS, found)
             heads[place] = now[:500]  # more are walked again; their keys are known
 
 
@@ -83,7 +88,6 @@ def _commits(
     if not now:
         return
     authors = [f"--author={address}" for address in mine]
-    revisions = "\n".join([*now, *(f"^{head}" for head in known)]) + "\n"
     told = _git(
         repository,
         "log",
@@ -96,7 +100,7 @@ def _commits(
         "--ignore-missing",
         *authors,
         "--stdin",
-        said=revisions,
+        said=_since(now, known),
     )
     for block in told.split("\x1e")[1:]:
         head, _, changes = block.partition("\n")
@@ -106,6 +110,15 @@ def _commits(
         counts = [line.split("\t")[:2] for line in changes.splitlines() if "\t" in line]
         added, deleted = (sum(int(c[side]) for c in counts if c[side].isdigit()) for side in (0, 1))
         yield digest, at, added, deleted, len(counts)
+
+
+def _count(repository: Path, now: list[str], known: list[str]) -> int:
+    """Count all commits since the heads that were seen before, whoever wrote them."""
+    return int(_git(repository, "rev-list", "--count", "--ignore-missing", "--stdin", said=_since(now, known)))
+
+
+def _since(now: list[str], known: list[str]) -> str:
+    return "\n".join([*now, *(f"^{head}" for head in known)]) + "\n"
 
 
 def _git(repository: Path, *arguments: str, said: str = "") -> str:

@@ -16,6 +16,7 @@ _WANTED = re.compile(
     r"(^|/)(issues|pull_requests|issue_comments|pull_request_reviews|pull_request_review_comments|commit_comments)"
     r"_\d{6}\.json$"
 )
+_SOUGHT = "issues_000001.json, pull_requests_000001.json and the like"
 _COMMENTS = {
     "issue_comments": "issue",
     "pull_request_reviews": "review",
@@ -68,7 +69,7 @@ class Github(Collector):
     )
 
     def collect(self, session: Session) -> None:
-        for member in members(session.options["file"], lambda name: _WANTED.search(name) is not None):
+        for member in members(session.options["file"], lambda name: _WANTED.search(name) is not None, _SOUGHT):
             sort = _WANTED.search(member.name)
             if sort is None:
                 raise broken(member.name, None, "is not an export of GitHub; name the .tar.gz or its folder")

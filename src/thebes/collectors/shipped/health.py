@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from thebes.collectors.declaration import Collector, Option, table
+from thebes.collectors.delimited import records
 from thebes.collectors.session import Session
-from thebes.collectors.sources import SourceFile, broken, lines, members, moment, number, words
+from thebes.collectors.sources import SourceFile, broken, members, moment, number, words
 from thebes.collectors.stream_parser import elements
 
 _PREFIX = re.compile(r"^HK(QuantityType|CategoryType|DataType)Identifier|^HKWorkoutActivityType")
 _WANTED = re.compile(r"(^|/)(export|exportieren|exportar|exporter)\.xml$|Daily activity metrics\.csv$", re.IGNORECASE)
+_SOUGHT = "export.xml (of Apple Health, in several languages) or Daily activity metrics.csv"
 _MINUTES = {"s": 1 / 60, "sec": 1 / 60, "min": 1.0, "hr": 60.0, "h": 60.0}
 
 
@@ -55,7 +56,7 @@ class Health(Collector):
 
     def collect(self, session: Session) -> None:
         for file in session.options["file"]:
-            for member in members(file, lambda name: _WANTED.search(name) is not None):
+            for member in members(file, lambda name: _WANTED.search(name) is not None, _SOUGHT):
                 (_google if member.name.lower().endswith(".csv") else _apple)(session, member)
 
 
@@ -121,18 +122,8 @@ def _span(said: Mapping[str, str], member: SourceFile, line: int) -> tuple[datet
 
 
 def _google(session: Session, member: SourceFile) -> None:
-    text = (f"{line}\n" for _, line in lines(member.stream, member.name))
-    reader = csv.reader(text, strict=True)
-    try:
-        titles = next(reader, [])
-        if "Date" not in titles:
-            raise broken(member.name, 1, "has no column Date")
-        for fields in reader:
-            if len(fields) != len(titles):
-                raise broken(member.name, reader.line_num, f"has {len(fields)} fields where {len(titles)} are expected")
-            _daily(session, member, dict(zip(titles, fields, strict=True)), reader.line_num)
-    except csv.Error:
-        raise broken(member.name, reader.line_num, "is not CSV: check its quotes") from None
+    for line, row in records(member, ["Date"]):
+        _daily(session, member, row, line)
 
 
 def _daily(session: Session, member: SourceFile, row: Mapping[str, str], line: int) -> None:

@@ -16,6 +16,7 @@ from thebes.privacy.faults import Mistake
 _WANTED = re.compile(
     r"(^|/)(Records|Location History|Timeline|location-history|\d{4}_[A-Z]+)\.json$|\.gpx$", re.IGNORECASE
 )
+_SOUGHT = "Records.json, Location History.json, Timeline.json, location-history.json, 2026_MARCH.json or *.gpx"
 _PAIR = re.compile(r"(?:geo:)?\s*(-?\d{1,3}(?:\.\d+)?)°?\s*,\s*(-?\d{1,3}(?:\.\d+)?)°?")
 
 
@@ -66,7 +67,7 @@ class Location(Collector):
         if session.options["decimals"] not in (0, 1, 2, 3, 4, 5, 6, 7):
             raise Mistake("--decimals", "must be a whole number from 0 to 7")
         for file in session.options["file"]:
-            for member in members(file, lambda name: _WANTED.search(name) is not None):
+            for member in members(file, lambda name: _WANTED.search(name) is not None, _SOUGHT):
                 reader = _Reader(session, int(session.options["decimals"]))
                 (reader.gpx if member.name.lower().endswith(".gpx") else reader.json)(member)
 
