@@ -60,6 +60,22 @@ def test_what_could_mean_two_things_is_said_at_installation(collector: Any, tmp_
     assert "could be" not in collector(*asked, "--dates", "mdy", "--yes")[1]
 
 
+def test_a_preview_shows_what_would_be_kept_and_installs_nothing(collector: Any, home: Path, tmp_path: Path) -> None:
+    file = tmp_path / "mine.ics"
+    event = "BEGIN:VEVENT\nSUMMARY:dentist\x1b[2J\nDTSTART:20260301T080000Z\nEND:VEVENT\n"
+    without = "BEGIN:VEVENT\nEND:VEVENT\n"
+    file.write_text(f"BEGIN:VCALENDAR\n{event * 5}{without}END:VCALENDAR\n")
+    status, out, _ = collector("install", "calendar", "--file", str(file), "--preview")
+    assert status == 0
+    assert "would keep 5 rows of calendar.events, such as" in out
+    assert out.count("at 2026-03-01 08:00:00") == 3
+    assert "would leave out 1: without a time" in out
+    assert "dentist" not in out
+    assert list((home / "collectors").glob("*.json")) == []
+    _, out, _ = collector("install", "calendar", "--file", str(file), "--titles", "--preview")
+    assert "title dentist?[2J" in out  # nothing of a file moves the cursor
+
+
 def test_without_a_process_a_run_says_how_to_start_one(collector: Any) -> None:
     assert collector("install", "screen", "--every", "once", "--yes")[0] == 0
     status, _, err = collector("run", "screen")

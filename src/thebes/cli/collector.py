@@ -75,6 +75,9 @@ def install(
         str | None, typer.Option("--every", metavar="N", help='How often: "15m", "2h", "1d", or "once".')
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    preview: Annotated[
+        bool, typer.Option("--preview", help="Only show what it would keep of your files; install and store nothing.")
+    ] = False,
 ) -> None:
     """Show what a collector reads and fills, and install it once you agree. Its own options follow: see `show NAME`.
 
@@ -112,6 +115,9 @@ def install(
         typer.echo(line)
     for doubt in made.doubts():
         typer.echo(f"  ? {doubt}")
+    if preview:
+        collector_runs.previewed(made, called, options)
+        return
     if not yes and not collector_runs.agreed("Install it?", else_say="--yes"):
         raise Refusal("nothing was installed")
     if told is not None:

@@ -91,6 +91,16 @@ def ran(
     return {"name": record.app, **counts, "error": said}, error
 
 
+def previewed(made: Collector, app: str, options: dict[str, Any]) -> None:
+    """Tell what a collector would keep, while nothing is kept."""
+    from thebes.cli import collector_words
+    from thebes.collectors.preview import preview
+
+    for line in collector_words.previewed(preview(made, app, options), app):
+        typer.echo(line)
+    typer.echo("nothing was installed and nothing was stored; say the same without --preview to install it")
+
+
 def options_of(made: Collector, record: Record) -> dict[str, Any]:
     """Return the options that were set, with the defaults of options that a newer version has more."""
     from thebes.collectors.options import read_options

@@ -11,6 +11,7 @@ from thebes.privacy.figures import figure
 
 if TYPE_CHECKING:
     from thebes.collectors.declaration import Collector
+    from thebes.collectors.preview import Preview
     from thebes.collectors.publication import Publication
 
 
@@ -105,3 +106,19 @@ def explained(
         yield "  part of Thebes itself: as much to be trusted as the program that you are running"
     else:
         yield f"  signed by {told.fingerprint}; a program of its publisher, who may do on this machine what you may do"
+
+
+def previewed(preview: Preview, app: str) -> Iterator[str]:
+    """Yield what a collector would keep: how many rows of each table and the first of them."""
+    for name, rows in preview.rows.items():
+        yield f"  would keep {figure(preview.counts.get(name, 0))} rows of {app}.{name}{', such as' if rows else ''}"
+        for row in rows:
+            yield "    " + ", ".join(f"{column} {_cell(value)}" for column, value in row.items() if value is not None)
+    for reason, times in preview.left_out.items():
+        yield f"  would leave out {figure(times)}: {reason}"
+
+
+def _cell(value: object) -> str:
+    """Return a value on one line; what could move a terminal's cursor is shown as a question mark."""
+    text = "".join(letter if letter.isprintable() else "?" for letter in str(value))
+    return text if len(text) <= 60 else f"{text[:57]}..."
