@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from decimal import Decimal
 from functools import partial
 from typing import Any
 
@@ -15,6 +16,7 @@ from thebes.privacy.mechanisms.additive import Additive, Gaussian, Laplace
 from thebes.privacy.mechanisms.bounds import Bounds, estimate_bounds
 from thebes.privacy.mechanisms.correlation import correlation
 from thebes.privacy.mechanisms.count import count
+from thebes.privacy.mechanisms.estimated_range import EstimatedRange, estimate_range, rows_outside
 from thebes.privacy.mechanisms.exponential import exponential
 from thebes.privacy.mechanisms.histogram import by_key, histogram, histogram_of_unknown_keys
 from thebes.privacy.mechanisms.ladder import Ladder
@@ -26,7 +28,7 @@ from thebes.privacy.mechanisms.sum import sum_
 from thebes.privacy.mechanisms.variance import std, variance
 from thebes.privacy.promise import Adjacency
 from thebes.privacy.randomness import Randomness, bulk, system
-from thebes.privacy.stability import Sensitivity, change_of
+from thebes.privacy.stability import Change, Sensitivity, change_of
 from thebes.privacy.transformations.sums import VectorSum
 from thebes.tasks.audit.case import Audited, Case, Draw, Written, repeatedly
 
@@ -233,7 +235,41 @@ def _ordered() -> list[Case]:
             look=_bounds,
             draws=2000,
         ),
+        *_case(
+            "range taken outward",
+            lambda x, a: estimate_range(
+                x, epsilon=4, adjacency=a, randomness=FAST, false_positive=0.5, lowest=_LOWEST_POWER
+            ),
+            epsilon=4.0,
+            neighbours=lambda a: ([4.0] * 7, [4.0] * 6 + [1e304]) if a is REPLACE else ([4.0] * 5, [4.0] * 5 + [1e304]),
+            look=_outward,
+            draws=2000,
+        ),
+        *_outside(),
     ]
+
+
+def _outside() -> list[Case]:
+    """The rows outside a range with the noise itself, where the row that differs goes out of it, or comes there."""
+    made: list[Case] = []
+    for name, change, public in (
+        ("replaced, rows public", change_of(REPLACE, public_size=True), True),
+        ("replaced, rows private", change_of(REPLACE), False),
+        ("one more", change_of(ADD), False),
+    ):
+        runs = [
+            partial(_counted_outside, rows, change, public)
+            for rows in (([5.0] if change.adjacency is REPLACE else []), [50.0])
+        ]
+        made.append(
+            Written(f"drawn: rows outside a range, {name}", 1.0, 0.0, change.adjacency, runs[0], runs[1], used=0.99)
+        )
+    return made
+
+
+def _counted_outside(last: Rows, change: Change, public: bool, randomness: Randomness) -> None:
+    rows = np.array([1.0, 4.0, *last])
+    rows_outside(rows, Bounds(*BOUNDS), epsilon=Decimal(1), change=change, public=public, randomness=randomness)
 
 
 def _ladders() -> list[Case]:
@@ -264,6 +300,15 @@ def _bounds(measured: Measurement) -> NDArray[np.float64]:
     if not isinstance(found, Bounds):
         return np.array([-2.0, -2.0])
     return np.array([math.copysign(math.log2(max(1.0, abs(v))), v) for v in (found.low, found.high)])
+
+
+def _outward(measured: Measurement) -> NDArray[np.float64]:
+    """The range that was found, and the noisy rows outside; -2 and no rows where nothing was seen."""
+    found = measured.value
+    if not isinstance(found, EstimatedRange):
+        return np.array([-2.0, -2.0, 0.0])
+    ends = (found.bounds.low, found.bounds.high)
+    return np.array([*(math.copysign(math.log2(max(1.0, abs(v))), v) for v in ends), found.cells[0]])
 
 
 # --- choices ---

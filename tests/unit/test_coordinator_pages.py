@@ -273,7 +273,7 @@ def results() -> list[tuple[dict[str, Any], dict[str, Any], tuple[str, ...]]]:
         (
             {**_without(AGES, "bounds"), "epsilon": 60.0, "aggregator": "mean"},
             {"age": 40.0},
-            ("Error bar", "No interval"),
+            ("Error bar", "of all values, also those outside", "Declare bounds"),
         ),
         ({**AGES, "missing": "count"}, {"age": None}, ("Without a value",)),
         (PETS, {"species": 0}, ("species", "cat", "dog", "error", "No single one can be believed")),

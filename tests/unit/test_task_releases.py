@@ -118,17 +118,45 @@ def test_bounds_that_can_be_seen_are_named_as_estimated() -> None:
 
 
 @pytest.mark.parametrize("aggregator", ["mean", "sum", "variance", "std"])
-def test_without_declared_bounds_there_is_no_bar_and_it_says_why_and_what_to_do(aggregator) -> None:
-    release = again(thebes.simulate(basic(aggregator, bounds=None), {"age": AGE}, seed=1))
+def test_over_estimated_bounds_a_bar_says_of_what_it_is_and_what_it_assumes(aggregator) -> None:
+    release = again(thebes.simulate(basic(aggregator, epsilon=40.0, bounds=None), {"age": AGE}, seed=1))
+    body, bar = release.as_json(), release.interval()
+    alone = body["cut_values"]
+    assert alone["interval_of"] == "cut values"
+    assert bar.low <= alone["interval"]["low"] <= release.value <= alone["interval"]["high"] <= bar.high
+    assert 0 <= body["outside"]["upto"] < 0.1
+    for words in (body["interval_note"], str(release), release._repr_html_()):
+        assert "of all values, also those outside: it holds if" in words
+        assert "was estimated" in words
+        assert "Declare bounds" in words
+    declared = thebes.simulate(basic(aggregator, epsilon=40.0), {"age": AGE}, seed=1).as_json()
+    assert not {"outside", "cut_values", "interval_note"} & set(declared)
+
+
+def test_with_many_values_outside_there_is_no_bar_and_the_value_says_what_it_is() -> None:
+    ages = np.concatenate([AGE, 2.0 ** np.linspace(30, 300, N // 4)])
+    release = again(thebes.simulate(basic("mean", epsilon=40.0, bounds=None), {"age": ages}, seed=1))
     body = release.as_json()
     assert body["interval"] is None
     assert "intervals" not in body
-    assert release.interval() is None
+    assert body["outside"]["upto"] > 0.1
+    assert body["value_of"].startswith("mean of values cut to ")
+    assert f"{release.value:.6g}, the {body['value_of']}" in str(release)
     for words in (body["interval_note"], str(release), release._repr_html_()):
         assert "No interval: the range of" in words
-        assert "was estimated" in words
         assert "Declare bounds" in words
-    assert "interval_note" not in thebes.simulate(basic(aggregator), {"age": AGE}, seed=1).as_json()
+
+
+@pytest.mark.parametrize(("aggregator", "said"), [("mean", ["declared", "estimated"]), ("median", []), ("std", [])])
+def test_before_anything_is_spent_it_is_said_that_declared_bounds_avoid_a_price(aggregator, said) -> None:
+    told = registry.choice(registry.check(basic(aggregator, bounds=None))).as_json()
+    assert (told["field"], told["taken"]) == ("bounds", "estimated")
+    assert list(told["expected_error"]) == said
+    if said:
+        assert told["expected_error"]["estimated"] > 5 * told["expected_error"]["declared"]
+    else:
+        assert "declare bounds" in told["why"]
+    assert registry.choice(registry.check(basic(aggregator))) is None
 
 
 def test_a_median_inside_estimated_bounds_keeps_its_bar_and_says_of_what_it_is() -> None:

@@ -130,7 +130,8 @@ class Release:
             ]
         if self.value is None:
             return ["no answer: " + str(self.extra.get("explanation", "nothing could be released"))]
-        return [_with_bar(self.value, bar, bar and bar["low"], bar and bar["high"])]
+        named = f", the {self.extra['value_of']}" if "value_of" in self.extra else ""
+        return [_with_bar(self.value, bar, bar and bar["low"], bar and bar["high"]) + named]
 
     def _beside(self) -> list[str]:
         """Say what was measured beside the value."""

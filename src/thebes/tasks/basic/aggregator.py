@@ -27,7 +27,7 @@ class BasicAggregator(Keeping[BasicDocument]):
         else:
             table = np.column_stack([v[~missing].astype(np.float64) for v in values])
             found = answer(document, table, epsilon, source, everybody=document.missing == "refuse")
-        extra = measured(document, missing, columns.get(FAILURE), source)
+        extra = {**measured(document, missing, columns.get(FAILURE), source), **found.beside}
         if found.missing is not None:
             extra["missing"] = found.missing
         if found.explanation is not None:

@@ -24,6 +24,7 @@ def cases() -> list[Case]:
         drawn("basic, sum", _number("sum"), used=0.99),
         drawn("basic, mean", _number("mean"), used=0.99),
         drawn("basic, variance", _number("variance"), used=0.6),
+        drawn("basic, mean over a range that is looked for", {**_number("mean"), "bounds": {}}, used=0.29),
         drawn("basic, histogram", _CATEGORY, used=0.99),
         drawn("basic, histogram of two values", _TWO, used=0.99),
         drawn("basic, histogram with delta", {**_CATEGORY, "epsilon": 0.3, "delta": 1e-2}, used=0.99),

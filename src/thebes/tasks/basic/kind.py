@@ -12,6 +12,8 @@ from thebes.privacy.guarantees import Price
 from thebes.privacy.mechanisms.sample_aggregate import SAFE_FUNCTIONS
 from thebes.privacy.promise import Unit
 from thebes.tasks import explanation
+from thebes.tasks.basic import range_choice
+from thebes.tasks.choice import DocumentChoice, RuledChoice
 from thebes.tasks.document import Range, Values, is_new, read_as, rule
 from thebes.tasks.protocols import Words
 from thebes.tasks.trusted_columns import TrustedDocument
@@ -141,6 +143,12 @@ class BasicKind:
 
     def price(self, document: BasicDocument, *, unit: Unit = Unit.DEVICE) -> Price:
         return Price(document.epsilon, document.delta, unit)
+
+    def choice(self, document: BasicDocument) -> DocumentChoice[float] | RuledChoice | None:
+        """Return what an estimated range costs beside a declared one; None where nothing is estimated."""
+        if document.aggregator in ("count", "histogram") or set(document.gives) <= set(document.bounds or {}):
+            return None
+        return range_choice.estimated(document, counted=document.aggregator in ("mean", "sum"))
 
     def explain(self, document: BasicDocument) -> str:
         what = {

@@ -7,7 +7,7 @@ counted, one person may also be absent, and every mechanism is told so.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import partial
 from typing import Any
@@ -19,7 +19,6 @@ from thebes.privacy.accounting import pure
 from thebes.privacy.faults import Mistake
 from thebes.privacy.grid import Grid
 from thebes.privacy.measurement import Interval, Measurement
-from thebes.privacy.mechanisms.bounds import NoBounds, estimate_bounds
 from thebes.privacy.mechanisms.count import count
 from thebes.privacy.mechanisms.histogram import by_key, histogram, histogram_of_unknown_keys, names_of_bins
 from thebes.privacy.mechanisms.mean import mean
@@ -30,12 +29,10 @@ from thebes.privacy.mechanisms.variance import std, variance
 from thebes.privacy.promise import Adjacency
 from thebes.privacy.randomness import Randomness
 from thebes.tasks.basic.kind import BasicDocument
-from thebes.tasks.document import FARTHEST, Range, Values
+from thebes.tasks.basic.ranges import Ends, ranges_of, told_of
+from thebes.tasks.document import Range, Values
 from thebes.tasks.missing_values import middle_of, never_empty, part, told
 from thebes.tasks.release import LEVEL, intervals_of
-
-BOUNDS_SHARE = Decimal("0.4")  #: of epsilon, to find the range where none was declared
-Ends = tuple[float, float]
 
 
 def _width(ends: Ends) -> float:
@@ -73,6 +70,7 @@ class StatisticAnswer:
     estimated: tuple[str, ...] = ()
     explanation: str | None = None
     note: str | None = None  #: why there is no error bar, or of what it is
+    beside: Mapping[str, Any] = field(default_factory=dict)  #: what else is told of an estimated range
     missing: Mapping[str, Any] | None = None  #: the people without a value, where the answer itself says how many
 
 
@@ -80,52 +78,17 @@ def answer(
     document: BasicDocument, table: Floats, epsilon: Decimal, randomness: Randomness, *, everybody: bool
 ) -> StatisticAnswer:
     """Compute a statistic of numbers (one row each) for `epsilon`. `everybody`: the number of rows is public."""
-    ranges: list[Ends] = []
-    unknown = [c for c in document.gives if c not in (document.bounds or {})]
-    looking = part(epsilon, BOUNDS_SHARE) if unknown else Decimal(0)
-    for place, column in enumerate(document.gives):
-        bound = (document.bounds or {}).get(column)
-        if isinstance(bound, Range):
-            ranges.append((bound.low, bound.high))
-            continue
-        found = estimate_bounds(
-            never_empty(table[:, place]),
-            epsilon=part(looking, Decimal(1) / len(unknown)),
-            adjacency=REPLACE,
-            randomness=randomness,
-            false_positive=0.01,
-        )
-        if isinstance(found.value, NoBounds):
-            return StatisticAnswer(
-                None, found.mechanism, found.parameters, {}, 0.0, None, ("bounds",), found.value.sentence
-            )
-        if found.value.high - found.value.low > FARTHEST:
-            far = f"The values of {column!r} reach too far. Say which range they have."
-            return StatisticAnswer(None, found.mechanism, found.parameters, {}, 0.0, None, ("bounds",), far)
-        ranges.append((found.value.low, found.value.high))
-    measured = _over_range(document, table, ranges, epsilon - looking, randomness, everybody=everybody)
-    bounds = {c: {"type": "range", "low": r[0], "high": r[1]} for c, r in zip(document.gives, ranges, strict=True)}
-    made = _made(document, measured, bounds, ("bounds",) if unknown else ())
-    return _beyond(document, made, ranges[0], unknown) if unknown else made
-
-
-def _beyond(document: BasicDocument, made: StatisticAnswer, ends: Ends, unknown: list[str]) -> StatisticAnswer:
-    """The answer over an estimated range with those error bars only that hold for values nobody cut.
-
-    One far value moves a mean, a sum or a variance anywhere, so what noise hid from the cut values says nothing of
-    them: no bar. A quantile moves only if it lies outside itself. Cutting keeps the order of values and leaves those
-    inside the range as they are; so where all quantiles of the cut values lie strictly inside, they are those of the
-    values themselves, and a bar that encloses the ones encloses the others. A bar that reaches an end is left out:
-    beyond it nothing was looked for. So of all draws no more than before show a bar that is wrong.
-    """
-    of = f"the range of {' and '.join(map(repr, unknown))} was estimated from the data, and values outside were cut off"
-    advice = "Declare bounds to get an interval."
-    if document.aggregator not in ("median", "quantile"):
-        far = f"how far that moves the {document.aggregator} is not known"
-        return replace(made, intervals={}, note=f"No interval: {of}; {far}. {advice}")
-    if all(ends[0] < float(bar.low) and float(bar.high) < ends[1] for bar in made.intervals.values()):
-        return replace(made, note=f"About the values as they are: {of}, but the interval ends inside it.")
-    return replace(made, intervals={}, note=f"No interval: {of}; it would reach beyond that range. {advice}")
+    found = ranges_of(document, table, epsilon, randomness, everybody=everybody)
+    if found.refused:
+        return StatisticAnswer(None, found.mechanism, found.parameters, {}, 0.0, None, ("bounds",), found.refused)
+    measured = _over_range(document, table, found.ends, epsilon - found.spent, randomness, everybody=everybody)
+    bounds = {c: {"type": "range", "low": r[0], "high": r[1]} for c, r in zip(document.gives, found.ends, strict=True)}
+    made = _made(document, measured, bounds, ("bounds",) if found.unknown else ())
+    if not found.unknown:
+        return made
+    told = told_of(document, found, measured)
+    parameters = {**made.parameters, "range": dict(found.parameters)}
+    return replace(made, intervals=told.intervals, note=told.note, beside=told.beside, parameters=parameters)
 
 
 def count_of(
