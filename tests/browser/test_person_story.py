@@ -157,29 +157,62 @@ def test_rules_are_made_told_in_words_and_removed(story: Neighbourhood, visit: C
     me.expected = {422}
     page = me.page
     me.open("/rules")
-    page.get_by_role("button", name="Add the rule").click()
+    add = page.get_by_role("button", name="Yes, add this rule")
+    add.click()
     assert page.evaluate("document.activeElement.id") == "type"  # nothing is agreed to by leaving fields empty
+    meant = page.locator("#meant")
+    expect(meant).to_contain_text("Not a rule yet. Kind of task must be chosen")
+    assert page.input_value("#min_count") == "100"
     page.select_option("#type", "bounded")
+    expect(meant).to_contain_text("Asked by must be a name, or tables must be chosen")
     page.fill("#requestor", "nobody’s “friend” <b>")
+    expect(meant).to_contain_text("seven days must be given")
+    page.fill("#epsilon_per_week", "0.3")
+    expect(meant).to_contain_text("Agree to bounded tasks of nobody’s “friend” <b>")
     page.fill("#epsilon_at_most", "0.1")
     page.fill("#probability", "50")
     page.get_by_label("commute.rides").check()
-    page.get_by_role("button", name="Add the rule").click()
+    expect(meant).to_contain_text("read nothing but commute.rides, want at least 100 people")
+    expect(meant).to_contain_text("a chance of 50 %")
+    add.click()
     page.get_by_text("The rule holds from now on: Agree to bounded tasks").wait_for()
     rule = {
         "type": "bounded", "server": "untrusted", "requestor": "nobody’s “friend” <b>", "epsilon_at_most": 0.1,
-        "probability": 0.5, "tables": ["commute.rides"],
+        "probability": 0.5, "tables": ["commute.rides"], "epsilon_per_week": 0.3, "min_count": 100,
     }  # fmt: skip
     assert story.me.get("/api/rules")["rules"] == [rule]
     assert "each with a chance of 50 %" in page.inner_text("#rulebook")
     me.picture("person-rules")
     page.fill("#epsilon_at_most", "2000000")
-    page.get_by_role("button", name="Add the rule").click()
-    page.locator("form .note.bad").wait_for()
+    expect(meant).to_contain_text("Not a rule yet. Epsilon at most")
+    add.click()
+    page.locator("form .outcome .note.bad").wait_for()
     assert page.input_value("#epsilon_at_most") == "2000000"  # what was typed stays
-    page.get_by_role("button", name="Remove rule 1").click()
+    assert page.get_by_text("The rule holds from now on").count() == 0  # no success beside an error
+    page.fill("#epsilon_at_most", "0.2")
+    expect(meant).to_contain_text("at most epsilon 0.2 each")
+    add.click()
+    page.get_by_text("The rule holds from now on").wait_for()
+    assert page.locator(".note.bad").count() == 0  # nor an error beside a success
+    page.get_by_role("button", name="End rule 2 now").click()
+    page.get_by_text("The rule no longer holds.").wait_for()
+    page.get_by_role("button", name="End rule 1 now").click()
     page.get_by_text("None: you decide about every task yourself.").wait_for()
     assert story.me.get("/api/rules")["rules"] == []
+
+
+def test_a_rule_shows_what_it_has_agreed_to(story: Neighbourhood, visit: Callable[..., Visitor]) -> None:
+    rule = {"type": "basic", "tables": ["commute.rides"], "epsilon_at_most": 0.5, "epsilon_per_week": 1}
+    me = inside(story, visit)
+    me.open("/rules")
+    story.me.http.put("/api/rules", json={"rules": [rule]})
+    me.page.get_by_text("It has agreed to nothing so far.").wait_for()  # nobody touched the page
+    story.ask(MEDIAN, name="By the rule", epsilon=0.25)
+    me.page.get_by_text("It agreed to 1 task, for epsilon 0.25 so far").click()
+    assert me.page.get_by_role("link", name="By the rule").is_visible()
+    me.picture("person-rule-agreed")
+    me.page.get_by_role("button", name="End rule 1 now").click()
+    me.page.get_by_text("What it agreed to before stays agreed.").wait_for()
 
 
 def test_limits_and_caps_are_changed_by_forms(story: Neighbourhood, visit: Callable[..., Visitor]) -> None:

@@ -108,7 +108,7 @@ def network() -> dict[str, Any]:
 
 
 #: a stranger's words: markup, quotes that end attributes, characters that hide and reorder
-HOSTILE = '</title><script>alert(\'x\')</script>" onfocus="alert(1)" autofocus \u202egnp.exe\u2066\u200b\x07{{ 7*7 }}'
+HOSTILE = '</title><script>alert(\'x\')</script>" onfocus="alert(1)" autofocus \u202egnp.exe\u2066\u200b\x07{{713*997}}'
 HIDDEN = ("\u202e", "\u2066", "\u200b", "\x07")
 ADDRESSES = ("/", "/waiting", "/data", "/tasks", "/accepted", "/rules", "/groups", "/privacy", "/privacy/journal")
 
@@ -426,10 +426,17 @@ def test_refusals_are_sentences_with_their_status(world: World) -> None:
     assert "Local: epsilon" in refused(world, "/privacy/limits", {"local.epsilon": -1}, 422)
     assert "kept or deleted" in refused(world, "/data/profile/remove", {}, 422)
     assert "not there any more" in refused(world, "/rules/remove", {"rule": {"type": "basic"}}, 422)
-    assert "Epsilon at most must" in refused(world, "/rules/add", {"type": "basic", "epsilon_at_most": "x"}, 422)
+    week = {"type": "basic", "requestor": "ana", "epsilon_per_week": 1}
+    assert "Epsilon at most must" in refused(world, "/rules/add", {**week, "epsilon_at_most": "x"}, 422)
+    alone = {"type": "basic", "epsilon_at_most": 1, "epsilon_per_week": 1}
+    assert "Asked by must be a name, or tables must be chosen" in refused(world, "/rules/add", alone, 422)
+    endless = {"type": "basic", "epsilon_at_most": 1, "tables": "profile.pets"}
+    assert "Epsilon at most, in seven days must be given" in refused(world, "/rules/add", endless, 422)
+    changed = {**week, "epsilon_at_most": 1, "meant": "Agree to nothing."}
+    assert "has changed since it was read" in refused(world, "/rules/add", changed, 422)
     refused(world, "/rules/add", {"type": ["basic"]}, 422)
-    assert "Epsilon at most must be given" in refused(world, "/rules/add", {"type": "basic"}, 422)
-    plenty = {"epsilon_at_most": 20}
+    assert "Epsilon at most must be given" in refused(world, "/rules/add", week, 422)
+    plenty = {"epsilon_at_most": 20, "epsilon_per_week": 20, "requestor": "ana"}
     assert "Kind of task must be chosen" in refused(world, "/rules/add", plenty, 422)
     assert "Chance to take part must be more than 0 %" in refused(
         world, "/rules/add", {"type": "basic", **plenty, "probability": 0}, 422
@@ -489,7 +496,7 @@ def test_strangers_words_stay_words_on_every_page(world: World) -> None:
     for address in addresses:
         text = harmless(world.http.get(address))
         assert "<script>alert" not in text
-        assert "49" not in text.replace(told, "") or "{{ 7*7 }}" in html.unescape(text)
+        assert "710861" not in text.replace(told, "") or "{{713*997}}" in html.unescape(text)
         seen += told in html.unescape(text)
     assert seen >= 7
 
@@ -504,7 +511,7 @@ def test_a_rule_with_strange_characters_can_be_removed_again(world: World) -> No
 
 
 def test_what_is_too_long_is_refused_in_words_and_not_cut_in_its_field(world: World) -> None:
-    long = {"type": "basic", "epsilon_at_most": 1, "requestor": "x" * 201}
+    long = {"type": "basic", "epsilon_at_most": 1, "epsilon_per_week": 1, "requestor": "x" * 201}
     assert "Requestor may have 200 characters" in refused(world, "/rules/add", long, 422)
     assert "200" in refused(world, "/privacy/caps", {"requestor": "x" * 201, "epsilon": 1}, 422)
     for address in ("/rules", "/groups", "/privacy"):
@@ -514,7 +521,8 @@ def test_what_is_too_long_is_refused_in_words_and_not_cut_in_its_field(world: Wo
 def test_the_form_begins_with_what_agrees_to_least(world: World) -> None:
     elements = Page(world.http.get("/rules").text).elements
     named = {str(a.get("name")): a for tag, a in elements if tag in ("select", "input")}
-    assert {"type", "epsilon_at_most"} <= {name for name, a in named.items() if "required" in a}
+    assert named["min_count"]["value"] == "100"
+    assert {"type", "epsilon_at_most", "epsilon_per_week"} <= {name for name, a in named.items() if "required" in a}
     assert named["epsilon_at_most"]["value"] == "1"
     first = {}
     for place, (tag, attributes) in enumerate(elements):
@@ -524,12 +532,15 @@ def test_the_form_begins_with_what_agrees_to_least(world: World) -> None:
 
 
 def test_a_rule_is_confirmed_with_all_that_it_covers(world: World) -> None:
-    rule = {"type": "basic", "server": "", "epsilon_at_most": 1}
-    told = html.unescape(harmless(world.http.post("/rules/add", json=rule, headers=PARTIAL)))
-    assert (
-        "The rule holds from now on: Agree to basic tasks of anybody that trust a server with plain values, read any "
-        "of your tables and cost at most epsilon 1 each."
-    ) in told
+    rule = {"type": "basic", "server": "", "epsilon_at_most": 1, "epsilon_per_week": 2, "requestor": "ana"}
+    meant = (
+        "Agree to basic tasks of ana that trust a server with plain values, read any of your tables and cost at most "
+        "epsilon 1 each, up to epsilon 2 in seven days."
+    )
+    assert meant in html.unescape(harmless(world.http.post("/rules/sentence", json=rule, headers=PARTIAL)))
+    assert world.me.rules() == []
+    told = html.unescape(harmless(world.http.post("/rules/add", json={**rule, "meant": meant}, headers=PARTIAL)))
+    assert f"The rule holds from now on: {meant}" in told
 
 
 def test_what_a_rule_says_about_a_kind_is_what_its_documents_say() -> None:

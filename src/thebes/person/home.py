@@ -305,6 +305,16 @@ class Person:
         followed = in_force(kept)
         return [body for number, body in kept if number in followed]
 
+    def rulebook(self) -> list[dict[str, Any]]:
+        """The standing rules in force, each with what it has agreed to, newest first."""
+        kept, mine = self._book.rules(), self.participations()
+        followed = in_force(kept)
+        return [
+            {"rule": body, "agreed": [p for p in reversed(mine) if p["rule"] == number]}
+            for number, body in kept
+            if number in followed
+        ]
+
     def set_rules(self, rules: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """Replace the standing rules; they see fields of documents, never data."""
         read_rules(rules)

@@ -238,6 +238,11 @@ def _budget(api: FastAPI, person: Person) -> None:
     def rules() -> dict[str, Any]:
         return {"rules": person.rules()}
 
+    @api.get("/api/rules/agreed")
+    def agreed() -> list[dict[str, Any]]:
+        """Each standing rule with what it has agreed to."""
+        return person.rulebook()
+
     @api.put("/api/rules", openapi_extra=rest_schema.RULES)
     def set_rules(body: Annotated[dict[str, Any], Body()]) -> dict[str, Any]:
         """Replace the standing rules."""

@@ -8,10 +8,11 @@ from fastapi import APIRouter, Body, Request
 from fastapi.responses import Response
 
 from thebes.person.home import Person
+from thebes.person.tasks.rules import AgreementRule
 from thebes.privacy.faults import Mistake
 from thebes.tasks import registry
 from thebes.web.person import words
-from thebes.web.person.layout import Indoors, text
+from thebes.web.person.layout import Indoors, attempt, text
 
 _NUMBERS = ("epsilon_at_most", "delta_at_most", "epsilon_per_week", "min_count", "probability")
 
@@ -25,12 +26,22 @@ def routes(indoors: Indoors) -> APIRouter:
             request, "rules.html", title="Standing rules", types=registry.people_types(), **_context(person)
         )
 
+    @made.get("/rules/book")
+    def book(request: Request) -> Response:
+        return indoors.part("rules_in_force.html", **_context(person))
+
+    @made.post("/rules/sentence")
+    def sentence(request: Request, body: Annotated[dict[str, Any], Body()]) -> Response:
+        """Say what the rule in the form would mean, or what it lacks to be one."""
+        rule, lacking = attempt(lambda: _meant(body))
+        return indoors.part("meant.html", meant=None if rule is None else words.rule(rule), lacking=lacking)
+
     @made.post("/rules/add")
     def add(request: Request, body: Annotated[dict[str, Any], Body()]) -> Response:
-        rule = read_form(body)
-        if "type" not in rule:
-            raise Mistake("kind of task", "must be chosen: a rule is about one kind")
-        _not_in_vain(rule)
+        """Add the rule whose sentence was read: a form that says something else by now is not added yet."""
+        rule = _meant(body)
+        if text(body, "meant") not in ("", words.rule(rule)):
+            raise Mistake("the sentence", "has changed since it was read; read it again, then add the rule")
         person.set_rules([*person.rules(), rule])
         told = f"The rule holds from now on: {words.rule(rule)}"
         return indoors.part("rulebook.html", told=told, **_context(person))
@@ -64,6 +75,21 @@ def read_form(body: dict[str, Any]) -> dict[str, Any]:
     return rule
 
 
+def _meant(body: dict[str, Any]) -> dict[str, Any]:
+    """Read a form as a rule that is no wider than anybody means: about one kind, of somebody or about some tables, and
+    within a price of a week."""
+    rule = read_form(body)
+    if "type" not in rule:
+        raise Mistake("kind of task", "must be chosen: a rule is about one kind")
+    if "requestor" not in rule and "tables" not in rule:
+        raise Mistake("asked by", "must be a name, or tables must be chosen: else anybody could ask about anything")
+    if "epsilon_per_week" not in rule:
+        raise Mistake("epsilon at most, in seven days", "must be given: else a rule has no end")
+    _not_in_vain(rule)
+    AgreementRule.read(rule)
+    return rule
+
+
 def _not_in_vain(rule: dict[str, Any]) -> None:
     """A rule whose kind never leaves what it speaks of would agree to nothing, and nobody would notice."""
     always = registry.server(str(rule["type"]))
@@ -74,4 +100,4 @@ def _not_in_vain(rule: dict[str, Any]) -> None:
 
 def _context(person: Person) -> dict[str, Any]:
     tables = [f"{c['name']}.{t['name']}" for c in person.store() for t in c["tables"]]
-    return {"rules": person.rules(), "tables": tables}
+    return {"rulebook": person.rulebook(), "tables": tables}

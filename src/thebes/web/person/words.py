@@ -333,6 +333,11 @@ def rule(body: Mapping[str, Any]) -> str:
     return whose + most + weekly + coin + "."
 
 
+def agreed_for(agreed: Sequence[Mapping[str, Any]]) -> float:
+    """Add up what was spent on what a rule agreed to."""
+    return sum(float(p["spent"]["epsilon"]) for p in agreed if p["spent"] is not None)
+
+
 def not_shown(count: int) -> str:
     """Count the tasks that are not offered."""
     return f"{plural(count, 'task')} cannot be shown here"

@@ -36,8 +36,9 @@ htmx.registerExtension("thebes", {
     const request = detail.ctx.request;
     if (request.method === "GET" || request.method === "DELETE" || !request.body) return;
     const body = {};
+    const form = element.closest?.("form") ?? element;
     for (const [name, value] of request.body) {
-      const typed = element.querySelector?.(`[name="${CSS.escape(name)}"]`)?.dataset.type;
+      const typed = form.querySelector?.(`[name="${CSS.escape(name)}"]`)?.dataset.type;
       if (typed === "number" && value === "") continue; // left empty means not said
       const read = typed === "number" ? Number(value) : typed === "json" ? parsed(value) : value;
       body[name] = name in body ? [].concat(body[name], read) : read;
@@ -62,6 +63,11 @@ htmx.registerExtension("thebes", {
     else say(element, "The server does not answer. Is it still running?");
   },
   htmx_before_request: (element, detail) => {
+    // What was told of an earlier press does not stand beside what this one comes to.
+    if (element.matches?.("form")) {
+      for (const told of document.querySelectorAll(".note[autofocus]")) told.remove();
+      element.querySelector(".outcome")?.replaceChildren();
+    }
     if (detail.ctx.thebes !== undefined) detail.ctx.request.body = detail.ctx.thebes;
   },
 });
