@@ -345,7 +345,7 @@ def gradient(
 
 def query(
     dataset: str,
-    statistic: str,
+    statistic: str | Mapping[str, Mapping[str, Any]],
     *,
     epsilon: float | None = None,
     accuracy: tuple[float, float] | Mapping[str, float] | None = None,
@@ -362,9 +362,13 @@ def query(
     Of a count, histogram or sum `accuracy` (alpha, beta) may be said instead of epsilon: all of the answer lies within
     alpha of the exact one, but for the odds beta. What that costs the sites are asked first; at most `max_epsilon`.
 
+    Several statistics of the same rows and groups, each by its name, share one epsilon and one noise:
+    query("patients", {"n": {"statistic": "count"}, "age": {"statistic": "mean", "column": "age"}}, epsilon=1).
+
     Example: query("patients", "mean", column="age", where="sex = 'female'", by="ward", epsilon=0.5)
     """
-    fields = {"type": "query", "dataset": dataset, "statistic": statistic, "sites": _sites(sites)}
+    asked = {"statistic": statistic} if isinstance(statistic, str) else {"statistics": dict(statistic)}
+    fields = {"type": "query", "dataset": dataset, **asked, "sites": _sites(sites)}
     told: dict[str, Any] = {"column": column, "columns": columns and _names("columns", columns), "by": by}
     told |= {"accuracy": accuracy, "max_epsilon": max_epsilon}
     return _written(fields, epsilon, None, {**told, **options})

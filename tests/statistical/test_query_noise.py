@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 from scipy.stats import binomtest
 
+from thebes.curator.questions.joint import JointPlan
 from thebes.curator.questions.plans import Plan
 from thebes.data.engines.source import frame_table
 from thebes.data.schema import Schema, schema_of
@@ -39,6 +40,13 @@ FRAME = pd.DataFrame(
     }
 )
 
+SEVERAL: dict[str, dict[str, Any]] = {
+    "all": {"statistic": "count"},
+    "known": {"statistic": "count", "column": "age"},
+    "added": {"statistic": "sum", "column": "age"},
+    "middle": {"statistic": "mean", "column": "age"},
+    "half": {"statistic": "quantile", "column": "weight", "quantile": 0.5, "bins": 16},
+}
 #: fields, the totals' own tokens for one row, how many counts of other levels a row is in
 QUESTIONS: dict[str, tuple[dict[str, Any], int]] = {
     "count": ({}, 1),
@@ -57,6 +65,8 @@ QUESTIONS: dict[str, tuple[dict[str, Any], int]] = {
     "quantile": ({"column": "age", "quantile": 0.5, "bins": 16}, 1),
     "quantile in levels": ({"statistic": "quantile", "column": "age", "quantile": 0.5, "bins": 1024}, 2),
     "correlation": ({"columns": ["age", "weight"]}, 2**30),  # fewer steps, for so little epsilon
+    "several statistics": ({"statistic": None, "statistics": SEVERAL}, 3 * 2**20),  # of three parts, each as long
+    "grouped statistics": ({"statistic": None, "statistics": SEVERAL, "by": "sex"}, 3 * 2**20),
 }
 
 
@@ -108,15 +118,16 @@ def document(question: str, noise: str, epsilon: float, **more: Any) -> Any:
     return registry.check({"type": "query", **body})
 
 
+def overheard(finish: Any, seen: list[np.ndarray]) -> Any:
+    """Return what finishes a plan and keeps the totals that it is given."""
+    return lambda plan, totals, *rest, **more: seen.append(totals) or finish(plan, totals, *rest, **more)
+
+
 def noise_in(asked: Any, holding: dict[str, Table], source: Randomness, count: int, monkeypatch: Any) -> np.ndarray:
     """Draw what is added to totals of one site, or to their sum at the coordinator, cell by cell, `count` times."""
     seen: list[np.ndarray] = []
-    finish = Plan.finish
-    monkeypatch.setattr(
-        Plan,
-        "finish",
-        lambda plan, totals, *rest, **more: seen.append(totals) or finish(plan, totals, *rest, **more),
-    )
+    for each in (Plan, JointPlan):
+        monkeypatch.setattr(each, "finish", overheard(each.finish, seen))
     setting = Setting(
         unit=Unit.PERSON, randomness=source, simulated=True, sites={site: t.schema for site, t in holding.items()}
     )
@@ -165,6 +176,8 @@ def test_gaussian_noise_hides_all_rows_of_one_person(question, noise, monkeypatc
     asked, (_, tokens) = document(question, noise, epsilon, delta=delta), QUESTIONS[question]
     plan = asked.plan(schema(rows))
     length = math.sqrt(len(plan.counts.levels)) if "quantile" in question else tokens
+    if "statistics" in question:  # squared lengths add up
+        length = tokens / math.sqrt(3)
     source = seeded_for_simulation(7)
     drawn = noise_in(asked, tables(rows), source, math.ceil(1800 / plan.size), monkeypatch)
     assert_size(drawn, "gaussian", gaussian.ratio_for(epsilon, delta * 0.999) * length * rows)
@@ -192,6 +205,12 @@ def test_the_coordinators_noise_hides_whoever_may_have_the_most_rows(monkeypatch
     assert_size(drawn, "laplace", 3 / 0.02)
 
 
+def told(which: Any) -> list[float]:
+    """Answer `SEVERAL` exactly, of some rows."""
+    own, weight = AGE[which], FRAME["weight"][which]
+    return [own.size, own.size, own.sum(), own.mean(), float(np.quantile(weight, 0.5, method="inverted_cdf"))]
+
+
 #: what the exact answer is, over the rows that count
 TRUTHS: dict[str, Any] = {
     "count": ROWS,
@@ -204,6 +223,8 @@ TRUTHS: dict[str, Any] = {
     "grouped mean": [AGE[FRAME["sex"] == sex].mean() for sex in ("f", "m")],
     "grouped sum": [AGE[FRAME["sex"] == sex].sum() for sex in ("f", "m")],
     "histogram": np.histogram(AGE, 5, (0, 100))[0],
+    "several statistics": told(np.ones(ROWS, dtype=bool)),
+    "grouped statistics": [*told(FRAME["sex"] == "f"), *told(FRAME["sex"] == "m")],
 }
 
 

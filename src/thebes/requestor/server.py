@@ -190,7 +190,7 @@ class Server:
     def query(
         self,
         dataset: str,
-        statistic: str,
+        statistic: str | Mapping[str, Mapping[str, Any]],
         *,
         column: str | None = None,
         columns: Sequence[str] | None = None,
@@ -207,7 +207,8 @@ class Server:
         """One statistic over the rows of one, some or all sites; waits for the answer, for `timeout` seconds if given.
 
         Of a count, histogram or sum `accuracy` (alpha, beta) may be said instead of epsilon: it costs as little as it
-        can, and at most `max_epsilon`; `quote` says beforehand how much.
+        can, and at most `max_epsilon`; `quote` says beforehand how much. Several statistics, each by its name, share
+        one epsilon: {"n": {"statistic": "count"}, "mean_age": {"statistic": "mean", "column": "age"}}.
         `options` are further fields of the document: bins, quantile, delta, min_sites, patience, privacy, name,
         purpose. What the release covers, and who is missing and why, stands in `release.extra["coverage"]`.
 
@@ -215,7 +216,7 @@ class Server:
         """
         groups = [by] if isinstance(by, str) else by
         fields: dict[str, Any] = {
-            "statistic": statistic,
+            "statistic" if isinstance(statistic, str) else "statistics": statistic,
             "column": column,
             "columns": columns,
             "where": where,

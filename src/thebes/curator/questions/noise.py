@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from decimal import Decimal
 from functools import lru_cache
 
-from thebes.curator.questions.plans import Plan
+from thebes.curator.questions.plans import QuestionPlan
 from thebes.data.schema import Schema
 from thebes.privacy import exact
 from thebes.privacy.faults import Mistake
@@ -14,7 +14,7 @@ from thebes.privacy.mechanisms.additive import Additive, Gaussian, Laplace, Leas
 from thebes.privacy.stability import Sensitivity
 
 
-def noise_for(plan: Plan, schema: Schema, *, epsilon: exact.Number, delta: exact.Number) -> Additive:
+def noise_for(plan: QuestionPlan, schema: Schema, *, epsilon: exact.Number, delta: exact.Number) -> Additive:
     """Choose the noise that hides one unit of the schema in the plan's totals: the kind with the smaller deviation.
 
     The sensitivity follows from the plan's transformation and the schema's change: at most so many rows of one unit
@@ -26,7 +26,7 @@ def noise_for(plan: Plan, schema: Schema, *, epsilon: exact.Number, delta: exact
         raise Mistake("epsilon", "is too small for this many rows of one person") from None
 
 
-def noise_made(plan: Plan, schema: Schema, *, epsilon: exact.Number, delta: exact.Number) -> Additive:
+def noise_made(plan: QuestionPlan, schema: Schema, *, epsilon: exact.Number, delta: exact.Number) -> Additive:
     """The noise that an answer says it holds: Gaussian where it was calibrated to a delta, Laplace where to none."""
     try:
         return _made(plan.transformation.sensitivity(schema.change), exact.epsilon(epsilon), exact.delta(delta))

@@ -8,7 +8,7 @@ nothing, so that sites that differ in this can be added up.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -49,11 +49,65 @@ class NoisyResult:
     intervals: Mapping[float, Interval] = field(default_factory=dict)
 
 
-class Plan(ABC):
-    """One question over one set of columns."""
+class QuestionPlan(ABC):
+    """What noise and an answer need of a question over one set of columns: its totals, and what they say."""
 
     groups: Groups
     where: RowFilter | None
+
+    @property
+    @abstractmethod
+    def transformation(self) -> Transformation:
+        """The transformation that noise has to hide: the totals of every group, one after another."""
+
+    @property
+    @abstractmethod
+    def ends_of_totals(self) -> Ends:
+        """Between which ends one row's addition to a total lies."""
+
+    @abstractmethod
+    def totals(self, table: Table) -> Integers:
+        """The exact totals over a table's rows."""
+
+    @abstractmethod
+    def finish(
+        self, totals: Floats, hidden: Hiding | None, levels: tuple[float, ...], *, beta: float = 0.0
+    ) -> NoisyResult:
+        """Post-processing alone: what the totals say, and between which ends each answer lies by itself. `hidden` is
+        the noise in them, None where there is none. `beta` are the odds that what it bounds is exceeded: they add to
+        those of missing the noise, so that high levels have no interval (union bound)."""
+
+    @property
+    def size(self) -> int:
+        return self.transformation.reach.coordinates
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The parameters that a certificate gives of how it was computed."""
+        return {"cells": self.size}
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """The sentences that a certificate must also say."""
+        return ()
+
+    @property
+    def step(self) -> float:
+        """The worth of one step of the totals, in rows."""
+        return 1.0
+
+    def examine(self, totals: Integers) -> None:
+        """Refuse exact totals that no rows can have."""
+        self._fair((totals >= 0).all())
+
+    def _fair(self, truth: object) -> None:
+        if not truth:
+            raise Mistake("payload.totals", "cannot be the totals of any rows of this schema")
+
+
+class Plan(QuestionPlan):
+    """The plan of one statistic."""
+
     features: DerivedColumns  #: of which columns that are asked are made, where they are not the data set's own
 
     @property
@@ -76,67 +130,40 @@ class Plan(ABC):
 
     @property
     def transformation(self) -> Transformation:
-        """The transformation that noise has to hide: the totals of every group, one after another."""
         return self.row if self.groups.count == 1 else Grouped(self.row, self.groups.count)
 
     @property
-    def size(self) -> int:
-        return self.transformation.reach.coordinates
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        """The parameters that a certificate gives of how it was computed."""
-        return {"cells": self.size}
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """The sentences that a certificate must also say."""
-        return ()
-
-    @property
-    def step(self) -> float:
-        """The worth of one step of the totals, in rows."""
-        return 1.0
-
-    @property
     def ends_of_totals(self) -> Ends:
-        """Between which ends one row's addition to a total lies."""
         return 0.0, float(self.row.reach.l1)
 
     def totals(self, table: Table) -> Integers:
-        """The exact totals over a table's rows."""
         return self.of_sums(self.features.table(table).sums(self.sums)).reshape(-1)
 
     def of_sums(self, sums: Integers) -> Integers:
         """Return what is noised, from what the table gives: one row for each group."""
         return sums
 
-    def examine(self, totals: Integers) -> None:
-        """Refuse exact totals that no rows can have."""
-        self._fair((totals >= 0).all())
-
-    def _fair(self, truth: object) -> None:
-        if not truth:
-            raise Mistake("payload.totals", "cannot be the totals of any rows of this schema")
-
     def finish(
         self, totals: Floats, hidden: Hiding | None, levels: tuple[float, ...], *, beta: float = 0.0
     ) -> NoisyResult:
-        """Post-processing alone: what the totals say, and between which ends each answer lies by itself. `hidden` is
-        the noise in them, None where there is none. `beta` are the odds that what it bounds is exceeded: they add to
-        those of missing the noise, so that high levels have no interval (union bound)."""
         each = np.asarray(totals, dtype=np.float64).reshape(self.groups.count, -1)
         values = [self.value(own) for own in each]
         if hidden is None:
             return NoisyResult(self.groups.told(values))
         bars = {}
-        for level in levels:
-            sure = level + beta
-            if sure > (1.0 if isinstance(hidden, Off) and hidden.beside is None else _MOST_SURE):
-                continue
+        for level, sure in sure_levels(levels, hidden, beta):
             low, high = np.array([self.ends(own, hidden, sure) for own in each]).T
             bars[level] = Interval(level, low, high) if self.groups.axes else Interval(level, low[0], high[0])
         return NoisyResult(self.groups.told(values), bars)
+
+
+def sure_levels(levels: tuple[float, ...], hidden: Hiding, beta: float) -> Iterator[tuple[float, float]]:
+    """Yield each level at which the width of the noise is known well enough, with the level that the noise must be
+    within for it: what is bounded is exceeded with the odds `beta`."""
+    for level in levels:
+        sure = level + beta
+        if sure <= (1.0 if isinstance(hidden, Off) and hidden.beside is None else _MOST_SURE):
+            yield level, sure
 
 
 @dataclass(frozen=True)

@@ -53,7 +53,7 @@ class QuantilePlan(Plan):
 
     @property
     def sums(self) -> Sums:
-        return Sums((Term(),), axes=(self.bins,), where=self.where)
+        return Sums((Term(),), axes=(*self.groups.axes, self.bins), where=self.where)
 
     @property
     def edges(self) -> Floats:
@@ -80,11 +80,12 @@ class QuantilePlan(Plan):
         return 0.0, 1.0
 
     def of_sums(self, sums: Integers) -> Integers:
-        return self.counts.of_cells(sums.reshape(-1))
+        return np.stack([self.counts.of_cells(own) for own in sums.reshape(self.groups.count, -1)])
 
     def examine(self, totals: Integers) -> None:
         super().examine(totals)
-        self._fair((self.counts.of_cells(totals[-self.counts.levels[-1] :]) == totals).all())
+        for own in totals.reshape(self.groups.count, -1):
+            self._fair((self.counts.of_cells(own[-self.counts.levels[-1] :]) == own).all())
 
     def value(self, totals: Floats) -> float:
         from scipy.optimize import isotonic_regression

@@ -29,10 +29,11 @@ from thebes.privacy.samplers import LARGEST_SCALE
 from thebes.privacy.transformations.counts import LevelCounts
 
 STATISTICS = ("count", "sum", "mean", "variance", "histogram", "quantile", "correlation")
-GROUPED = ("count", "sum", "mean", "variance")  #: what may be asked by groups
+GROUPED = ("count", "sum", "mean", "variance", "quantile")  #: what may be asked by groups
 MOST_CELLS = 10_000  #: of counts
 MOST_GROUPS = 1_000  #: of anything else
 MOST_BINS = 4096  #: of a quantile
+MOST_COUNTS = 100_000  #: of quantiles by groups
 _FARTHEST = 20  #: a sum's range may begin at most 2^this times its width from 0
 
 #: the steps of a range, as bits; fewer where epsilon is so small that noise on them would not fit
@@ -111,6 +112,12 @@ class Question:
         if self.statistic == "quantile":
             share, bins = self.quantile or 0.5, self.bins if isinstance(self.bins, int) else BINS
             levels = levels_for(bins, share, epsilon=epsilon, delta=delta) if epsilon else (bins,)
+            if groups.count * sum(levels) > MOST_COUNTS:
+                raise Mistake(
+                    "by",
+                    f"makes {groups.count} groups, each with {sum(levels)} counts for its quantile: at most "
+                    f"{MOST_COUNTS} together; ask for fewer bins",
+                )
             (axis,) = bins_of(name, column, bins).axes
             return QuantilePlan(groups, where, axis, share, LevelCounts(levels), features)
         if self.statistic == "correlation":

@@ -90,10 +90,11 @@ class Additive:
     def width(self, level: float) -> float:
         """The noise on one coordinate lies within this of 0 with probability at least `level`."""
         if self.kind == "laplace":
-            # P(|k| > m) = 2 q^(m+1) / (1+q) with q = exp(-1/scale); the least such whole m, cautious in the last bit.
-            q = math.exp(-1 / self.scale)
-            steps = self.scale * math.log(2 / ((1 + q) * (1 - level))) * (1 + 1e-12)
-            return max(0.0, math.ceil(steps) - 1.0)
+            # P(|k| > m) = 2 q^(m+1) / (1+q) with q = exp(-1/scale), in steps of the noise's own grid; the least such
+            # whole m, cautious in the last bit.
+            q = math.exp(-1 / self.drawn_scale)
+            steps = self.drawn_scale * math.log(2 / ((1 + q) * (1 - level))) * (1 + 1e-12)
+            return max(0.0, math.ceil(steps) - 1.0) / self.finer
         from scipy.special import ndtri
 
         # Half a step of the fine grid is what separates rounded from continuous noise.

@@ -77,7 +77,13 @@ class Several:
     def width(self, level: float) -> float:
         """See `Hiding`. Of Laplace noise the distribution is that of the whole steps that were drawn."""
         scales, (deviation, step), each = self._parts(level)
-        width = _reach(scales, each, whole=True) if scales else 0.0
+        width = 0.0
+        finer = {noise.finer for noise in self.noises if noise.kind == "laplace"}
+        if len(finer) == 1:
+            (unit,) = finer
+            width = _reach(tuple(scale * unit for scale in scales), each, whole=True) / unit
+        elif scales:  # grids of several kinds: each rounds by less than a step of its own
+            width = _reach(scales, each) + sum(1 / noise.finer for noise in self.noises if noise.kind == "laplace")
         return width + deviation * _normal(each) + step / 2
 
     def pair_width(self, share: float, level: float) -> float:

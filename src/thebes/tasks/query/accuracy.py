@@ -17,7 +17,7 @@ from typing import Any
 
 from thebes.curator.cache.requirement import Wanted
 from thebes.curator.questions.noise import loosest, noise_for, noise_made
-from thebes.curator.questions.plans import Plan
+from thebes.curator.questions.plans import Plan, QuestionPlan
 from thebes.data.schema import Schema
 from thebes.ledger.filters import BASIC, CONCENTRATED, charging_events
 from thebes.privacy import exact
@@ -88,11 +88,11 @@ def _split(
     document: QueryDocument, accuracy: Accuracy, schemas: Mapping[str, Schema], quotes: Quotes, smooth: bool
 ) -> Split:
     schema = next(iter(schemas.values()))
-    plan = document.model_copy(update={"epsilon": 0.0}).plan(schema)
+    plan = document.model_copy(update={"epsilon": 0.0}).statistic_plan(schema)
     asked = _Splitting(document, accuracy, plan, schemas, quotes, smooth)
     found = asked.best()
     # A sum is added up in fewer steps where epsilon is so small that its noise could not be drawn otherwise.
-    coarser = document.model_copy(update={"epsilon": found.epsilon}).plan(schema)
+    coarser = document.model_copy(update={"epsilon": found.epsilon}).statistic_plan(schema)
     if coarser.step != plan.step:
         found = replace(asked, plan=coarser).best()
     return found
@@ -115,11 +115,11 @@ def alone(document: QueryDocument, schemas: Mapping[str, Schema]) -> dict[str, f
     room for it."""
     if document.accuracy is None or document.max_epsilon is None or document.exact or not schemas:
         return {}
-    plan = document.model_copy(update={"epsilon": 0.0}).plan(next(iter(schemas.values())))
+    plan = document.model_copy(update={"epsilon": 0.0}).statistic_plan(next(iter(schemas.values())))
     return _Splitting(document, document.accuracy, plan, schemas, {}).told
 
 
-def reached(plan: Plan, noises: Sequence[Additive], *, off: float, missed: float, beta: float) -> float | None:
+def reached(plan: QuestionPlan, noises: Sequence[Additive], *, off: float, missed: float, beta: float) -> float | None:
     """Within how much of the exact ones all answers lie together, but for the odds `beta`, in the answer's own measure.
     `off` is what bounds say, in steps of the totals, `missed` the odds that one of them is exceeded: None where these
     leave nothing for the noise."""

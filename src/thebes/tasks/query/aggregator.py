@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from thebes.curator.questions.groups import bounds_of
 from thebes.curator.questions.noise import loosest, noise_for
-from thebes.curator.questions.plans import NoisyResult, Plan
+from thebes.curator.questions.plans import NoisyResult, QuestionPlan
 from thebes.data.schema import Schema
 from thebes.privacy.certificate import Certificate
 from thebes.privacy.figures import figure
@@ -114,10 +114,10 @@ class QueryAggregator(Convening[QueryDocument]):
     def _schema(self, site: str) -> Schema:
         return self.setting.sites[site]
 
-    def _plan(self, site: str) -> Plan:
+    def _plan(self, site: str) -> QuestionPlan:
         return self.document.plan(self._schema(site))
 
-    def _found(self, plan: Plan, schemas: Mapping[str, Schema]) -> dict[str, Error]:
+    def _found(self, plan: QuestionPlan, schemas: Mapping[str, Schema]) -> dict[str, Error]:
         """Return what is known of every error in the sum, by whose it is."""
         if self.document.noise == "coordinator":
             budget = {"epsilon": self.document.epsilon, "delta": self.document.delta}
@@ -135,7 +135,7 @@ class QueryAggregator(Convening[QueryDocument]):
 
     def _certificate(
         self,
-        plan: Plan,
+        plan: QuestionPlan,
         schemas: Mapping[str, Schema],
         errors: Mapping[str, Error],
         answers: Mapping[str, Mapping[str, Any]],
@@ -147,7 +147,7 @@ class QueryAggregator(Convening[QueryDocument]):
         delta = max([*paid, *(error.made[1] for error in errors.values())])
         guarantee = "none" if not errors else "approximate" if delta else "pure"
         parameters: dict[str, Any] = {
-            "statistic": document.statistic,
+            "statistic": document.asks,
             **plan.parameters,
             "rows_of_one_person": {site: schema.max_rows_per_unit for site, schema in schemas.items()},
         }
@@ -166,7 +166,7 @@ class QueryAggregator(Convening[QueryDocument]):
             epsilon=document.epsilon,
             delta=delta,
             guarantee=guarantee,
-            mechanism=self._mechanism(errors) if errors else f"exact {document.statistic}",
+            mechanism=self._mechanism(errors) if errors else f"exact {document.asks}",
             parameters=parameters,
             bounds=self._bounds(next(iter(schemas.values()))) or None,
             trust=self.trust,
@@ -179,7 +179,7 @@ class QueryAggregator(Convening[QueryDocument]):
         """Return the bounds of the columns and features that were counted with, and of what these are made of."""
         return bounds_of(self.document.made.schema(schema), (*self.document.used, *self.document.reads))
 
-    def _reached(self, plan: Plan, errors: Mapping[str, Error]) -> float | None:
+    def _reached(self, plan: QuestionPlan, errors: Mapping[str, Error]) -> float | None:
         """Within how much of the exact answer this one lies, at the odds that were asked for."""
         assert self.document.accuracy is not None  # noqa: S101
         if not all(error.known for error in errors.values()):
@@ -201,7 +201,7 @@ class QueryAggregator(Convening[QueryDocument]):
             if error.made[0] > asked[0] or error.made[1] > asked[1]
         }
 
-    def _noise(self, plan: Plan, error: Error) -> dict[str, Any]:
+    def _noise(self, plan: QuestionPlan, error: Error) -> dict[str, Any]:
         assert error.noise is not None  # noqa: S101
         told: dict[str, Any] = {"kind": error.noise.kind, "scale": error.noise.scale * plan.step}
         epsilon, delta = error.made
@@ -214,7 +214,7 @@ class QueryAggregator(Convening[QueryDocument]):
         how = [f"{' and '.join(kinds)} noise"] if kinds else []
         how += ["a synopsis"] if any(error.noise is None for error in errors.values()) else []
         where = "once at the coordinator" if self.document.noise == "coordinator" else "at each site"
-        return f"{self.document.statistic} with {' or '.join(how)} {where}"
+        return f"{self.document.asks} with {' or '.join(how)} {where}"
 
     def _said(self, errors: Mapping[str, Error], answers: Mapping[str, Mapping[str, Any]]) -> tuple[str, ...]:
         if not errors:
@@ -256,7 +256,7 @@ def exactly(accuracy: Mapping[str, Any] | None) -> tuple[str, ...]:
     )
 
 
-def finished(plan: Plan, totals: Floats, errors: Sequence[Error]) -> NoisyResult:
+def finished(plan: QuestionPlan, totals: Floats, errors: Sequence[Error]) -> NoisyResult:
     """Return what the sum of totals says, each with its error (none: exact)."""
     if not all(error.known for error in errors):
         return plan.finish(totals, None, LEVELS)

@@ -49,6 +49,13 @@ OTHERS = pd.DataFrame({"who": ["p", "q"], "x": [0.0, 0.0], "y": [0.0, 10.0], "g"
 ALIKE = pd.DataFrame({"who": ["me"] * ROWS, "x": [10.0] * ROWS, "y": [10.0] * ROWS, "g": ["c"] * ROWS})
 SPREAD = ALIKE.assign(g=["a", "b", "c"])
 
+SEVERAL: dict[str, dict[str, Any]] = {
+    "all": {"statistic": "count"},
+    "added": {"statistic": "sum", "column": "x"},
+    "middle": {"statistic": "mean", "column": "x"},
+    "spread": {"statistic": "variance", "column": "y"},
+    "half": {"statistic": "quantile", "column": "y", "quantile": 0.5, "bins": 4},
+}
 QUESTIONS: dict[str, tuple[dict[str, Any], pd.DataFrame]] = {
     "count": ({}, ALIKE),
     "count by group": ({"statistic": "count", "by": "g"}, SPREAD),
@@ -63,7 +70,13 @@ QUESTIONS: dict[str, tuple[dict[str, Any], pd.DataFrame]] = {
     "histogram": ({"column": "x", "bins": 4}, ALIKE),
     "quantile": ({"column": "x", "quantile": 0.5, "bins": 4}, ALIKE),
     "quantile in levels": ({"statistic": "quantile", "column": "x", "quantile": 0.5, "bins": 1024}, ALIKE),
+    "quantile by group": (
+        {"statistic": "quantile", "column": "x", "quantile": 0.5, "bins": 4, "by": "g"},
+        SPREAD,
+    ),
     "correlation": ({"columns": ["x", "y"]}, ALIKE),
+    "several statistics": ({"statistic": None, "statistics": SEVERAL}, ALIKE),
+    "several statistics by group": ({"statistic": None, "statistics": SEVERAL, "by": "g"}, SPREAD),
 }
 
 

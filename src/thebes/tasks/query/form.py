@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from thebes.curator.questions.question import GROUPED
 from thebes.tasks import formulas
 from thebes.tasks.form import WHERE, Form, FormState, Hint, PartChoice
 from thebes.tasks.query.kind import BY_ACCURACY
-
-GROUPED = ("count", "sum", "mean", "variance")
 
 
 def _asks(*statistics: str) -> Callable[[FormState], bool]:
@@ -25,7 +24,18 @@ FORM = Form(
     rank=11,
     makes=lambda composed: formulas.names(composed.get("features")),
     fields={
-        "statistic": Hint(first="count"),
+        "asked_for": PartChoice(
+            label="Asked for",
+            parts={"one": "statistic", "several": "statistics"},
+            told={"one": "one statistic", "several": "several statistics, each by its name, under one noise"},
+        ),
+        "statistic": Hint(first="count", when=lambda form: form.get("asked_for") != "several"),
+        "statistics": Hint(
+            help='such as {"n": {"statistic": "count"}, "age": {"statistic": "mean", "column": "age"}}',
+            lines=4,
+            wide=True,
+            when=lambda form: form.get("asked_for") == "several",
+        ),
         "column": Hint(
             columns=_columns,
             empty="choose one",
@@ -63,7 +73,7 @@ FORM = Form(
             help="one answer for each of the declared values",
             place="data",
             columns=lambda form: form.keys,
-            when=_asks(*GROUPED),
+            when=lambda form: form.get("asked_for") == "several" or form.get("statistic") in GROUPED,
         ),
         "where": WHERE,
         "privacy": Hint(

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Literal, Self
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from thebes.curator.cache.requirement import Wanted
+from thebes.curator.questions.joint import MOST_STATISTICS, joint_plan
 from thebes.curator.questions.noise import noise_for
-from thebes.curator.questions.plans import Plan
+from thebes.curator.questions.plans import Plan, QuestionPlan
 from thebes.curator.questions.question import Question
 from thebes.data.schema import COLUMN_NAME, Schema
 from thebes.privacy.events import ApproximateEvent, Event
@@ -43,8 +45,25 @@ class Accuracy(BaseModel):
         return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
+class Asked(BaseModel):
+    """One of several statistics. A count may be of a column: of the rows that have a value in it."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False)
+
+    statistic: Literal["count", "sum", "mean", "variance", "quantile"]
+    column: str | None = Field(default=None, pattern=COLUMN_NAME)
+    quantile: float | None = Field(default=None, gt=0, lt=1)
+    bins: int | None = None
+
+    def question(self, **common: Any) -> Question:
+        of = () if self.column is None else (self.column,)
+        return Question(statistic=self.statistic, columns=of, quantile=self.quantile, bins=self.bins, **common)
+
+
 class QueryDocument(RowsDocument):
-    """Ask one statistic of a data set, over one, some or all of the sites that have it.
+    """Ask one statistic of a data set, or several, over one, some or all of the sites that have it.
+
+    Several `statistics`, each by its name, are of the same rows and groups and under one noise.
 
     With `"privacy": "none"` there is no noise and no price: only data sets that every site's steward marked public
     answer that.
@@ -58,7 +77,10 @@ class QueryDocument(RowsDocument):
     accuracy: Accuracy | None = None
     max_epsilon: float | None = Field(default=None, ge=LEAST_EPSILON, le=1e6)  #: that an accuracy may cost
     privacy: Literal["none"] | None = None
-    statistic: Literal["count", "sum", "mean", "variance", "histogram", "quantile", "correlation"]
+    statistic: Literal["count", "sum", "mean", "variance", "histogram", "quantile", "correlation"] | None = None
+    statistics: dict[Annotated[str, Field(pattern=COLUMN_NAME)], Asked] | None = Field(
+        default=None, min_length=1, max_length=MOST_STATISTICS
+    )
     column: str | None = Field(default=None, pattern=COLUMN_NAME)
     columns: tuple[str, str] | None = None  #: of a correlation
     by: tuple[str, ...] | None = Field(default=None, min_length=1, max_length=_MOST_KEYS)
@@ -103,13 +125,30 @@ class QueryDocument(RowsDocument):
             )
         if self.max_epsilon is not None and self.accuracy is None:
             raise rule("max_epsilon", "is the most that an accuracy may cost; without one, say epsilon")
-        wrong = self.question.problem() or self._misplaced()
+        if (self.statistic is None) is (self.statistics is None):
+            raise rule("statistic", "or statistics must say what is asked, one of the two")
+        wrong = self._one_wrong() if self.statistics is None else self._several_wrong(self.statistics)
         if wrong is not None:
             raise rule(*wrong)
         return self
 
+    def _one_wrong(self) -> tuple[str, str] | None:
+        return self.question.problem() or self._misplaced()
+
+    def _several_wrong(self, asked: Mapping[str, Asked]) -> tuple[str, str] | None:
+        for name in ("column", "columns", "bins", "quantile", "accuracy"):
+            if getattr(self, name) is not None:
+                return name, "goes with one statistic only; each of several has its own"
+        for name, one in asked.items():
+            question = one.question(by=self.by or ())
+            whole = question if one.statistic != "count" else replace(question, columns=())
+            wrong = whole.problem()
+            if wrong is not None:
+                return "statistics", f"holds {name}, whose {wrong[0]} {wrong[1]}"
+        return None
+
     def _affordable(self) -> None:
-        if self.statistic not in BY_ACCURACY:
+        if self.statistics is None and self.statistic not in BY_ACCURACY:
             raise rule(
                 "accuracy",
                 f"goes with {', '.join(BY_ACCURACY)}: how far noise moves a {self.statistic} depends on the rows, so "
@@ -127,7 +166,8 @@ class QueryDocument(RowsDocument):
 
     @property
     def question(self) -> Question:
-        """The question that is asked of a table."""
+        """The question that is asked of a table, where it is one statistic."""
+        assert self.statistic is not None  # noqa: S101
         named = (self.columns or ()) if self.statistic == "correlation" else (self.column,)
         return Question(
             statistic=self.statistic,
@@ -140,12 +180,28 @@ class QueryDocument(RowsDocument):
         )
 
     @property
+    def questions(self) -> dict[str, Question]:
+        """The questions of several statistics, by their names."""
+        common: dict[str, Any] = {"where": self.where, "by": self.by or (), "features": self.made}
+        return {name: one.question(**common) for name, one in (self.statistics or {}).items()}
+
+    @property
+    def asks(self) -> str:
+        """What is asked, in a word."""
+        return self.statistic or "several statistics"
+
+    @property
     def by_accuracy(self) -> bool:
         return self.accuracy is not None
 
     @property
+    def reusable(self) -> bool:
+        """Return whether a data set's planner can answer it from what was released before."""
+        return self.statistic is not None and not (self.statistic == "quantile" and self.by)
+
+    @property
     def recallable(self) -> bool:
-        return not self.exact
+        return self.reusable and not self.exact
 
     @property
     def priced(self) -> bool:
@@ -158,11 +214,18 @@ class QueryDocument(RowsDocument):
 
     @property
     def used(self) -> tuple[str, ...]:
-        named = (self.columns or ()) if self.statistic == "correlation" else (self.column,)
+        several = (one.column for one in (self.statistics or {}).values())
+        named = (self.columns or ()) if self.statistic == "correlation" else (self.column, *several)
         return tuple(dict.fromkeys(name for name in (*named, *(self.by or ())) if name is not None))
 
-    def plan(self, schema: Schema) -> Plan:
+    def plan(self, schema: Schema) -> QuestionPlan:
         """Plan how a data set of this schema answers."""
+        if self.statistics is None:
+            return self.statistic_plan(schema)
+        return joint_plan(self.questions, schema, epsilon=self.epsilon, delta=self.delta)
+
+    def statistic_plan(self, schema: Schema) -> Plan:
+        """Plan how it answers where one statistic is asked."""
         return self.question.plan(schema, epsilon=self.epsilon, delta=self.delta)
 
     def wanted(self, payload: Mapping[str, Any]) -> Wanted:
@@ -189,9 +252,11 @@ class _Query:
     )
 
     def subject(self, document: Mapping[str, Any]) -> str:
+        by = f" by {' and '.join(document['by'])}" if document.get("by") else ""
+        if document.get("statistics"):
+            return f"{', '.join(document['statistics'])} of {document['dataset']}{by}"
         columns = document.get("columns") or ([document["column"]] if document.get("column") else [])
         of = f" of {' and '.join(columns)}" if columns else f" of rows in {document['dataset']}"
-        by = f" by {' and '.join(document['by'])}" if document.get("by") else ""
         return f"{str(document['statistic']).capitalize()}{of}{by}"
 
     def check(self, document: Mapping[str, Any]) -> QueryDocument:
@@ -241,21 +306,29 @@ class _Query:
 
 def _does(document: QueryDocument) -> str:
     """Say what is computed, in one sentence."""
-    what = {
-        "count": "how many rows there are",
-        "sum": f"the sum of {document.column}",
-        "mean": f"the mean of {document.column}",
-        "variance": f"the variance of {document.column}",
-        "histogram": f"how many rows have which {document.column}",
-        "quantile": f"the value of {document.column} "
-        f"below which a share of {figure(document.quantile)} of the rows lies"
-        if document.quantile is not None
-        else "",
-        "correlation": f"the correlation of {' and '.join(document.columns or ())}",
-    }[document.statistic]
     by = f", for each {' and '.join(document.by)}" if document.by else ""
     which = f", of the rows where {document.where.strip()}" if document.where else ""
+    if document.statistics is None:
+        what = _what(document.statistic, document.columns or (document.column,), document.quantile)
+    else:
+        each = (_what(one.statistic, (one.column,), one.quantile) for one in document.statistics.values())
+        what = f"{'; '.join(each)} (all at once, under one noise)"
     return f"It asks {what}{by}{which}: a number for each answer, never a row."
+
+
+def _what(statistic: str | None, columns: Sequence[str | None], quantile: float | None) -> str:
+    """Say what one statistic is."""
+    named = " and ".join(filter(None, columns))
+    share = "" if quantile is None else f" below which a share of {figure(quantile)} of the rows lies"
+    return {
+        "count": f"how many rows have a value in {named}" if named else "how many rows there are",
+        "sum": f"the sum of {named}",
+        "mean": f"the mean of {named}",
+        "variance": f"the variance of {named}",
+        "histogram": f"how many rows have which {named}",
+        "quantile": f"the value of {named}{share}",
+        "correlation": f"the correlation of {named}",
+    }[statistic or "count"]
 
 
 def _price(document: QueryDocument) -> str | None:

@@ -41,11 +41,11 @@ class QueryOwner:
         self, document: QueryDocument, ask: Ask | None, schema: Schema
     ) -> tuple[Plan, Wanted | None, str] | None:
         """The question as a data set's planner takes it; None where noise is added elsewhere, or nowhere."""
-        if document.exact:
+        if document.exact or not document.reusable:
             return None
         KIND.fits(document, schema)
         wanted = None if ask is None else document.wanted(ask.payload)
-        return document.plan(schema), wanted, document.question.text
+        return document.statistic_plan(schema), wanted, document.question.text
 
     def told(self, document: QueryDocument, ask: Ask, answered: Answered) -> Contributions:
         """Write what a planner answered, as it travels."""

@@ -25,6 +25,16 @@ OF_FEATURES: dict[str, dict[str, Any]] = {
 }
 
 
+SEVERAL: dict[str, dict[str, Any]] = {
+    "patients": {"statistic": "count"},
+    "weighed": {"statistic": "count", "column": "weight"},
+    "mean_age": {"statistic": "mean", "column": "age"},
+    "years": {"statistic": "sum", "column": "age"},
+    "spread": {"statistic": "variance", "column": "weight"},
+    "old": {"statistic": "quantile", "column": "age", "quantile": 0.9, "bins": 32},
+}
+
+
 def samples() -> list[SiteSample]:
     """One of every statistic, with the noise at each site and once; of columns that are made of others; with a delta,
     by accuracy, and of public rows."""
@@ -37,7 +47,10 @@ def samples() -> list[SiteSample]:
         *(_derived(statistic, **fields, noise="coordinator") for statistic, fields in OF_FEATURES.items()),
         _sample("count", by="sex", delta=0.1),
         _sample("quantile", column="weight", quantile=0.5, delta=1e-5, bins=64),
+        _sample("quantile", column="age", quantile=0.5, bins=16, by="sex"),
         _sample("sum", column="visits", by="sex", **within),
+        *(_several(**more) for more in ({}, {"by": ["sex", "ill"]}, {"by": "sex", "noise": "coordinator"})),
+        _several(delta=0.1, where="age >= 40"),
         _sample("mean", {"public": True}, column="age", **public),
         _sample("correlation", {"public": True}, columns=["age", "visits"], **public),
     ]
@@ -46,6 +59,11 @@ def samples() -> list[SiteSample]:
 def _sample(statistic: str, schema: dict[str, Any] | None = None, **more: Any) -> SiteSample:
     name = "-".join(str(part) for part in ("query", statistic, *more.values()) if part is not None)
     return of_hospitals(name, {"type": "query", "statistic": statistic, **more}, **(schema or {}))
+
+
+def _several(**more: Any) -> SiteSample:
+    name = "-".join(["query-several", *map(str, more.values())])
+    return of_hospitals(name, {"type": "query", "statistics": SEVERAL, **more})
 
 
 def _derived(statistic: str, **more: Any) -> SiteSample:

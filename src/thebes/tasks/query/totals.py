@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thebes.curator.questions.noise import noise_made
-from thebes.curator.questions.plans import MOST_ROWS, Plan
+from thebes.curator.questions.plans import MOST_ROWS, QuestionPlan
 from thebes.data.schema import Schema
 from thebes.privacy import exact
 from thebes.privacy.faults import Mistake
@@ -35,7 +35,7 @@ _HALF = 30  #: bits of the lower half
 _IMPROBABLE = 60.0  #: scales by which noise moves a total less than once in e^60
 
 
-def layout_of(document: QueryDocument, plan: Plan) -> Layout:
+def layout_of(document: QueryDocument, plan: QuestionPlan) -> Layout:
     """One number for each total."""
     if document.exact:
         most = LARGEST_TOTAL >> _HALF
@@ -95,7 +95,7 @@ def whole(fields: Mapping[str, NDArray[np.generic]]) -> Integers:
 
 
 def read(
-    document: QueryDocument, plan: Plan, schema: Schema, fields: Mapping[str, NDArray[np.generic]]
+    document: QueryDocument, plan: QuestionPlan, schema: Schema, fields: Mapping[str, NDArray[np.generic]]
 ) -> tuple[NDArray[np.generic], Error]:
     """A site's totals and what is known of their error, refused where no rows of its schema could have given them.
     Whether they are those of its rows nobody but the site can tell."""
@@ -119,7 +119,7 @@ def read(
     return answered, error
 
 
-def error_of(plan: Plan, schema: Schema, told: Sequence[float]) -> Error:
+def error_of(plan: QuestionPlan, schema: Schema, told: Sequence[float]) -> Error:
     """The inverse of `Error.told`, refused where there is no such error."""
     epsilon, delta, width, beta = told
     if not epsilon:

@@ -19,10 +19,12 @@ def sections(release: Release, document: QueryDocument) -> list[Section]:
 
 
 def _answer(release: Release, document: QueryDocument) -> list[Section]:
+    if document.statistics is not None:
+        return [_several(release, document)]
     if not isinstance(release.value, Mapping) or document.statistic in _COUNTED:
         return number_view.sections(release, document)
     head, rows = table(release)
-    head = (" and ".join(document.by or ()) or "group", document.statistic, *head[2:])
+    head = (" and ".join(document.by or ()) or "group", document.asks, *head[2:])
     picture: Bars | Spans
     if not release.intervals:
         picture = Bars({row[0]: row[1] for row in rows[:MOST_DRAWN]}, title=f"{document.statistic} of each group")
@@ -30,6 +32,12 @@ def _answer(release: Release, document: QueryDocument) -> list[Section]:
     picture = Spans(rows[:MOST_DRAWN], title=f"The {document.statistic} of each group, with its error bar")
     words = "The line reaches from end to end of each group's error bar."
     return [Section("By group", words, picture, AnswerTable.of(head, rows), folded=True)]
+
+
+def _several(release: Release, document: QueryDocument) -> Section:
+    """Show several statistics as a table alone: they are of unlike sizes."""
+    head, rows = table(release)
+    return Section("Answers", "", table=AnswerTable.of(("statistic", "value", *head[2:]), rows))
 
 
 def _exactness(release: Release) -> Iterator[Section]:
