@@ -42,7 +42,7 @@ MOST_TOTALS = 100_000
 
 @dataclass(frozen=True)
 class Reading:
-    """What one statistic reads off a measured part. `of` says what: "plan" (the part's own statistic), or of the two
+    """The part that one statistic is read off. `of` says what: "plan" (the part's own statistic), or of the two
     cells of a mean "count" and "sum"."""
 
     part: int
@@ -138,7 +138,7 @@ class JointPlan(QuestionPlan):
         return value - width, value + width
 
     def _weights(self, one: Reading) -> Floats:
-        """How the two cells of a mean add up to the number of its rows, or to their sum."""
+        """Weigh the two cells of a mean so that they add up to the number of its rows, or to their sum."""
         part = self.parts[one.part]
         assert isinstance(part, MeanPlan)  # noqa: S101
         ends = (1.0, 1.0) if one.of == "count" else (part.grid.low, part.grid.high)

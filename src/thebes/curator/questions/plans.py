@@ -50,7 +50,7 @@ class NoisyResult:
 
 
 class QuestionPlan(ABC):
-    """What noise and an answer need of a question over one set of columns: its totals, and what they say."""
+    """A question over one set of columns as noise and an answer need it: its totals, and what they say."""
 
     groups: Groups
     where: RowFilter | None

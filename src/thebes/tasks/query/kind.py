@@ -45,7 +45,7 @@ class Accuracy(BaseModel):
         return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
-class Asked(BaseModel):
+class AskedStatistic(BaseModel):
     """One of several statistics. A count may be of a column: of the rows that have a value in it."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False)
@@ -78,7 +78,7 @@ class QueryDocument(RowsDocument):
     max_epsilon: float | None = Field(default=None, ge=LEAST_EPSILON, le=1e6)  #: that an accuracy may cost
     privacy: Literal["none"] | None = None
     statistic: Literal["count", "sum", "mean", "variance", "histogram", "quantile", "correlation"] | None = None
-    statistics: dict[Annotated[str, Field(pattern=COLUMN_NAME)], Asked] | None = Field(
+    statistics: dict[Annotated[str, Field(pattern=COLUMN_NAME)], AskedStatistic] | None = Field(
         default=None, min_length=1, max_length=MOST_STATISTICS
     )
     column: str | None = Field(default=None, pattern=COLUMN_NAME)
@@ -135,7 +135,7 @@ class QueryDocument(RowsDocument):
     def _one_wrong(self) -> tuple[str, str] | None:
         return self.question.problem() or self._misplaced()
 
-    def _several_wrong(self, asked: Mapping[str, Asked]) -> tuple[str, str] | None:
+    def _several_wrong(self, asked: Mapping[str, AskedStatistic]) -> tuple[str, str] | None:
         for name in ("column", "columns", "bins", "quantile", "accuracy"):
             if getattr(self, name) is not None:
                 return name, "goes with one statistic only; each of several has its own"
@@ -187,7 +187,7 @@ class QueryDocument(RowsDocument):
 
     @property
     def asks(self) -> str:
-        """What is asked, in a word."""
+        """Return the statistic that is asked, in a word."""
         return self.statistic or "several statistics"
 
     @property
