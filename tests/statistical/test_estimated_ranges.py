@@ -42,10 +42,15 @@ def mostly_far(source: np.random.Generator, people: int) -> np.ndarray:
     return np.where(source.random(people) < 0.3, 1.5, 2.0 ** source.uniform(5, 300, people))
 
 
-def asked(aggregator: str) -> object:
-    more = {"quantile": 0.9} if aggregator == "quantile" else {}
+def asked(aggregator: str, **more: str | float) -> object:
+    more |= {"quantile": 0.9} if aggregator == "quantile" else {}
     document = {"type": "basic", "epsilon": 1.0, "min_count": 11, "featurizer": "SELECT age FROM p.t", **more}
     return registry.check({**document, "aggregator": aggregator})
+
+
+def answered(document, values: np.ndarray, seed: int):
+    nobody = np.zeros(len(values), dtype=bool)
+    return answer(document, values[:, None], nobody, Decimal(1), seeded_for_simulation(seed))
 
 
 @pytest.mark.few(2)
@@ -56,7 +61,7 @@ def test_a_bar_that_is_shown_over_an_estimated_range_holds_the_uncut_statistic(a
     document, source, wrong = asked(aggregator), np.random.default_rng(people), 0
     for seed in range(DRAWS):
         values = law(source, people)
-        found = answer(document, values[:, None], Decimal(1), seeded_for_simulation(seed), everybody=True)
+        found = answered(document, values, seed)
         bar = found.intervals.get(0.95)
         wrong += bar is not None and not bar.low <= TRUE[aggregator](values) <= bar.high
         if found.value is not None:
@@ -87,7 +92,7 @@ def test_a_mean_is_held_by_the_interval_of_all_values(law, people) -> None:
     document, draws, wrong, widths = asked("mean"), 1000, 0, []
     for seed in range(draws):
         values = LAWS[law](np.random.default_rng([seed, people]), people)
-        found = answer(document, values[:, None], Decimal(1), seeded_for_simulation(seed), everybody=True)
+        found = answered(document, values, seed)
         if (bar := found.intervals.get(0.95)) is not None:
             assert "holds if" in found.note
             wrong += not bar.low <= values.mean() <= bar.high
@@ -104,7 +109,7 @@ def test_the_bars_hold_where_the_number_of_people_is_private(aggregator, law) ->
     wrong = 0
     for seed in range(DRAWS):
         values = LAWS[law](np.random.default_rng(seed), 2000)
-        found = answer(asked(aggregator), values[:, None], Decimal(1), seeded_for_simulation(seed), everybody=False)
+        found = answered(asked(aggregator, missing="count"), values, seed)
         bar = found.intervals.get(0.95)
         wrong += bar is not None and not bar.low <= TRUE[aggregator](values) <= bar.high
     assert wrong <= MOST_WRONG
@@ -113,7 +118,7 @@ def test_the_bars_hold_where_the_number_of_people_is_private(aggregator, law) ->
 def test_a_median_well_inside_an_estimated_range_keeps_its_bar() -> None:
     values, shown = uniform(np.random.default_rng(3), 5000), 0
     for seed in range(20):
-        found = answer(asked("median"), values[:, None], Decimal(1), seeded_for_simulation(seed), everybody=True)
+        found = answered(asked("median"), values, seed)
         shown += 0.95 in found.intervals and "the values as they are" in found.note
         for less, more in pairwise(found.intervals[level] for level in sorted(found.intervals)):
             assert more.low <= less.low <= less.high <= more.high

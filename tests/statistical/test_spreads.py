@@ -40,10 +40,11 @@ def answers(aggregator: str, law: str, n: int, epsilon: float, draws: int, *, ev
     rows = np.clip(make(np.random.default_rng(0), n), 0, high)
     bounds = {"x": {"type": "range", "low": 0.0, "high": high}}
     body = {"type": "basic", "epsilon": epsilon, "featurizer": "SELECT x FROM p.t", "bounds": bounds}
-    document, source = registry.check({**body, "aggregator": aggregator}), seeded_for_simulation(0)
+    missing = "refuse" if everybody else "count"
+    document, source = registry.check({**body, "aggregator": aggregator, "missing": missing}), seeded_for_simulation(0)
     true, squares, held = float(TRUE[aggregator](rows)), 0.0, 0
     for _ in range(draws):
-        found = answer(document, rows[:, None], Decimal(str(epsilon)), source, everybody=everybody)
+        found = answer(document, rows[:, None], np.zeros(n, dtype=bool), Decimal(str(epsilon)), source)
         bar = found.intervals[0.95]
         squares += (found.value - true) ** 2
         held += bar.low <= true <= bar.high

@@ -52,6 +52,32 @@ def test_one_row_replaced_changes_at_most_one_result(values, new, name):
     assert int((before != after).sum()) <= 1
 
 
+@pytest.mark.parametrize("epsilon", [0.7, 1.0, 1.3])
+def test_a_unit_that_has_no_row_is_as_near_as_one_with_another_row(epsilon):
+    """The odds of the outcomes, exactly: six blocks of one unit each; the worst that a lost row does uses all of it."""
+    rows, there = np.full(6, 10.0), np.arange(6) > 0
+    found = [
+        sample_and_aggregate(
+            rows, function="mean", blocks=6, bounds=(0, 10), epsilon=epsilon, adjacency="replace-one", aggregate="mean",
+            randomness=randomness.seeded_for_simulation(7), there=each, bits=1,
+        )
+        for each in (np.ones(6, dtype=bool), there)
+    ]  # fmt: skip
+    scale = found[0].parameters["noise_scale"]
+    assert scale == pytest.approx(10 / 6 / epsilon)
+    assert abs(found[0].value - found[1].value) <= 10 / 6  # one block's result, the midpoint now
+    assert found[0].value != found[1].value
+
+
+def test_absent_units_are_no_rows_of_any_block():
+    rows, there = np.append(np.full(400, 3.0), np.full(400, 9.0)), np.arange(800) < 400
+    found = sample_and_aggregate(
+        rows, function="mean", blocks=20, bounds=(0, 10), epsilon=100, adjacency="replace-one",
+        randomness=randomness.seeded_for_simulation(8), there=there,
+    )  # fmt: skip
+    assert found.value == pytest.approx(3, abs=0.01)
+
+
 def test_one_row_more_leaves_all_blocks_but_one_as_they_were_under_add_remove_one():
     first, second = (
         random_blocks(n, 5, adjacency=Adjacency.ADD_REMOVE_ONE, randomness=randomness.seeded_for_simulation(2))
@@ -183,7 +209,7 @@ GOOD = {
         ("function", "eval"), ("function", len), ("function", None), ("blocks", 0), ("blocks", 21), ("blocks", 2.0),
         ("bounds", (1, 0)), ("epsilon", 0), ("epsilon", float("nan")), ("aggregate", "max"), ("adjacency", "x"),
         ("values", []), ("values", [float("nan")] * 20), ("values", np.ones((20, 2))), ("values", ["a"] * 20),
-        ("level", 2.0),
+        ("level", 2.0), ("there", np.ones(3, dtype=bool)),
     ],
 )  # fmt: skip
 def test_bad_input_is_refused_by_name(argument, value):

@@ -14,6 +14,7 @@ from thebes.privacy.promise import Unit
 from thebes.tasks import registry
 from thebes.tasks.contributions import Contributions
 from thebes.tasks.protocols import Aggregator, Setting
+from thebes.testing.transcripts import Transcript
 
 PEOPLE = 40
 X = {"x": {"type": "range", "low": 0.0, "high": 10.0}}
@@ -49,6 +50,44 @@ def test_whether_a_model_is_made_never_depends_on_who_has_which_label(labels: li
         found = released(model(labels, missing="count"), {"x": x, "y": y})
         assert found.value is not None
         assert len(found.model.predict(np.array([[5.0]]))) == 1
+
+
+@pytest.mark.parametrize("name", ["GaussianNB", "RandomForestClassifier"])
+@pytest.mark.parametrize("absent", [0, 1, 30])
+def test_a_model_of_people_who_may_be_absent_spends_the_whole_epsilon(name: str, absent: int) -> None:
+    """Its noise is that of a model of as many people who are all there, but for the share that counts who is not."""
+    x, y = np.full(PEOPLE, 5.0), np.arange(PEOPLE) % 2.0
+    scales = []
+    for missing, epsilon, there in (
+        ("refuse", 2.0, x),
+        ("count", 2.0 / 0.95, np.where(np.arange(40) < absent, None, x)),
+    ):
+        said = Transcript()
+        setting = Setting(unit=Unit.DEVICE, randomness=said, simulated=True)
+        checked = registry.check(
+            {**model([0, 1], model=name, missing=missing), "epsilon": epsilon, "min_count": PEOPLE}
+        )
+        made = registry.aggregator(checked, setting)
+        given = {"x": there.astype(float), "y": y}
+        made.accept(Contributions(made.part, PEOPLE, given))
+        made.advance(datetime(2030, 1, 1, tzinfo=UTC))
+        assert made.release().value is not None
+        scales.append([noise.scale for noise in said.noises])
+    assert scales[1][1:] == pytest.approx(scales[0], rel=1e-6)
+
+
+@pytest.mark.parametrize("labels", [[0, 1], None])
+def test_people_without_a_value_do_not_pull_a_model_toward_the_middle(labels: list[Any] | None) -> None:
+    many = 4000
+    x, y = np.where(np.arange(many) % 2, 9.0, 7.0), np.arange(many) % 2.0
+    x[: many // 2] = np.nan
+    body = model(labels, model="LogisticRegression", missing="count", epsilon=9.0, delta=1e-5)
+    made = aggregator({**body, "min_count": many}, seed=3)
+    made.accept(Contributions(made.part, many, {"x": x, "y": y}))
+    made.advance(datetime(2030, 1, 1, tzinfo=UTC))
+    fitted = made.release().model
+    assert 5 + 5 * float(fitted.centre_[0]) == pytest.approx(8, abs=0.2)
+    assert fitted.predict(np.array([[6.9], [9.1]])).tolist() == [0, 1]
 
 
 def test_a_model_carries_the_certificate_of_the_whole_task_and_no_other() -> None:

@@ -87,8 +87,8 @@ class FitBudget:
         self.randomness = randomness
         self.events: list[Event] = []
         self.bought_count = False
-        #: how many rows there are where that is public, those that count for nothing among them
-        self.size: int | None = None
+        #: how many rows there are where that is public, those that count for nothing among them, or what was released
+        self.size: float | None = None
         self.paid_delta = Decimal(0)  #: for what was bought before the rest was split
         self._spent = Fraction(0)
         self._ratio: float | None = None

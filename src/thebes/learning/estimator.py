@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from thebes.learning.arguments import one_of, randomness_of
+from thebes.learning.arguments import one_of, positive, randomness_of
 from thebes.learning.budget import FitBudget, Floats
 from thebes.learning.cells import column_of, numbers_of
 from thebes.learning.inputs import framed
@@ -97,6 +97,14 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         if budget is not None and budget.counts_are_public:
             budget.size = len(rows)
         return np.ascontiguousarray(rows)
+
+    def _told(self, budget: FitBudget, count: float | None) -> None:
+        """Take a released number of the rows that count instead of the public one of all."""
+        if count is None:
+            return
+        if not budget.counts_are_public:
+            raise Mistake("count", "is for replace-one; under add-remove-one the fit buys the number of rows itself")
+        budget.size = float(positive("count", count))
 
     def _boxes(self, rows: Floats, target: Floats | None, budget: FitBudget) -> tuple[Box, Box | None]:
         names = getattr(self, "feature_names_in_", None)
@@ -211,11 +219,12 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
             )
         return budget
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, *, count: float | None = None) -> Self:
         """Learn from rows X and labels y, spending `epsilon` and `delta` once. A row whose label is none of the classes
-        counts for nothing."""
+        counts for nothing; `count` says how many do count, where that was released (None: about all)."""
         budget = self._budget()
         rows = self._rows(X, reset=True, budget=budget)
+        self._told(budget, count)
         labels = column_of(y, len(rows))
         box, _ = self._boxes(rows, None, budget)
         if isinstance(self.classes, str):
@@ -255,11 +264,12 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
 class PrivateRegressor(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
     """A regressor. The target's bounds stand under "y"."""
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, *, count: float | None = None) -> Self:
         """Learn from rows X and numbers y, spending `epsilon` and `delta` once. A row without a target counts for
-        nothing."""
+        nothing; `count` says how many do count, where that was released (None: about all)."""
         budget = self._budget()
         rows = self._rows(X, reset=True, budget=budget)
+        self._told(budget, count)
         target = numbers_of(column_of(y, len(rows))).astype(np.float64)
         box, target_box = self._boxes(rows, target, budget)
         assert target_box is not None  # noqa: S101  # always there when a target is given

@@ -129,6 +129,7 @@ def sample_and_aggregate(
     aggregate: str = "median",
     bits: int = 20,
     level: float | None = None,
+    there: NDArray[np.bool_] | None = None,
 ) -> Measurement:
     """A listed function of the rows, as the private median or mean of its results on `blocks` disjoint random blocks.
 
@@ -137,6 +138,11 @@ def sample_and_aggregate(
     aggregation is calibrated for replace-one over results whatever `adjacency` is; pure epsilon-DP. The interval (for
     the median: if `level` is given, bought inside the same budget) holds the aggregate of the blocks' results, not the
     function of all rows: small blocks can bias a function, and that is not covered.
+
+    `there` (replace-one) is for units of a public number some of which have no row: for each unit whether its row
+    counts. Blocks are drawn of all units, whatever this says, so a unit that gets or loses a row is in the same block
+    as before and changes that block's result alone: it costs no more than another row, and none need be removed and
+    added.
     """
     promise, e = adjacency_of(adjacency), exact.epsilon(epsilon)
     if not isinstance(function, str) or function not in SAFE_FUNCTIONS:
@@ -149,7 +155,11 @@ def sample_and_aggregate(
     rows = table(values, columns=known.columns, adjacency=promise)
     if promise is Adjacency.REPLACE_ONE and number > len(rows):
         raise Mistake("blocks", "must not be more than the rows")
+    if there is not None and (promise is not Adjacency.REPLACE_ONE or there.shape != (len(rows),)):
+        raise Mistake("there", "must say of each row whether it counts, and needs replace-one")
     parts = random_blocks(len(rows), number, adjacency=promise, randomness=randomness)
+    if there is not None:
+        parts = [members[there[members]] for members in parts]
     results = block_results(rows, parts, known, grid.low + (grid.high - grid.low) / 2)
     parameters = {
         "function": function,

@@ -42,6 +42,8 @@ OTHERS: list[dict[str, Any]] = [
 ]
 HERE: dict[str, Any] = {"x": 0.0, "g": "a", "y": 0}
 THERE: dict[str, Any] = {"x": 1.0, "g": "c", "y": 1}
+#: somebody without a value, where a document counts such people
+ABSENT: dict[str, Any] = {"x": float("nan"), "g": None, "y": None}
 
 
 def document_of(fields: Mapping[str, Any]) -> PeopleDocument:
@@ -86,10 +88,10 @@ def _looked(look: Callable[[Any], list[float]], document: PeopleDocument, own: M
     return look(released(document, own))
 
 
-def drawn(name: str, fields: Mapping[str, Any], *, used: float) -> Written:
+def drawn(name: str, fields: Mapping[str, Any], *, used: float, there: Mapping[str, Any] = THERE) -> Written:
     """Return the row of a trusted server's task that judges the noise itself."""
     document = document_of(fields)
-    one, other = (partial(_certified, document, own) for own in (HERE, THERE))
+    one, other = (partial(_certified, document, own) for own in (HERE, there))
     return Written(f"drawn: {name}", document.epsilon, document.delta, Adjacency.REPLACE_ONE, one, other, used=used)
 
 

@@ -25,8 +25,8 @@ class BasicAggregator(Keeping[BasicDocument]):
         elif document.aggregator == "histogram":
             found = histogram_of(document, values[0], missing, epsilon, source)
         else:
-            table = np.column_stack([v[~missing].astype(np.float64) for v in values])
-            found = answer(document, table, epsilon, source, everybody=document.missing == "refuse")
+            table = np.column_stack([v.astype(np.float64) for v in values])
+            found = answer(document, table, missing, epsilon, source)
         extra = {**measured(document, missing, columns.get(FAILURE), source), **found.beside}
         if found.missing is not None:
             extra["missing"] = found.missing

@@ -1,7 +1,7 @@
 """The choice of the mechanism that answers a statistic: the one with the least expected error within (epsilon, delta).
 
 Contributions are replace-one neighbours. Where nobody is missing their number is public; where missing values are
-counted, one person may also be absent, and every mechanism is told so.
+counted, one person may also have no row, which every mechanism covers with the whole of epsilon.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from thebes.privacy.randomness import Randomness
 from thebes.tasks.basic.kind import BasicDocument
 from thebes.tasks.basic.ranges import Ends, ranges_of, told_of
 from thebes.tasks.document import Range, Values
-from thebes.tasks.missing_values import middle_of, never_empty, part, told
+from thebes.tasks.missing_values import middle_of, never_empty, told
 from thebes.tasks.release import LEVEL, intervals_of
 
 
@@ -75,13 +75,18 @@ class StatisticAnswer:
 
 
 def answer(
-    document: BasicDocument, table: Floats, epsilon: Decimal, randomness: Randomness, *, everybody: bool
+    document: BasicDocument,
+    everyone: Floats,
+    missing: NDArray[np.bool_],
+    epsilon: Decimal,
+    randomness: Randomness,
 ) -> StatisticAnswer:
-    """Compute a statistic of numbers (one row each) for `epsilon`. `everybody`: the number of rows is public."""
-    found = ranges_of(document, table, epsilon, randomness, everybody=everybody)
+    """Compute a statistic of numbers (one row for everyone) for `epsilon`. Rows that are `missing` do not count; their
+    number is public, 0, only where the document refuses them."""
+    found = ranges_of(document, everyone[~missing], epsilon, randomness, everybody=document.missing == "refuse")
     if found.refused:
         return StatisticAnswer(None, found.mechanism, found.parameters, {}, 0.0, None, ("bounds",), found.refused)
-    measured = _over_range(document, table, found.ends, epsilon - found.spent, randomness, everybody=everybody)
+    measured = _over_range(document, everyone, missing, found.ends, epsilon - found.spent, randomness)
     bounds = {c: {"type": "range", "low": r[0], "high": r[1]} for c, r in zip(document.gives, found.ends, strict=True)}
     made = _made(document, measured, bounds, ("bounds",) if found.unknown else ())
     if not found.unknown:
@@ -102,15 +107,14 @@ def count_of(
 
 def _over_range(
     document: BasicDocument,
-    table: Floats,
+    everyone: Floats,
+    missing: NDArray[np.bool_],
     ranges: list[Ends],
     epsilon: Decimal,
     randomness: Randomness,
-    *,
-    everybody: bool,
 ) -> Measurement:
-    name, values = document.aggregator, table[:, 0]
-    n = len(values) if everybody and len(values) else None
+    name, values = document.aggregator, everyone[~missing, 0]
+    n = len(values) if document.missing == "refuse" and len(values) else None
     additive: Mapping[str, Callable[..., Measurement]] = {"sum": sum_, "mean": mean, "variance": variance, "std": std}
     if name in additive and document.subsets is None:
         return additive[name](
@@ -138,19 +142,20 @@ def _over_range(
             bits=_bits(n, epsilon),
             level=LEVEL,
         )
-    # A person who may be absent is one removal and one addition away from any other: half of epsilon for each.
-    pays, under = (epsilon, REPLACE) if everybody else (part(epsilon, Decimal("0.5")), Adjacency.ADD_REMOVE_ONE)
-    subsets = document.subsets or (max(3, min(1000, round(len(values) ** 0.5))) if everybody else 30)
-    within = np.column_stack([np.clip(table[:, i], *ends) for i, ends in enumerate(ranges)])
+    # Blocks are made of everyone, whose number is public: who has no row changes one block, as who has another does.
+    everyone, there = never_empty(everyone), never_empty((~missing).astype(np.float64)) > 0
+    subsets = document.subsets or max(3, min(1000, round(len(everyone) ** 0.5)))
+    within = np.column_stack([np.clip(np.nan_to_num(everyone[:, i]), *ends) for i, ends in enumerate(ranges)])
     return sample_and_aggregate(
         within if len(ranges) > 1 else within[:, 0],
         function=name,
-        blocks=min(subsets, max(1, len(values))) if everybody else subsets,
+        blocks=min(subsets, len(everyone)),
         bounds=_RESULTS[name](ranges) if name in _RESULTS else ranges[0],
-        epsilon=pays,
-        adjacency=under,
+        epsilon=epsilon,
+        adjacency=REPLACE,
         randomness=randomness,
         level=LEVEL,
+        there=there,
     )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from thebes.tasks.audit.case import Case
-from thebes.tasks.audit.people import LABEL, RANGE, drawn, told
+from thebes.tasks.audit.people import ABSENT, LABEL, RANGE, drawn, told
 
 _DRAWS = 400
 _MODEL: dict[str, Any] = {
@@ -16,6 +16,8 @@ _MODEL: dict[str, Any] = {
 }  # fmt: skip
 _NUMBERS = {**_MODEL, "bounds": {"x": RANGE, "y": RANGE}}
 _BAYES = {**_MODEL, "model": "GaussianNB"}
+_OPEN = {column: {k: v for k, v in RANGE.items() if k != "default"} for column in "xy"}
+_COUNTED = {**_MODEL, "missing": "count", "bounds": {**_OPEN, "y": {"type": "set", "values": [0, 1]}}}
 
 
 def cases() -> list[Case]:
@@ -28,6 +30,23 @@ def cases() -> list[Case]:
         drawn("integrated, forest", {**_MODEL, "model": "RandomForestClassifier"}, used=0.99),
         drawn("integrated, logistic", {**_MODEL, "model": "LogisticRegression", "delta": 1e-2}, used=0.5),
         drawn("integrated, linear", linear, used=0.5),
+        *_of_somebody_who_may_be_absent(),
+    ]
+
+
+def _of_somebody_who_may_be_absent() -> list[Case]:
+    """List the noise of models where the fifth may have no value at all, which costs no more than another one does."""
+    numbers = {**_COUNTED, "bounds": _OPEN, "model": "LinearRegression", "delta": 1e-2}
+    models = {
+        "naive Bayes": ({**_COUNTED, "model": "GaussianNB"}, 0.7),
+        "naive Bayes with delta": ({**_COUNTED, "model": "GaussianNB", "delta": 1e-2}, 0.4),
+        "forest": ({**_COUNTED, "model": "RandomForestClassifier"}, 0.4),
+        "logistic": ({**_COUNTED, "model": "LogisticRegression", "delta": 1e-2}, 0.3),
+        "linear": (numbers, 0.3),
+    }
+    return [
+        drawn(f"integrated, {name}, or nobody", fields, used=used, there=ABSENT)
+        for name, (fields, used) in models.items()
     ]
 
 
