@@ -10,8 +10,7 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack
 from logging import NullHandler
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from thebes.cli import output
+from thebes.cli.demo.progress import bars, step
 from thebes.privacy.faults import Fault, ThebesError
 from thebes.privacy.figures import figure
 from thebes.tasks import kind_failure
@@ -80,8 +80,8 @@ def demo(
             stack.callback(held.close)
             folder = held.folder
             os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(folder / "torch")  # which PyTorch makes when it is first used
-            progress = stack.enter_context(_progress())
-            with _told(progress, "people come in", people) as told:
+            progress = stack.enter_context(bars())
+            with step(progress, "people come in", people) as told:
                 stage = stack.enter_context(Stage(folder, people=people, sites=sites, seed=seed, told=told, heed=heed))
             if progress is None:
                 joined = f" and {sites} sites are linked" if sites else ""
@@ -211,7 +211,7 @@ def _ask_sites(stage: Stage, scene: SiteScene, progress: Progress | None) -> dic
     """One scene of institutions from document to verdict. It works only if the release names who is missing."""
     started, row = time.perf_counter(), _row_of(scene)
     try:
-        with _told(progress, scene.name, scene.document.get("rounds", 1)) as told:
+        with step(progress, scene.name, scene.document.get("rounds", 1)) as told:
             release = stage.ask_sites(scene.document, told)
         covered = release.extra["coverage"]
         assert stage.hospitals is not None  # noqa: S101
@@ -232,7 +232,7 @@ def _play(stage: Stage, scene: Scene, progress: Progress | None, *, leave: int =
     started, row = time.perf_counter(), _row_of(scene)
     count = scene.document["min_count"]
     try:
-        with _told(progress, scene.name, count) as told:
+        with step(progress, scene.name, count) as told:
             if leave:
                 stage.put_up(scene.document, count - leave, told)
                 return row
@@ -253,26 +253,3 @@ def _quick_place(people: int) -> Path:
         return Path(tempfile.gettempdir())
     enough = 2**28 + 2**21 * people
     return memory if shutil.disk_usage(memory).free > enough else Path(tempfile.gettempdir())
-
-
-def _progress() -> Any:
-    """A bar for each step, on a terminal only."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        return nullcontext()
-    words = TextColumn("{task.description:<26}")
-    return Progress(words, BarColumn(30), MofNCompleteColumn(), TimeElapsedColumn(), console=console, transient=True)
-
-
-@contextmanager
-def _told(progress: Progress | None, what: str, total: int) -> Iterator[Callable[[int], None]]:
-    """Something to tell how far a step is."""
-    if progress is None:
-        yield lambda done: None
-        return
-    step = progress.add_task(what, total=total)
-    yield lambda done: progress.update(step, completed=done)
-    progress.update(step, completed=total)

@@ -28,7 +28,9 @@ from thebes.wire.refusals import Conflict, NotFound
 from thebes.wire.server_options import hold_many
 
 MOST_TOGETHER = 150  #: people in one process; each keeps some twenty files open
-AT_ONCE = 3  #: people of one process who answer at the same time, mostly waiting for the disk and the coordinator
+#: people of one process who answer at the same time, mostly waiting: for the disk, the coordinator, and the moment at
+#: which a network's gradient may leave
+AT_ONCE = 6
 YES = 0.9  #: how likely a person is to take part in any one task
 #: what these people may spend in a month: more than a careful person would, so that the demo can be played with
 ALLOWANCE = {trust: {"epsilon": 200.0, "overall_epsilon": 1000.0} for trust in ("local", "trusted")}
