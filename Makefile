@@ -28,12 +28,12 @@ demo: $(READY)  ## the whole system on this machine, with made-up people
 test: $(READY)  ## set up and pass the tests (about 5 minutes on two quiet cores)
 	@$(BIN)/pytest -n auto --dist loadfile --no-loadscope-reorder -m 'not heavy and not slow'
 
-# Processes often wait for each other: one worker more than there are cores.
+# Processes often wait for each other: two workers more than there are cores.
 test-slow: $(READY)  ## the tests of many real processes, browsers, crashes and large samples
-	@$(BIN)/pytest -n $$(( $$(getconf _NPROCESSORS_ONLN) + 1 )) --dist loadfile --no-loadscope-reorder -m 'slow and not heavy'
+	@$(BIN)/pytest -n $$(( $$(getconf _NPROCESSORS_ONLN) + 2 )) --dist loadfile --no-loadscope-reorder -m 'slow and not heavy'
 
 test-heavy: $(READY)  ## the tests of big optional parts, and those that take many minutes
-	@$(BIN)/pytest -m heavy
+	@$(BIN)/pytest -n auto --dist loadfile --no-loadscope-reorder -m heavy -rs
 
 laws: $(READY)  ## what must hold for every input, with examples that were never tried before
 	@THEBES_EXPLORE=1 $(BIN)/pytest -n auto tests/laws

@@ -8,6 +8,7 @@ import os
 import shutil
 import tempfile
 from collections import defaultdict
+from collections.abc import Generator
 from pathlib import Path
 from zlib import crc32
 
@@ -43,18 +44,39 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     assert " at 0x" not in item.nodeid, f"{item.nodeid} has another name in every process: give its cases ids"
 
 
-@pytest.hookimpl(tryfirst=True)  # before cases are chosen by their marks
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark all but `n` cases of a test that says `few(n)` as slow. Which ones stay follows from their names alone, so
-    that a case that is added moves no more than one other."""
+@pytest.hookimpl(wrapper=True, tryfirst=True)  # marks come before cases are chosen by them, the order afterwards
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Generator[None]:
+    """Mark all but `n` cases of a test that says `few(n)` as slow, and all but `slow` of those, where it says so, as
+    heavy. Which ones stay follows from their names alone, so that a case that is added moves no more than one other."""
     cases = defaultdict[str, list[pytest.Item]](list)
     for item in items:
         if item.get_closest_marker("few") is not None:
             cases[item.nodeid.partition("[")[0]].append(item)
     for each in cases.values():
-        (kept,) = each[0].get_closest_marker("few").args  # type: ignore[union-attr]
-        for item in sorted(each, key=lambda case: crc32(case.nodeid.encode()))[kept:]:
-            item.add_marker(pytest.mark.slow)
+        few = each[0].get_closest_marker("few")
+        assert few is not None
+        (kept,), rest = few.args, few.kwargs.get("slow", len(each))
+        for place, item in enumerate(sorted(each, key=lambda case: crc32(case.nodeid.encode()))[kept:]):
+            item.add_marker(pytest.mark.slow if place < rest else pytest.mark.heavy)
+    yield
+    if hasattr(config, "workerinput"):
+        items[:] = _mixed(items)
+
+
+def _mixed(items: list[pytest.Item]) -> list[pytest.Item]:
+    """Put files that mostly wait between files that compute, so that workers rarely do the same, and no long one last:
+    the files that compute least come at the end."""
+    files = defaultdict[Path, list[pytest.Item]](list)
+    for item in items:
+        files[item.path].append(item)
+    waiting = [file for file in files if file.parent.name in ("scenarios", "browser")]
+    computing = sorted(files.keys() - set(waiting), key=lambda file: (file.parent.name == "unit", file))
+    between = 3  #: files that compute, after each that waits
+    order = list[Path]()
+    while waiting or computing:
+        order += [*waiting[:1], *computing[:between]]
+        del waiting[:1], computing[:between]
+    return [item for file in order for item in files[file]]
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

@@ -23,6 +23,7 @@ from processes import PATIENCE, PersonProcess, Process, coordinator
 NOWHERE = "http://127.0.0.1:9"
 pytestmark = pytest.mark.slow
 STEPS = '''
+import time
 from pathlib import Path
 from thebes.collector import Collector, Option, Session, table
 
@@ -46,7 +47,7 @@ class Steps(Collector):
             if number == 7000 and session.options["pause"]:
                 Path(session.options["pause"]).touch()
                 while Path(session.options["pause"]).exists():
-                    pass
+                    time.sleep(0.01)
         session.state[name] = len(lines)
 '''
 

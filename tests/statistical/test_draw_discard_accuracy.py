@@ -89,14 +89,14 @@ def test_a_falling_rate_reaches_80_percent_within_20_000_updates_of_ten_rows() -
     assert found["accuracy"] > 0.80
 
 
-@pytest.mark.slow
+@pytest.mark.heavy  # the families above find theirs in fewer
 def test_without_noise_the_weights_are_found_after_a_million_updates() -> None:
     found = bench.learned(updates=1_000_000)
     assert found["correlation"] > 0.95
     assert found["accuracy"] > 0.80
 
 
-@pytest.mark.slow
+@pytest.mark.heavy  # handwritten digits hold the same in `test_draw_discard_digits.py`
 def test_with_epsilon_log_32_by_weight_78_percent_are_right() -> None:
     found = bench.learned(updates=1_000_000, learning_rate=0.005, **bench.LAPLACE)
     assert found["accuracy"] > 0.78

@@ -82,6 +82,7 @@ def test_the_bar_holds_as_often_as_it_says(law, n, epsilon, alpha, size) -> None
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("draws", [400, pytest.param(1000, marks=pytest.mark.heavy)])
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize(
     ("law", "n", "epsilon", "alpha"),
@@ -91,8 +92,7 @@ def test_the_bar_holds_as_often_as_it_says(law, n, epsilon, alpha, size) -> None
         ("normal", 20_000, 1, 0.5), ("two lumps", 100_000, 8, 0.5),
     ],
 )  # fmt: skip
-def test_the_bar_holds_in_every_cell(law, n, epsilon, alpha, size) -> None:
-    draws = 1000
+def test_the_bar_holds_in_every_cell(law, n, epsilon, alpha, size, draws) -> None:
     assert binom.cdf(held(law, n, epsilon, alpha, size, draws, seed=1)[0], draws, BARS_HOLD) > RARE
 
 

@@ -62,12 +62,12 @@ def test_a_spread_errs_at_most_half_as_much_as_over_subsets(aggregator, law, n) 
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("draws", [400, pytest.param(1000, marks=pytest.mark.heavy)])
 @pytest.mark.parametrize("everybody", [True, False])
 @pytest.mark.parametrize("epsilon", [0.1, 1, 8])
 @pytest.mark.parametrize("n", [400, 2000])
 @pytest.mark.parametrize(("aggregator", "law"), OVER_SUBSETS)
-def test_the_bar_of_a_spread_holds_as_often_as_it_says(aggregator, law, n, epsilon, everybody) -> None:
-    draws = 1000
+def test_the_bar_of_a_spread_holds_as_often_as_it_says(aggregator, law, n, epsilon, everybody, draws) -> None:
     error, held = answers(aggregator, law, n, epsilon, draws, everybody=everybody)
     assert binom.cdf(held, draws, 0.95) > RARE
     assert error <= OVER_SUBSETS[aggregator, law][n] / 2 or epsilon != 1 or not everybody

@@ -582,7 +582,10 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("question", "most"), [("mean", None), ("mean", 1), ("rows", 1000)])
+@pytest.mark.parametrize(
+    ("question", "most"),
+    [("mean", 1), *(pytest.param(*each, marks=pytest.mark.heavy) for each in [("mean", None), ("rows", 1000)])],
+)
 def test_two_million_rows_fit_into_little_memory(question: str, most: int | None, many: Path) -> None:
     """Check what `make bench` measures for ten million, on fewer rows: beyond its limit DuckDB keeps rows on disk."""
     assert measured(many, question, most=most)["peak MB"] < 400

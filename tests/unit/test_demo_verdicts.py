@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
@@ -86,14 +87,12 @@ def test_ok_is_said_of_an_answer_only_where_its_bar_holds_the_truth(value: float
     assert beside(10.0, value, bar).word == word
 
 
-@pytest.mark.parametrize(("word", "status"), [("ok", None), ("outside", None), ("guess", None), ("FAILED", 1)])
-def test_only_what_failed_ends_the_demo_with_status_one(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], word: str, status: int | None
-) -> None:
+def without_processes(monkeypatch: pytest.MonkeyPatch, word: str) -> None:
+    """Let the demo have no stage, and every scene end with this verdict."""
     from thebes.cli.demo import deployment
 
     def stage(*_: Any, **__: Any) -> Any:
-        return nullcontext(SimpleNamespace(hospitals=None, urls={}))
+        return nullcontext(SimpleNamespace(hospitals=None, urls={"coordinator": "http://127.0.0.1:1"}))
 
     def played(stage: Any, scene: Any, progress: Any, *, leave: int = 0) -> dict[str, Any]:
         row = {"name": scene.name, "true": 1.0, "value": 0.5, "interval": None, "epsilon": 1.0, "seconds": 1.0}
@@ -101,6 +100,13 @@ def test_only_what_failed_ends_the_demo_with_status_one(
 
     monkeypatch.setattr(deployment, "Stage", stage)
     monkeypatch.setattr(command, "_play", played)
+
+
+@pytest.mark.parametrize(("word", "status"), [("ok", None), ("outside", None), ("guess", None), ("FAILED", 1)])
+def test_only_what_failed_ends_the_demo_with_status_one(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], word: str, status: int | None
+) -> None:
+    without_processes(monkeypatch, word)
     if status is None:
         command.demo(people=50, sites=0, seed=7, exit=True, json=None)
     else:
@@ -110,6 +116,20 @@ def test_only_what_failed_ends_the_demo_with_status_one(
     told = capsys.readouterr()
     assert f"y, one after another: {word}, 1.0 s" in told.err
     assert "right, guess 0.52" in told.out
+
+
+def test_the_table_stands_beside_the_json_which_holds_every_task(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    without_processes(monkeypatch, "ok")
+    command.demo(people=50, sites=0, seed=7, exit=True, json="-")
+    told = capsys.readouterr()
+    body = json.loads(told.out)
+    assert [task["name"] for task in body["tasks"]] == [scene.name for scene in scenes(50)]
+    assert body["urls"] == {"coordinator": "http://127.0.0.1:1"}
+    assert body["seconds"] >= 0
+    assert "right, guess 0.52" in told.err
+    assert "http" not in told.err  # nobody answers there any more
 
 
 def test_what_guessing_gives_stands_beside_the_figure() -> None:
