@@ -117,6 +117,12 @@ def quick_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(owner, "OWNER", owner.SIMULATED)
 
 
+@pytest.fixture
+def quick_computing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The seconds that hide how long it takes pass in this world and not by the clock in hand."""
+    monkeypatch.setattr(worker, "COMPUTING_SECONDS", 0.0)
+
+
 @contextmanager
 def kept(home: Path) -> Iterator[sqlite3.Connection]:
     """Open what a home has written down about its participations, as whoever holds the file reads and changes it."""
@@ -294,7 +300,7 @@ def test_nothing_is_computed_for_a_task_that_closed_before_it_was_asked(
     assert nothing_reserved(me)
 
 
-@pytest.mark.slow
+@pytest.mark.usefixtures("quick_computing")
 def test_what_waited_long_is_not_sent_to_a_closed_task(home: Path, server: CoordinatorInMemory) -> None:
     now = [1_800_000_000.0]
     with Person(home, client=server, clock=lambda: now[0]) as me:  # type: ignore[arg-type]
@@ -314,10 +320,8 @@ def test_what_waited_long_is_not_sent_to_a_closed_task(home: Path, server: Coord
 
 
 @pytest.mark.slow
-def test_the_moment_of_sending_is_drawn_at_consent_and_kept(
-    home: Path, server: CoordinatorInMemory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(worker, "COMPUTING_SECONDS", 0.0)
+@pytest.mark.usefixtures("quick_computing")
+def test_the_moment_of_sending_is_drawn_at_consent_and_kept(home: Path, server: CoordinatorInMemory) -> None:
     now = [1_800_000_000.0]
     with Person(home, client=server, clock=lambda: now[0]) as me:  # type: ignore[arg-type]
         example.fill(me, seed=4)
@@ -531,7 +535,7 @@ def test_noise_is_drawn_once_even_when_killed_between_tries(home: Path, server: 
     assert len(server.bodies) == 2
 
 
-@pytest.mark.slow
+@pytest.mark.usefixtures("quick_computing")
 def test_a_value_that_waits_to_be_sent_does_not_lie_in_the_clear(home: Path, server: CoordinatorInMemory) -> None:
     now = [1_800_000_000.0]
     with Person(home, client=server, clock=lambda: now[0]) as me:  # type: ignore[arg-type]
@@ -753,7 +757,7 @@ def test_declining_costs_nothing_and_may_be_reconsidered(me: Person, server: Coo
         me.decline(task)
 
 
-@pytest.mark.slow
+@pytest.mark.usefixtures("quick_computing")
 def test_withdrawn_before_sending_costs_nothing(home: Path, server: CoordinatorInMemory) -> None:
     with Person(home, client=server) as me:  # type: ignore[arg-type]
         example.fill(me, seed=4)
