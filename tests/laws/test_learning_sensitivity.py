@@ -92,6 +92,33 @@ def test_no_neighbour_moves_a_sum_further_than_its_noise_allows(name, options, a
         assert distance * event.ratio <= scale * (1 + 1e-12)
 
 
+@pytest.mark.few(2)
+@pytest.mark.parametrize(("name", "options"), [(name, options) for name, options in FITS if name != "KMeans"])
+@pytest.mark.parametrize("adjacency", ["replace-one", "add-remove-one"])
+@settings(max_examples=40, deadline=None)
+@given(case=neighbours(), epsilon=st.sampled_from([0.5, 8.0]), times=st.integers(1, 4))
+def test_a_neighbour_moves_the_training_or_the_test_and_never_both(name, options, adjacency, case, epsilon, times):
+    X, y, place, row, label, seed = case
+    X, y = np.tile(X, (times, 1)), np.tile(y, times)
+    other_X, other_y = X.copy(), y.astype(np.float64)
+    if adjacency == "replace-one":
+        other_X[place], other_y[place] = row, label
+    else:
+        other_y[-1] = np.nan  # as if it were not there, but that chance goes on as before: each row has its own coin
+    first = Recorder(seed)
+    asked = {**options, "quality": True}
+    model = fit(name, asked, X, y, adjacency, first, epsilon)
+    second = Recorder(seed, script=first.answers)
+    twin = fit(name, asked, other_X, other_y, adjacency, second, epsilon)
+
+    assert model.quality_ == twin.quality_
+    assert first.scales == second.scales
+    moved = [np.abs((ours - theirs).astype(object)).sum() for ours, theirs in zip(first.sums, second.sums, strict=True)]
+    assert first.kinds[-1] == "laplace"
+    assert moved[-1] <= epsilon * first.scales[-1]
+    assert not moved[-1] or not any(moved[:-1])
+
+
 @pytest.mark.parametrize(("name", "options"), FITS, ids=[f"{n}-{'-'.join(map(str, o.values()))}" for n, o in FITS])
 @pytest.mark.parametrize("adjacency", ["replace-one", "add-remove-one"])
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 1e-9), (1.0, 1e-5), (32.0, 1e-5), (500.0, 1e-6)])

@@ -14,6 +14,7 @@ import numpy as np
 import thebes.learning as room
 from thebes.privacy.certificate import Certificate
 from thebes.privacy.faults import Mistake
+from thebes.privacy.model_quality import Quality
 from thebes.privacy.promise import adjacency_of, unit_of
 
 if TYPE_CHECKING:
@@ -36,6 +37,9 @@ def document_of(model: PrivateEstimator) -> dict[str, Any]:
     }
     if hasattr(model, "classes_"):
         document["classes"] = model.classes_.tolist()
+    found: Quality | None = getattr(model, "quality_", None)
+    if found is not None:
+        document["quality"] = found.as_json()
     return document
 
 
@@ -61,6 +65,7 @@ def read(document: Mapping[str, Any], expected: type[E]) -> E:
     certificate = _certificate(document.get("certificate"))
     model = found(epsilon=certificate.epsilon, delta=certificate.delta, adjacency=str(certificate.adjacency))
     model.certificate_, model.events_ = certificate, ()
+    model.quality_ = Quality.of_json(document["quality"]) if "quality" in document else None
     _columns(model, document.get("columns"))
     if "classes" in document:
         model.classes_ = _array("classes", document["classes"])

@@ -8,7 +8,9 @@ nothing. Refused is only what somebody who knows no row knows: arguments, the sh
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any, ClassVar, Self
 
@@ -25,9 +27,15 @@ from thebes.learning.inputs import framed
 from thebes.learning.labels import bought_classes, declared_classes, places_of
 from thebes.learning.ranges import TARGET, estimated_box, given_box
 from thebes.learning.rows import Box
+from thebes.learning.tested import ROWS, TrialTerms, note, of_labels, of_numbers, set_aside
+from thebes.privacy import exact
 from thebes.privacy.certificate import Certificate
+from thebes.privacy.events import ApproximateEvent, Event, PureEvent
 from thebes.privacy.faults import Mistake
-from thebes.privacy.promise import Unit
+from thebes.privacy.held_out import PRIVATE_SHARE, share_of
+from thebes.privacy.model_quality import Quality
+from thebes.privacy.promise import Unit, adjacency_of
+from thebes.privacy.randomness import Randomness, system
 
 #: What `bounds="estimate"` costs: this part of epsilon, pure; and `classes="estimate"`: of epsilon and delta.
 ESTIMATE_SHARE = Fraction(1, 10)
@@ -51,6 +59,9 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     random_state: Any
     n_features_in_: int
     certificate_: Certificate
+    events_: tuple[Event, ...]
+    #: what the model was shown to be worth on rows set aside for that; None where none were
+    quality_: Quality | None
     low_: Floats
     high_: Floats
 
@@ -58,6 +69,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         """Judge every argument that can be judged without data, and open the budget."""
         if self.bounds is None:
             raise Mistake("bounds", 'are missing: add bounds={column: (low, high), ...} or bounds="estimate"')
+        if not isinstance(getattr(self, "quality", False), bool):
+            raise Mistake("quality", "must be True, to test the model on rows that are set aside for that, or False")
         budget = FitBudget(
             epsilon=self.epsilon,
             delta=self.delta,
@@ -70,11 +83,11 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     def _check_arguments(self, budget: FitBudget) -> None:
         """Refuse bad hyperparameters; overridden where there are any."""
 
-    def _rows(self, X: Any, *, reset: bool, budget: FitBudget | None = None) -> Floats:
+    def _rows(self, X: Any, *, reset: bool, budget: FitBudget | None = None, none: bool = False) -> Floats:
         """Rows as numbers, NaN for whatever is none: of a table the columns by name, in the order of the fit, of an
-        array by position. Only what the table as a whole is like is refused."""
+        array by position. Only what the table as a whole is like is refused; that there is no row where `none`."""
         # Where rows come and go, refusing to learn from none would say for certain that there was none.
-        least = 0 if budget is not None and not budget.counts_are_public else 1
+        least = 0 if none or (budget is not None and not budget.counts_are_public) else 1
         names = None if reset else getattr(self, "feature_names_in_", None)
         table = numbers_of(framed(X, names, fitted=not reset))
         if names is not None and isinstance(table, np.ndarray) and table.shape[1:] == (len(names),):
@@ -98,13 +111,14 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             budget.size = len(rows)
         return np.ascontiguousarray(rows)
 
-    def _told(self, budget: FitBudget, count: float | None) -> None:
-        """Take a released number of the rows that count instead of the public one of all."""
+    def _told(self, budget: FitBudget, count: float | None, kept: float) -> None:
+        """Take a released number of the rows that count instead of the public one of all; the share that was `kept` of
+        these counts, where others were set aside."""
         if count is None:
             return
         if not budget.counts_are_public:
             raise Mistake("count", "is for replace-one; under add-remove-one the fit buys the number of rows itself")
-        budget.size = float(positive("count", count))
+        budget.size = float(positive("count", count)) * kept
 
     def _boxes(self, rows: Floats, target: Floats | None, budget: FitBudget) -> tuple[Box, Box | None]:
         names = getattr(self, "feature_names_in_", None)
@@ -119,6 +133,53 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         features = Box(box.low[:width], box.high[:width])
         self.low_, self.high_ = features.low, features.high
         return features, (None if target is None else Box(box.low[width:], box.high[width:]))
+
+    def _set_aside(self, rows: int, budget: FitBudget) -> NDArray[np.bool_]:
+        """Choose the rows that the model is not made from; none where it is not to be tested. From here on the budget
+        knows how many are left, where that is public."""
+        self.quality_ = None
+        if not getattr(self, "quality", False):
+            return np.zeros(rows, dtype=np.bool_)
+        aside = set_aside(rows, budget.adjacency, budget.randomness)
+        if budget.counts_are_public:
+            budget.size = rows - int(aside.sum())
+        return aside
+
+    def tested(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        epsilon: Any,
+        adjacency: Any,
+        share: float | None = None,
+        randomness: Randomness | None = None,
+        of: str = ROWS,
+    ) -> Quality:
+        """Tell what the fitted model is worth on rows that it was not made from, spending `epsilon` of each of these.
+        `share` is their part of all, and `of` says who they are, where that is known."""
+        check_is_fitted(self)
+        terms = TrialTerms(exact.epsilon(epsilon), adjacency_of(adjacency), share, randomness or system(), of)
+        rows = self._rows(X, reset=False, none=True)
+        return self._tested(Box(self.low_, self.high_).unit(rows), column_of(y, len(rows)), terms)
+
+    def _tested(self, units: Floats, told: NDArray[Any], terms: TrialTerms) -> Quality:
+        """Test on rows in [-1, 1] and their labels or targets as they are."""
+        raise NotImplementedError
+
+    def _checked(self, units: Floats, told: NDArray[Any], budget: FitBudget, share: float) -> None:
+        """Test on rows that were set aside, keep what was found, and warn where the model is not shown to be better
+        than guessing. Nobody is in both parts, so the test has the whole epsilon again."""
+        terms = TrialTerms(exact.epsilon(self.epsilon), budget.adjacency, share, budget.randomness)
+        found = self._tested(units, told, terms)
+        self.quality_ = found
+        # A row pays the events of the training or the epsilon of the test: one event that covers both.
+        made, delta = self.certificate_, self.certificate_.delta
+        event: Event = ApproximateEvent(self.epsilon, delta) if delta else PureEvent(self.epsilon)
+        self.events_ = (event,)
+        self.certificate_ = replace(made, notes=(*made.notes, note(share, "rows")))
+        if found.warns:
+            warnings.warn(found.sentence, UserWarning, stacklevel=3)
 
     def _certify(
         self, budget: FitBudget, rows: int, mechanism: str, notes: tuple[str, ...], parameters: Mapping[str, Any]
@@ -199,6 +260,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
     """A classifier of public labels: `classes` lists them, or is "estimate", which buys those that enough rows have."""
 
     classes: Any
+    quality: bool
     classes_: NDArray[Any]
 
     def _budget(self) -> FitBudget:
@@ -224,20 +286,30 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
         counts for nothing; `count` says how many do count, where that was released (None: about all)."""
         budget = self._budget()
         rows = self._rows(X, reset=True, budget=budget)
-        self._told(budget, count)
         labels = column_of(y, len(rows))
-        box, _ = self._boxes(rows, None, budget)
+        aside = self._set_aside(len(rows), budget)
+        self._told(budget, count, 1 - float(aside.mean()) if len(aside) else 1.0)
+        box, _ = self._boxes(rows[~aside], None, budget)
         if isinstance(self.classes, str):
             epsilon, delta = budget.pay_with_delta(ESTIMATE_SHARE)
             self.classes_ = bought_classes(
-                labels.tolist(), epsilon=epsilon, delta=delta, adjacency=budget.adjacency, randomness=budget.randomness
+                labels[~aside].tolist(),
+                epsilon=epsilon,
+                delta=delta,
+                adjacency=budget.adjacency,
+                randomness=budget.randomness,
             )
         places = places_of(self.classes_, labels)
-        there = ~np.isnan(places)
+        there = ~np.isnan(places) & ~aside
         mechanism, notes, parameters = self._learn(box.unit(rows[there]), places[there].astype(np.int64), budget)
         notes = (*notes, f"{MISSING}; a row whose label is none of the classes counts for nothing.")
         self._certify(budget, len(rows), mechanism, notes, parameters)
+        if self.quality:
+            self._checked(box.unit(rows[aside]), labels[aside], budget, _share_aside(len(rows), budget))
         return self
+
+    def _tested(self, units: Floats, told: NDArray[Any], terms: TrialTerms) -> Quality:
+        return of_labels(self._log_odds, units, places_of(self.classes_, told), len(self.classes_), terms)
 
     def _learn(
         self, units: Floats, labels: NDArray[np.int64], budget: FitBudget
@@ -264,29 +336,53 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
 class PrivateRegressor(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
     """A regressor. The target's bounds stand under "y"."""
 
+    quality: bool
+
     def fit(self, X: Any, y: Any, *, count: float | None = None) -> Self:
         """Learn from rows X and numbers y, spending `epsilon` and `delta` once. A row without a target counts for
         nothing; `count` says how many do count, where that was released (None: about all)."""
         budget = self._budget()
         rows = self._rows(X, reset=True, budget=budget)
-        self._told(budget, count)
         target = numbers_of(column_of(y, len(rows))).astype(np.float64)
-        box, target_box = self._boxes(rows, target, budget)
+        aside = self._set_aside(len(rows), budget)
+        self._told(budget, count, 1 - float(aside.mean()) if len(aside) else 1.0)
+        box, target_box = self._boxes(rows[~aside], target[~aside], budget)
         assert target_box is not None  # noqa: S101  # always there when a target is given
         self.target_range_ = np.array([target_box.low[0], target_box.high[0]])
-        there = ~np.isnan(target)
+        there = ~np.isnan(target) & ~aside
         units = target_box.unit(target[there][:, None])
         mechanism, notes, parameters = self._learn(box.unit(rows[there]), units, budget)
         notes = (*notes, f"{MISSING}; a row without a target counts for nothing.")
         self._certify(budget, len(rows), mechanism, notes, parameters)
+        if self.quality:
+            self._checked(box.unit(rows[aside]), target[aside], budget, _share_aside(len(rows), budget))
         return self
+
+    def _tested(self, units: Floats, told: NDArray[Any], terms: TrialTerms) -> Quality:
+        low, high = self.target_range_
+        targets = (numbers_of(told).astype(np.float64) - low) / (high - low) * 2 - 1
+        return of_numbers(self._said, units, targets, float(high - low), terms)
 
     def _learn(self, units: Floats, target: Floats, budget: FitBudget) -> tuple[str, tuple[str, ...], dict[str, Any]]:
         """Fit on rows and targets in [-1, 1]; the mechanism's name, notes and parameters for the certificate."""
         raise NotImplementedError
 
+    def _said(self, units: Floats) -> Floats:
+        """For each row in [-1, 1], the expected target there."""
+        raise NotImplementedError
+
+    def predict(self, X: Any) -> Floats:
+        """The expected target of each row, within the target's bounds."""
+        units = self._said(self._units(X))
+        low, high = self.target_range_
+        return np.asarray(low + (np.clip(units, -1, 1) + 1) / 2 * (high - low))
+
     def _bounds_in_words(self) -> Mapping[str, Any]:
         return {**super()._bounds_in_words(), "y": self.target_range_.tolist()}
+
+
+def _share_aside(rows: int, budget: FitBudget) -> float:
+    return share_of(rows) if budget.counts_are_public else PRIVATE_SHARE
 
 
 def _without_cells(message: str) -> str:

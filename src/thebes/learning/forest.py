@@ -53,6 +53,7 @@ class RandomForestClassifier(PrivateClassifier):
         n_estimators: int = 20,
         max_depth: int | None = None,
         rows: str = "auto",
+        quality: bool = False,
         random_state: Any = None,
     ) -> None:
         self.epsilon = epsilon
@@ -63,6 +64,7 @@ class RandomForestClassifier(PrivateClassifier):
         self.n_estimators = n_estimators
         self.max_depth = max_depth
         self.rows = rows
+        self.quality = quality
         self.random_state = random_state
 
     def _check_arguments(self, budget: FitBudget) -> None:
@@ -140,6 +142,7 @@ class DecisionTreeClassifier(RandomForestClassifier):
         bounds: Any = None,
         classes: Any = None,
         max_depth: int | None = None,
+        quality: bool = False,
         random_state: Any = None,
     ) -> None:
         super().__init__(
@@ -150,6 +153,7 @@ class DecisionTreeClassifier(RandomForestClassifier):
             classes=classes,
             n_estimators=1,
             max_depth=max_depth,
+            quality=quality,
             random_state=random_state,
         )
 

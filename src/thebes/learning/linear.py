@@ -16,7 +16,7 @@ from thebes.learning.arguments import one_of, positive, whole
 from thebes.learning.budget import FitBudget, Floats, Reach
 from thebes.learning.descent import Descent, descend
 from thebes.learning.estimator import PrivateRegressor
-from thebes.learning.rows import blocks, shortened
+from thebes.learning.rows import blocks, scores, shortened
 from thebes.learning.scaler import FARTHEST, Scaling, learned_scaling
 
 _COUNT_SHARE = Fraction(1, 50)
@@ -53,6 +53,7 @@ class LinearRegression(PrivateRegressor):
         bounds: Any = None,
         method: str = "auto",
         steps: int | None = None,
+        quality: bool = False,
         random_state: Any = None,
     ) -> None:
         self.epsilon = epsilon
@@ -61,6 +62,7 @@ class LinearRegression(PrivateRegressor):
         self.bounds = bounds
         self.method = method
         self.steps = steps
+        self.quality = quality
         self.random_state = random_state
 
     def _check_arguments(self, budget: FitBudget) -> None:
@@ -150,13 +152,10 @@ class LinearRegression(PrivateRegressor):
         target = Scaling(self.centre_[-1:], self.spread_[-1:]).standardised(columns[:, -1:], FARTHEST)
         return rows, target
 
-    def predict(self, X: Any) -> Floats:
-        """The expected target of each row, within the target's bounds."""
-        rows = self._units(X)  # first of all: it asks whether there was a fit
-        rows = Scaling(self.centre_[:-1], self.spread_[:-1]).standardised(rows, self.length_)
-        units = self.centre_[-1] + self.spread_[-1] * (rows @ self.weights_[:-1] + self.weights_[-1])
-        low, high = self.target_range_
-        return np.asarray(low + (np.clip(units, -1, 1) + 1) / 2 * (high - low))
+    def _said(self, units: Floats) -> Floats:
+        rows = Scaling(self.centre_[:-1], self.spread_[:-1]).standardised(units, self.length_)
+        score = scores(rows, self.weights_[:-1, None])[:, 0] + self.weights_[-1]
+        return np.asarray(self.centre_[-1] + self.spread_[-1] * score)
 
     @property
     def coef_(self) -> Floats:
@@ -187,6 +186,7 @@ class Ridge(LinearRegression):
         alpha: float = 1.0,
         method: str = "auto",
         steps: int | None = None,
+        quality: bool = False,
         random_state: Any = None,
     ) -> None:
         super().__init__(
@@ -196,6 +196,7 @@ class Ridge(LinearRegression):
             bounds=bounds,
             method=method,
             steps=steps,
+            quality=quality,
             random_state=random_state,
         )
         self.alpha = alpha

@@ -14,6 +14,7 @@ from thebes.learning.arguments import positive, whole
 from thebes.learning.budget import FitBudget, Floats, Reach
 from thebes.learning.descent import Descent, descend
 from thebes.learning.estimator import PrivateClassifier
+from thebes.learning.rows import scores
 from thebes.learning.scaler import FARTHEST, Scaling, learned_scaling
 
 _COUNT_SHARE = Fraction(1, 50)
@@ -65,6 +66,7 @@ class LogisticRegression(PrivateClassifier):
         learning_rate: float | None = None,
         clip: float = 0.5,
         l2: float = 1e-3,
+        quality: bool = False,
         random_state: Any = None,
     ) -> None:
         self.epsilon = epsilon
@@ -76,6 +78,7 @@ class LogisticRegression(PrivateClassifier):
         self.learning_rate = learning_rate
         self.clip = clip
         self.l2 = l2
+        self.quality = quality
         self.random_state = random_state
 
     def _check_arguments(self, budget: FitBudget) -> None:
@@ -141,7 +144,7 @@ class LogisticRegression(PrivateClassifier):
         return np.hstack([rows, np.ones((len(rows), 1))])
 
     def _log_odds(self, units: Floats) -> Floats:
-        odds = np.asarray(self._model_rows(units) @ self.weights_)
+        odds = scores(self._model_rows(units), self.weights_)
         return np.hstack([np.zeros_like(odds), odds]) if odds.shape[1] == 1 else odds
 
     def decision_function(self, X: Any) -> Floats:

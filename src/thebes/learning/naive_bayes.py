@@ -56,6 +56,7 @@ class GaussianNB(PrivateClassifier):
         bounds: Any = None,
         classes: Any = None,
         mechanism: str = "auto",
+        quality: bool = False,
         random_state: Any = None,
     ) -> None:
         self.epsilon = epsilon
@@ -64,6 +65,7 @@ class GaussianNB(PrivateClassifier):
         self.bounds = bounds
         self.classes = classes
         self.mechanism = mechanism
+        self.quality = quality
         self.random_state = random_state
 
     def _check_arguments(self, budget: FitBudget) -> None:

@@ -145,6 +145,9 @@ class Document(_Strict):
     #: whether it is trained for as long as it is open. What it asks then is a model of this moment: it is to be
     #: answered soon, and what was mixed in cannot be taken back
     endless: ClassVar[bool] = False
+    #: what a document that is written now says where its author left it out. One that was accepted or posted without it
+    #: means what it meant before there was the field, and has the digest that it had
+    WRITTEN_NOW: ClassVar[Mapping[str, Any]] = {}
 
     type: str
     version: Literal[1] = 1

@@ -290,7 +290,17 @@ def server(type_: str) -> str:
 
 
 def check(document: Mapping[str, Any] | Document) -> Document:
-    """Read a document of any kind, or refuse it naming the field at fault."""
+    """Read a document of any kind as it is written now, or refuse it naming the field at fault."""
+    plain = raw(document)
+    type_ = plain.get("type")
+    if not isinstance(document, Document) and isinstance(type_, str) and type_ in packages():
+        plain = {**drawn(type_).document.WRITTEN_NOW, **plain}
+    return posted(plain)
+
+
+def posted(document: Mapping[str, Any] | Document) -> Document:
+    """Read a document that somebody else posted, perhaps by an older version, as it stands: nothing is filled in that
+    has come since. What may not be asked now is refused."""
     plain = raw(document)
     if "type" not in plain:
         raise InvalidDocument([("type", "is missing")])
@@ -302,7 +312,7 @@ def accepted_earlier(document: Mapping[str, Any]) -> Document:
     """Read a document that was accepted once and stored, perhaps by an older version. Rules that have come since for
     what may be asked refuse none of these: the digest that people agreed to stays, and no home is locked by them."""
     with rules_for_new_documents_rest():
-        return check(document)
+        return posted(document)
 
 
 def choice(document: Document) -> DocumentChoice[Any] | RuledChoice | None:

@@ -133,7 +133,7 @@ class Board:
             raise NotListed("this task has no document")
         if (type_ := body.get("type")) not in registry.written_types():
             raise NotListed(f"this machine knows no kind of task called {plain_text(printable(type_, 60))!r}")
-        document = registry.check(body)
+        document = registry.posted(body)
         if not isinstance(document, PeopleDocument):
             raise NotForPeople("this task is for institutions, not for people")
         if document.digest != listed[task_id]:

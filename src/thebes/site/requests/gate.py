@@ -29,7 +29,7 @@ class Gate:
     def checked(self, raw: Mapping[str, Any]) -> SiteDocument:
         """The document, if it asks this site and can work."""
         try:
-            document = registry.check(raw)
+            document = registry.posted(raw)
         except Mistake as mistake:
             raise Declined(Code.DOCUMENT, str(mistake)) from None
         if not isinstance(document, SiteDocument):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any
@@ -11,8 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thebes.privacy.certificate import Certificate
+from thebes.privacy.held_out import places, share_of
 from thebes.privacy.mechanisms.bounds import Bounds, NoBounds, estimate_bounds
 from thebes.privacy.mechanisms.histogram import histogram
+from thebes.privacy.model_quality import Quality
 from thebes.privacy.promise import Adjacency
 from thebes.tasks.aggregation.columns import Keeping
 from thebes.tasks.document import FAILURE, FARTHEST
@@ -35,22 +36,34 @@ class _Unseen(Exception):
 
 class IntegratedAggregator(Keeping[IntegratedDocument]):
     def conclude(self) -> ModelRelease:
+        from thebes.learning.tested import note
+
         document, columns, source = self.document, self.columns(), self.setting.randomness
         table = never_empty(np.column_stack([columns[name].astype(np.float64) for name in document.columns]))
         missing = np.asarray(np.isnan(table).any(axis=1))
         extra: dict[str, Any] = {"inputs": list(document.inputs), "output": document.output}
         extra |= measured(document, missing, columns.get(FAILURE), source)
+        # By place among all who answered, before anybody is left out: else one person would move others between parts.
+        aside = places(len(table), source) if document.quality else np.zeros(len(table), dtype=np.bool_)
+        epsilon = EpsilonShares.of(document).answer
         try:
-            model, estimated = self._trained(table, missing, extra, EpsilonShares.of(document).answer)
+            absent = extra["missing"]["value"] / len(table) if "missing" in extra else 0.0
+            model, estimated = self._trained(table[~aside], missing[~aside], absent, epsilon)
         except _Unseen as unseen:
             extra["explanation"] = str(unseen)
             return ModelRelease(None, self._unseen(), {}, extra)
         # The estimator knows only its own part of epsilon, and rows instead of people: its certificate stays here.
         certificate = self._certificate(model.certificate_, estimated)
+        extra["quality"] = None
+        if document.quality:
+            share = share_of(len(table))
+            found = self._tested(model, table[~missing & aside], epsilon, share)
+            certificate = replace(certificate, notes=(*certificate.notes, note(share, "people")))
+            extra["quality"] = found.as_json()
         return ModelRelease({**model.to_json(), "certificate": certificate.as_json()}, certificate, {}, extra)
 
     def _trained(
-        self, table: NDArray[np.float64], missing: NDArray[np.bool_], told: Mapping[str, Any], epsilon: Decimal
+        self, table: NDArray[np.float64], missing: NDArray[np.bool_], absent: float, epsilon: Decimal
     ) -> tuple[Any, tuple[str, ...]]:
         """Fit the model on one row for each person, whose number is public: a row of somebody who lacks a value, or has
         none of the labels, has no target and counts for nothing.
@@ -58,8 +71,8 @@ class IntegratedAggregator(Keeping[IntegratedDocument]):
         Proof: all that an estimator releases is noise on a sum over rows, its share of the whole epsilon calibrated for
         a row that becomes any other or one that adds 0 (`learning.budget.Reach`); what is bought before has a share of
         its own. So no person has to be removed and added, each for half of epsilon. The estimator gets the number of
-        rows that count from what was released already: everybody, less the bought number of people without a value,
-        or the noisy counts of the labels that were found.
+        rows that count from what was released already: everybody, less the bought share of people without a value
+        (`absent`), or the noisy counts of the labels that were found.
         """
         from thebes import learning
 
@@ -68,7 +81,7 @@ class IntegratedAggregator(Keeping[IntegratedDocument]):
         ranges, labels = document.ranges(), document.labels
         regression = document.model in REGRESSIONS
         unknown = [c for c in (document.columns if regression else document.inputs) if c not in ranges]
-        count = len(table) - told["missing"]["value"] if "missing" in told else len(table)
+        count = len(table) * (1 - absent)
         left = epsilon
         if unknown:
             estimated.append("bounds")
@@ -99,6 +112,21 @@ class IntegratedAggregator(Keeping[IntegratedDocument]):
         )
         by_name = dict(zip(document.inputs, inputs.T, strict=True))  # so that the model knows what it takes
         return estimator.fit(by_name, target, count=min(max(1.0, count), len(table))), tuple(estimated)
+
+    def _tested(self, model: Any, rows: NDArray[np.float64], epsilon: Decimal, share: float) -> Quality:
+        """Test on the people set aside, at the whole epsilon of the answer: whoever is replaced is so in the same part.
+        Whoever has no value, or no label that the model knows, is in no cell."""
+        labels, target = self.document.labels, rows[:, -1]
+        found: Quality = model.tested(
+            dict(zip(self.document.inputs, rows[:, :-1].T, strict=True)),
+            target if labels is None else np.asarray(labels)[target.astype(np.int64)],
+            epsilon=epsilon,
+            adjacency=REPLACE,
+            share=share,
+            randomness=self.setting.randomness,
+            of="people that it was not made from",
+        )
+        return found
 
     def _range_of(self, column: str, values: NDArray[np.float64], epsilon: Decimal) -> tuple[float, float]:
         found = estimate_bounds(

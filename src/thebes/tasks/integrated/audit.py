@@ -12,7 +12,7 @@ from thebes.tasks.audit.people import ABSENT, LABEL, RANGE, drawn, told
 _DRAWS = 400
 _MODEL: dict[str, Any] = {
     "type": "integrated", "inputs": ["x"], "output": "y", "featurizer": "SELECT x, y FROM p.t",
-    "bounds": {"x": RANGE, "y": LABEL},
+    "bounds": {"x": RANGE, "y": LABEL}, "quality": False,
 }  # fmt: skip
 _NUMBERS = {**_MODEL, "bounds": {"x": RANGE, "y": RANGE}}
 _BAYES = {**_MODEL, "model": "GaussianNB"}
@@ -25,8 +25,11 @@ def cases() -> list[Case]:
     linear = {**_NUMBERS, "model": "LinearRegression", "delta": 1e-2}
     return [
         told("integrated, naive Bayes", _BAYES, _bayes, draws=_DRAWS),
+        told("integrated, naive Bayes with what it is worth", {**_BAYES, "quality": True}, _worth, draws=_DRAWS),
         drawn("integrated, naive Bayes", _BAYES, used=0.99),
         drawn("integrated, naive Bayes with delta", {**_BAYES, "delta": 1e-2}, used=0.6),
+        drawn("integrated, naive Bayes with what it is worth", {**_BAYES, "quality": True}, used=0.99),
+        drawn("integrated, linear with what it is worth", {**linear, "quality": True}, used=0.5),
         drawn("integrated, forest", {**_MODEL, "model": "RandomForestClassifier"}, used=0.99),
         drawn("integrated, logistic", {**_MODEL, "model": "LogisticRegression", "delta": 1e-2}, used=0.5),
         drawn("integrated, linear", linear, used=0.5),
@@ -40,6 +43,7 @@ def _of_somebody_who_may_be_absent() -> list[Case]:
     models = {
         "naive Bayes": ({**_COUNTED, "model": "GaussianNB"}, 0.7),
         "naive Bayes with delta": ({**_COUNTED, "model": "GaussianNB", "delta": 1e-2}, 0.4),
+        "naive Bayes with what it is worth": ({**_COUNTED, "model": "GaussianNB", "quality": True}, 0.4),
         "forest": ({**_COUNTED, "model": "RandomForestClassifier"}, 0.4),
         "logistic": ({**_COUNTED, "model": "LogisticRegression", "delta": 1e-2}, 0.3),
         "linear": (numbers, 0.3),
@@ -54,3 +58,7 @@ def _bayes(release: Any) -> list[float]:
     model = release.model
     parts = (model.means_, model.variances_, model.class_prior_)
     return [float(number) for part in parts for number in np.ravel(np.asarray(part, dtype=np.float64))]
+
+
+def _worth(release: Any) -> list[float]:
+    return [*_bayes(release), release.quality.value, release.quality.guessing, release.quality.people]

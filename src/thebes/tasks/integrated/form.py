@@ -11,6 +11,7 @@ FORM = Form(
         "model": Hint(first="LinearRegression"),
         "missing": Hint(label="People without a value", help="refuse: they send nothing; count: they say so"),
         **predicting("output"),
+        "quality": Hint(label="Test the model", help="on people whom a coin keeps out of it; it costs nobody more"),
     },
     cautions=lambda document, types: undeclared(document),
 )

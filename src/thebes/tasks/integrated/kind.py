@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
@@ -26,6 +26,10 @@ class IntegratedDocument(TrustedDocument):
     model: Literal["GaussianNB", "LinearRegression", "LogisticRegression", "RandomForestClassifier"]
     inputs: tuple[str, ...] = Field(min_length=1, max_length=1000)
     output: str
+    #: whether some people are set aside to test the model on; without it they are not, as before there was the field
+    quality: bool | None = None
+
+    WRITTEN_NOW: ClassVar[Mapping[str, Any]] = {"quality": True}
 
     @field_validator("inputs", mode="before")
     @classmethod
@@ -88,12 +92,13 @@ class IntegratedKind:
         return Price(document.epsilon, document.delta, unit)
 
     def explain(self, document: IntegratedDocument) -> str:
+        tested = ", and what it is worth on some of you, whom a coin keeps out of it," if document.quality else ""
         return explanation.together(
             document,
             leaves=explanation.sent_as_is(
                 document,
                 what=f"your {', '.join(document.columns)}",
-                made=f"one model ({document.model}, predicting {document.output})",
+                made=f"one model ({document.model}, predicting {document.output}){tested}",
             ),
         )
 

@@ -1,0 +1,55 @@
+"""The part of rows or people that a model is not made from, but tested on: set aside by a coin that sees none of them.
+
+*Price.* Training and testing each have the whole (epsilon, delta), and both together cost no more. Given the coins,
+nobody is in both parts. Where the number is public a part is a set of places, and whoever is replaced is replaced in
+the same part; where it is private each unit has a coin of its own, and the others keep theirs when one comes or goes.
+So of two neighbours one part is the same, and what is released of it has the same law; the other part alone is paid
+for. Coins do not depend on rows, so averaging over them changes nothing: in every unit that an accountant counts, the
+larger of the two prices holds.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thebes.privacy.randomness import Coin, Randomness
+
+LEAST, MOST = 0.1, 0.3  #: shares
+ENOUGH = 300  #: rows from which a verdict can be hoped for: a larger share is taken of fewer than ten times as many
+#: the share where the number is private: one that followed it would move others between the parts
+PRIVATE_SHARE = LEAST
+
+
+def share_of(rows: int) -> float:
+    """Return the share of a public number of rows that is set aside."""
+    return min(MOST, max(LEAST, ENOUGH / max(rows, 1)))
+
+
+def places(rows: int, randomness: Randomness) -> NDArray[np.bool_]:
+    """Choose which of a public number of places are set aside: the share's part of them, rounded down."""
+    chosen = np.zeros(rows, dtype=np.bool_)
+    chosen[randomness.permutation(rows)[: math.floor(share_of(rows) * rows)]] = True
+    return chosen
+
+
+def tossed(rows: int, randomness: Randomness) -> NDArray[np.bool_]:
+    """Toss a coin for each of a private number of rows. The coins are told to nobody; nor is their number."""
+    return randomness.toss(Coin.nearest(PRIVATE_SHARE), rows)
+
+
+def by_hash(key: str, units: Iterable[str]) -> NDArray[np.bool_]:
+    """Read each unit's coin off a hash of its name: the same coin whenever it is asked under the same key."""
+    heads = Coin.nearest(PRIVATE_SHARE).heads
+    begun = hashlib.blake2b(key=hashlib.sha256(key.encode()).digest(), digest_size=8)
+
+    def drawn(unit: str) -> int:
+        own = begun.copy()
+        own.update(unit.encode())
+        return int.from_bytes(own.digest(), "big")
+
+    return np.fromiter((drawn(unit) < heads for unit in units), dtype=np.bool_)
