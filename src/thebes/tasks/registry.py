@@ -294,7 +294,7 @@ def check(document: Mapping[str, Any] | Document) -> Document:
     plain = raw(document)
     type_ = plain.get("type")
     if not isinstance(document, Document) and isinstance(type_, str) and type_ in packages():
-        plain = {**drawn(type_).document.WRITTEN_NOW, **plain}
+        plain = {**getattr(kind(type_), "document", Document).WRITTEN_NOW, **plain}
     return posted(plain)
 
 
