@@ -48,6 +48,7 @@ class OpenHome:
         self.server = CoordinatorInMemory()
         self.me = Person(folder, client=self.server, delay=False)  # type: ignore[arg-type]
         example.fill(self.me, seed=4)
+        self.me.set_settings({"task": {"epsilon": 1, "delta": 1e-5}})
         make_token(folder)
         self.access = Access(folder)
         listening = socket.create_server(("127.0.0.1", 0))
@@ -162,3 +163,38 @@ def test_a_stale_page_is_refused_in_words_before_anything_happens(
     me.page.locator(".standing .note.bad").wait_for()
     assert "It has left meanwhile" in me.page.locator(".standing .note.bad").inner_text()
     assert home.me.task(task)["state"] == "sent"
+
+
+def test_limits_are_chosen_before_the_first_yes_and_what_takes_more_is_asked_twice(
+    home: OpenHome, visit: Callable[..., Visitor]
+) -> None:
+    before = home.me.settings().as_json()
+    home.me.set_settings({"task": None})
+    task = home.server.post({**MEDIAN, "name": "The first", "epsilon": 0.8, "delta": 0.0})
+    me = visit(home.origin, viewport={"width": 390, "height": 844})
+    me.open(home.front())
+    me.page.get_by_role("link", name="choose your limits").wait_for()
+    me.picture("person-limits-overview-390")
+    me.open(f"/tasks/{task}")
+    me.page.get_by_role("button", name="Accept, for epsilon 0.8").click()
+    me.page.get_by_role("link", name="choose your limits").click()
+    expect(me.page.locator("#odds")).to_contain_text("right at most 73.2 % of the time")
+    me.picture("person-limits-390")
+    me.page.get_by_label("One task, without a second question").fill("0.5")
+    expect(me.page.locator("#odds")).to_contain_text("right at most 62.3 % of the time")
+    me.page.get_by_label("One task, without a second question").fill("5")
+    expect(me.page.locator("#odds")).to_contain_text("must be at least 5")
+    me.page.get_by_label("One task, without a second question").fill("0.5")
+    me.page.get_by_role("button", name="Use these limits").click()
+    me.page.get_by_role("link", name="Back to the task").click()
+    me.page.get_by_role("button", name="Accept, for epsilon 0.8").click()
+    me.page.get_by_text("This takes epsilon 0.8; you said that one task may take 0.5").wait_for()
+    assert me.page.evaluate("document.activeElement.textContent").startswith("This takes epsilon 0.8")
+    me.picture("person-twice-390")
+    assert home.me.task(task)["state"] == "seen"
+    me.page.get_by_role("button", name="Yes, I am sure, for epsilon 0.8").click()
+    me.page.get_by_text("Agreed. Your machine does the rest").wait_for()
+    assert home.me.task(task)["state"] == "reserved"
+    assert home.me.settings().as_json()["local"]["year_epsilon"] == 12.0
+    home.me.withdraw(task)
+    home.me.set_settings({name: before[name] for name in ("task", "local", "trusted")})

@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from thebes.ledger import BudgetExceeded, Frozen, Ledger
-from thebes.person.budget.blocks import consumed
+from thebes.person.budget.blocks import PersonBlocks, consumed, of_period
 from thebes.person.budget.budget import PersonBudget, period
 from thebes.person.settings import PersonSettings
+from thebes.privacy.promise import Adjacency, Unit
 
 TENTHS = st.integers(1, 60).map(lambda tenths: Decimal(tenths) / 10)
 WHO = st.sampled_from(["ana", "bert"])
@@ -32,7 +33,8 @@ class LimitsMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.now, self.claims = START, list[tuple[str, date, str]]()
-        self.settings = PersonSettings().changed({"local": {"epsilon": 3, "overall_epsilon": 10}})
+        limits = {"epsilon": 3, "year_epsilon": 6, "overall_epsilon": 10}
+        self.settings = PersonSettings().changed({"local": limits})
         self.ledger, self.written = Ledger("memory://"), True
         self.left: int | None = None  # writes until this process dies
         self.write = self.ledger._write
@@ -60,6 +62,10 @@ class LimitsMachine(RuleBasedStateMachine):
         each = [c.loss.epsilon if c.state.open else consumed(c).epsilon for c in claims]  # type: ignore[union-attr]
         return sum(each, Decimal(0))
 
+    def year(self) -> tuple[date, date]:
+        """Return the first of the 365 days that end now, and the day after them."""
+        return self.now.date() - timedelta(days=364), self.now.date() + timedelta(days=1)
+
     @rule(amount=TENTHS, who=WHO)
     def claim(self, amount: Decimal, who: str) -> None:
         key, days = f"claim {len(self.claims)} {self.now}", period(self.now, self.settings.period_days)
@@ -74,6 +80,7 @@ class LimitsMachine(RuleBasedStateMachine):
         self.claims.append((key, self.now.date(), who))
         allowed, caps = self.settings.local, self.settings.caps
         assert self.held(days=days) <= allowed.epsilon
+        assert self.held(days=self.year()) <= allowed.year[0]
         assert self.held() <= allowed.overall_epsilon
         cap = caps.get(who, caps.get("*"))
         assert cap is None or self.held(who, days) <= cap.epsilon
@@ -90,16 +97,16 @@ class LimitsMachine(RuleBasedStateMachine):
         if which < len(self.claims) and not self.ledger.frozen:
             self.dies_in(self.ledger.claim(key=self.claims[which][0]).release)
 
-    @rule(epsilon=TENTHS, overall=TENTHS, days=DAYS)
-    def set(self, epsilon: Decimal, overall: Decimal, days: int) -> None:
-        local = {"epsilon": epsilon, "overall_epsilon": 2 * overall}
+    @rule(epsilon=TENTHS, year=st.none() | TENTHS, overall=TENTHS, days=DAYS)
+    def set(self, epsilon: Decimal, overall: Decimal, days: int, year: Decimal | None = None) -> None:
+        local = {"epsilon": epsilon, "year_epsilon": year, "overall_epsilon": 2 * overall}
         self.settings = self.settings.changed({"local": local, "period_days": days})
 
     @rule(caps=st.dictionaries(st.sampled_from(["ana", "*"]), TENTHS))
     def cap(self, caps: dict[str, Decimal]) -> None:
         self.settings = self.settings.changed({"caps": {who: {"epsilon": cap} for who, cap in caps.items()}})
 
-    @rule(days=st.integers(1, 12))
+    @rule(days=st.integers(1, 12) | st.integers(20, 200))
     def pass_days(self, days: int) -> None:
         self.now += timedelta(days=days)
 
@@ -137,7 +144,11 @@ class LimitsMachine(RuleBasedStateMachine):
         if self.ledger.frozen:
             return  # what is to be carried is found once it is thawed
         of_now = period(self.now, self.settings.period_days)
-        for told, held in ((shown["overall"], self.held()), (shown["period"], self.held(days=of_now))):
+        of_year = self.held(days=self.year())
+        told_and_held = (
+            (shown["overall"], self.held()), (shown["period"], self.held(days=of_now)), (shown["year"], of_year)
+        )  # fmt: skip
+        for told, held in told_and_held:
             assert float(held) <= told["spent"]["epsilon"] + told["reserved"]["epsilon"] + 1e-9
 
     def teardown(self) -> None:
@@ -157,3 +168,37 @@ def test_what_a_frozen_ledger_holds_is_shown_under_whatever_limit_is_set_meanwhi
     assert (shown["reserved"]["epsilon"], shown["remaining"]["epsilon"]) == (1.5, 0.0)
     machine.ledger.thaw()
     assert machine.purse.view()["local"]["period"]["remaining"]["epsilon"] == 2.5
+
+
+def test_a_year_passes_no_limit_where_two_calendar_years_would() -> None:
+    machine = LimitsMachine()
+    machine.set(Decimal(3), Decimal(30), 30, Decimal(6))
+    for _ in range(60):
+        for _ in range(2):
+            machine.claim(Decimal("1.5"), "ana")
+        machine.pass_days(17)
+    held = [machine.held(days=(day, day + timedelta(days=365))) for _, day, _ in machine.claims]
+    assert max(held) == 6
+    assert machine.held() >= 12, "after a year there is room again"
+
+
+def test_a_year_begins_with_what_was_claimed_before_there_were_years() -> None:
+    """As a home of 0.1.0 did: each claim in its period and for ever."""
+    machine, purse = LimitsMachine(), PersonBlocks(Ledger("memory://"))
+    for month in range(1, 5):
+        names = (of_period("local", *period(datetime(2026, month, 2, tzinfo=UTC), 30)), "local, overall")
+        blocks = [purse.of(name, Decimal(30), Decimal(0)).name for name in names]
+        claim = purse.ledger.reserve(
+            blocks, epsilon=Decimal(1), delta=Decimal(0), purpose="a task", spender="ana", key=str(month),
+            unit=Unit.DEVICE, adjacency=Adjacency.REPLACE_ONE,
+        )  # fmt: skip
+        claim.consume()
+    machine.ledger, machine.now = purse.ledger, datetime(2026, 12, 1, tzinfo=UTC)
+    machine.begins()
+    assert machine.purse.view()["local"]["year"]["spent"]["epsilon"] == 4.0
+    machine.begins()  # once only
+    assert machine.purse.view()["local"]["year"]["remaining"]["epsilon"] == 2.0
+    machine.now = datetime(2027, 3, 15, tzinfo=UTC)
+    spent = machine.purse.view()["local"]["year"]["spent"]["epsilon"]
+    assert 1.0 <= spent <= 2.0
+    machine.ledger.verify()

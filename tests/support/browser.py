@@ -101,7 +101,7 @@ class Visitor:
         """A screenshot of the whole page, where somebody wants to keep them."""
         if self._folder is not None:
             self._folder.mkdir(parents=True, exist_ok=True)
-            self.page.screenshot(path=str(self._folder / f"{name}.png"), full_page=True)
+            self.page.screenshot(path=str(self._folder / f"{name}.png"), full_page=True, caret="initial")
 
     def fits(self) -> bool:
         """Return whether nothing has to be scrolled sideways."""

@@ -110,7 +110,9 @@ def network() -> dict[str, Any]:
 #: a stranger's words: markup, quotes that end attributes, characters that hide and reorder
 HOSTILE = '</title><script>alert(\'x\')</script>" onfocus="alert(1)" autofocus \u202egnp.exe\u2066\u200b\x07{{713*997}}'
 HIDDEN = ("\u202e", "\u2066", "\u200b", "\x07")
-ADDRESSES = ("/", "/waiting", "/data", "/tasks", "/accepted", "/rules", "/groups", "/privacy", "/privacy/journal")
+ADDRESSES = (
+    "/", "/waiting", "/data", "/tasks", "/accepted", "/rules", "/groups", "/limits", "/privacy", "/privacy/journal"
+)  # fmt: skip
 
 
 class Page(HTMLParser):
@@ -128,6 +130,7 @@ class Page(HTMLParser):
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[World]:
     made = World(tmp_path / "home")
+    made.me.set_settings({"task": {"epsilon": 1000, "delta": 0.1}})
     yield made
     made.me.close()
 
@@ -578,6 +581,79 @@ def test_limits_and_caps_are_changed_and_what_was_not_said_stays(world: World) -
     assert set(world.me.settings().as_json()["caps"]) == {"ana", "bob"}
     harmless(world.http.post("/privacy/caps", json={"requestor": "bob"}, headers=PARTIAL))
     assert set(world.me.settings().as_json()["caps"]) == {"ana"}
+
+
+PROPOSED = {"task": 1, "period": 3, "year": 12, "overall": 36}
+
+
+def test_before_the_first_yes_limits_are_chosen_as_odds(world: World) -> None:
+    world.me.set_settings({"task": None})
+    task = world.server.post({**MEDIAN, "delta": 0.0})
+    asked = world.http.post(f"/tasks/{task}/decide", json={"decision": "accept"}, headers=PARTIAL)
+    assert f"/limits?task={task}" in harmless(asked)
+    assert world.me.participations() == []
+    rule = {"type": "basic", "requestor": "ana", "epsilon_at_most": 1, "epsilon_per_week": 1}
+    assert "Your limits must be chosen first" in refused(world, "/rules/add", rule, 422)
+    assert "choose your limits" in harmless(world.http.get("/"))
+    page = harmless(world.http.get(f"/limits?task={task}"))
+    values = {a["name"]: float(str(a["value"])) for _, a in Page(page).elements if a.get("data-type") == "number"}
+    assert values == PROPOSED
+    for odds in ("right at most 73.2 %", "right at most 95.3 %", "right almost always"):
+        assert odds in page
+    body = {**PROPOSED, "task": 0.5, "task_id": task}
+    assert "right at most 62.3 %" in harmless(world.http.post("/limits/odds", json=body, headers=PARTIAL))
+    assert f'href="/tasks/{task}"' in harmless(world.http.post("/limits", json=body, headers=PARTIAL))
+    settings = world.me.settings().as_json()
+    assert settings["task"] == {"epsilon": 0.5, "delta": 1e-7}
+    for trust in ("local", "trusted"):
+        assert settings[trust] == {
+            "epsilon": 3.0, "delta": 1e-6, "year_epsilon": 12.0, "year_delta": 1e-5, "overall_epsilon": 36.0,
+            "overall_delta": 3e-5,
+        }  # fmt: skip
+    wrong = {**PROPOSED, "year": 2}
+    assert "All tasks of any year must be at least 3" in refused(world, "/limits", wrong, 422)
+
+
+def test_a_home_that_is_only_driven_by_programs_keeps_its_limits_and_is_asked_nothing(world: World) -> None:
+    world.me.set_settings({"task": None})
+    task = world.server.post({**MEDIAN, "epsilon": 10.0})
+    assert world.http.post(f"/api/tasks/{task}/accept").status_code == 202
+    told = world.me.ledger()["trusted"]
+    assert [told[name]["epsilon"] for name in ("period", "year", "overall")] == [30.0, 300.0, 300.0]
+
+
+def test_a_task_that_takes_more_than_one_may_asks_twice(world: World) -> None:
+    world.me.set_settings({"task": {"epsilon": 1, "delta": 1e-7}})
+    dear = world.server.post({**MEDIAN, "epsilon": 3.0, "delta": 0.0})
+    first = harmless(world.http.post(f"/tasks/{dear}/decide", json={"decision": "accept"}, headers=PARTIAL))
+    assert "This takes epsilon 3; you said that one task may take 1 without a second question" in first
+    assert "right at most 95.3 % of the time, instead of at most 73.2 % of the time" in first
+    assert world.me.participations() == []
+    sure = {"decision": "accept", "sure": "yes"}
+    assert "Agreed." in harmless(world.http.post(f"/tasks/{dear}/decide", json=sure, headers=PARTIAL))
+    cheap = world.server.post({**MEDIAN, "delta": 0.0, "name": "cheap"})
+    assert "Agreed." in world.http.post(f"/tasks/{cheap}/decide", json={"decision": "accept"}, headers=PARTIAL).text
+    by_delta = world.server.post({**MEDIAN, "delta": 1e-6, "name": "by delta"})
+    asked = world.http.post(f"/tasks/{by_delta}/decide", json={"decision": "accept"}, headers=PARTIAL).text
+    assert "and delta 1e-06" in asked or "and delta 0.000001" in asked
+    rule = {"type": "basic", "requestor": "ana", "epsilon_at_most": 2, "epsilon_per_week": 5}
+    assert "no rule does" in refused(world, "/rules/add", rule, 422)
+    world.me.set_rules([{**rule, "epsilon_at_most": 3}])
+    world.server.post({**MEDIAN, "epsilon": 2.0, "name": "for the rule"})
+    world.me.apply_rules()
+    assert len(world.me.participations()) == 2, "what would ask twice is left to the person"
+
+
+def test_a_home_says_what_it_cannot_remember(world: World) -> None:
+    for address in ("/limits", "/privacy"):
+        page = harmless(world.http.get(address))
+        assert "What was learned about you before" in page
+        assert "brought back from a copy" not in page
+    with Ledger(f"sqlite:///{world.me.home / 'ledger.db'}") as ledger:
+        ledger.freeze()
+        ledger.thaw()
+    for address in ("/limits", "/privacy"):
+        assert "It was brought back from a copy" in harmless(world.http.get(address))
 
 
 def test_a_collector_goes_with_or_without_its_rows(world: World) -> None:

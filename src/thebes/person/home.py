@@ -279,6 +279,11 @@ class Person:
         tell."""
         return spending_report.balance(self._purse)
 
+    def remembers(self) -> dict[str, Any]:
+        """Tell since when this home counts what is spent, and when it was brought back from a copy or moved."""
+        entries = list(self._ledger.journal())
+        return {"since": entries[0].at if entries else None, "restored": [e.at for e in entries if e.event == "thaw"]}
+
     def verify(self) -> dict[str, Any]:
         """Tell whether the ledger's journal is whole and every balance is what it says."""
         return spending_report.verified(self._ledger)

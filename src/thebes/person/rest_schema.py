@@ -32,7 +32,11 @@ def _named(values: dict[str, Any], most: int) -> dict[str, Any]:
 _DESCRIPTION = {"type": "string", "maxLength": LONGEST_DESCRIPTION}
 _COLUMN = _object({"type": {"enum": list(TYPES)}, "description": _DESCRIPTION}, "type")
 _TABLE = _object({"description": _DESCRIPTION, "columns": _named(_COLUMN, MOST_COLUMNS)}, "columns")
-_ALLOWANCE = _object({"epsilon": _EPSILON, "delta": _DELTA, "overall_epsilon": _EPSILON, "overall_delta": _DELTA})
+_YEAR = {f"year_{name}": {"anyOf": [it, {"type": "null"}]} for name, it in (("epsilon", _EPSILON), ("delta", _DELTA))}
+_ALLOWANCE = _object(
+    {"epsilon": _EPSILON, "delta": _DELTA, **_YEAR, "overall_epsilon": _EPSILON, "overall_delta": _DELTA}
+)
+_TASK = {"anyOf": [_object({"epsilon": _EPSILON, "delta": _DELTA}, "epsilon", "delta"), {"type": "null"}]}
 _CAP = _object({"epsilon": {**_EPSILON, "minimum": 0}, "delta": _DELTA}, "epsilon")
 _RULE = _object(
     {
@@ -71,6 +75,7 @@ SETTINGS = body(
         {
             "delay_seconds": {"type": "number", "minimum": 0, "maximum": 86_400},
             "period_days": {"type": "integer", "minimum": 1, "maximum": 3660},
+            "task": _TASK,
             "local": _ALLOWANCE,
             "trusted": _ALLOWANCE,
             "caps": {

@@ -21,17 +21,28 @@ from thebes.wire.socks import Proxy
 FILE = "person.toml"
 DIRECT = "none"  #: said instead of a proxy by who wants none any more
 TRUSTS = ("local", "trusted")
+LIMITS = ("epsilon", "delta", "year_epsilon", "year_delta", "overall_epsilon", "overall_delta")
 SMALLEST = Decimal("0.000001")  #: epsilon of a limit
 
 
 @dataclass(frozen=True, slots=True)
 class SpendingLimit:
-    """The most that may be spent: in one period, and ever."""
+    """The most that may be spent: in one period, within any 365 days (None: as much as ever), and ever."""
 
     epsilon: Decimal = Decimal(30)
     delta: Decimal = Decimal("0.001")
     overall_epsilon: Decimal = Decimal(300)
     overall_delta: Decimal = Decimal("0.01")
+    year_epsilon: Decimal | None = None
+    year_delta: Decimal | None = None
+
+    @property
+    def year(self) -> tuple[Decimal, Decimal]:
+        """The epsilon and the delta of a year."""
+        return (
+            self.overall_epsilon if self.year_epsilon is None else self.year_epsilon,
+            self.overall_delta if self.year_delta is None else self.year_delta,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +54,28 @@ class RequestorCap:
 
 
 @dataclass(frozen=True, slots=True)
+class TaskShare:
+    """The most that one task may take without a second question. Somebody chose it, so they know their limits."""
+
+    epsilon: Decimal
+    delta: Decimal
+
+    def covers(self, epsilon: float | Decimal, delta: float | Decimal) -> bool:
+        """Return whether a price lies within it."""
+        return exact.declared("epsilon", epsilon) <= self.epsilon and exact.declared("delta", delta) <= self.delta
+
+
+@dataclass(frozen=True, slots=True)
 class PersonSettings:
-    """`local` bounds what is noised on this machine, `trusted` what a server promises to noise. `delay_seconds` is
-    the longest random wait before a contribution is sent. Where there is a `proxy` nothing goes any other way."""
+    """`task` is the share of one task; None: nobody chose limits yet. `local` bounds what is noised on this machine,
+    `trusted` what a server promises to noise. `delay_seconds` is the longest random wait before a contribution is sent.
+    Where there is a `proxy` nothing goes any other way."""
 
     coordinator: str | None = None
     proxy: str | None = None
     delay_seconds: float = 120.0
     period_days: int = 30
+    task: TaskShare | None = None
     local: SpendingLimit = SpendingLimit()
     trusted: SpendingLimit = SpendingLimit()
     caps: Mapping[str, RequestorCap] = field(default_factory=dict)
@@ -90,6 +115,8 @@ class PersonSettings:
                 if days % 1 or not 1 <= days <= 3660:
                     raise Mistake(name, "must be a whole number of days from 1 to 3660")
                 found[name] = int(days)
+            elif name == "task":
+                found[name] = _share(value)
             elif name in TRUSTS:
                 found[name] = replace(self.allowance(name), **_allowance(name, value))
             elif name == "caps":
@@ -113,7 +140,10 @@ class PersonSettings:
             "proxy": self.proxy,
             "delay_seconds": self.delay_seconds,
             "period_days": self.period_days,
-            **{t: {n: float(v) for n, v in _fields(self.allowance(t)).items()} for t in TRUSTS},
+            "task": None
+            if self.task is None
+            else {"epsilon": float(self.task.epsilon), "delta": float(self.task.delta)},
+            **{t: {n: None if v is None else float(v) for n, v in _fields(self.allowance(t)).items()} for t in TRUSTS},
             "caps": {
                 who: {"epsilon": float(cap.epsilon), "delta": None if cap.delta is None else float(cap.delta)}
                 for who, cap in self.caps.items()
@@ -123,34 +153,51 @@ class PersonSettings:
     def as_toml(self) -> str:
         lines = [
             "# What this machine may do in its owner's name. Epsilon and delta are what may be spent per period",
-            "# of period_days and ever (overall): `local` is noised here, `trusted` by a server that promises to.",
+            "# of period_days, in a year and ever (overall): `local` is noised here, `trusted` by a server that",
+            "# promises to. [task] is what one task may take without a second question.",
         ]
         if self.coordinator is not None:
             lines.append(f"coordinator = {_text(self.coordinator)}")
         if self.proxy is not None:
             lines.append(f"proxy = {_text(self.proxy)}")
         lines += [f"delay_seconds = {self.delay_seconds}", f"period_days = {self.period_days}"]
+        if self.task is not None:
+            lines += ["", "[task]", f"epsilon = {_plain(self.task.epsilon)}", f"delta = {_plain(self.task.delta)}"]
         for trust in TRUSTS:
-            lines += ["", f"[{trust}]", *(f"{n} = {_plain(v)}" for n, v in _fields(self.allowance(trust)).items())]
+            set_ = {name: value for name, value in _fields(self.allowance(trust)).items() if value is not None}
+            lines += ["", f"[{trust}]", *(f"{name} = {_plain(value)}" for name, value in set_.items())]
         for who, cap in self.caps.items():
             lines += ["", f"[caps.{_text(who)}]", f"epsilon = {_plain(cap.epsilon)}"]
             lines += [] if cap.delta is None else [f"delta = {_plain(cap.delta)}"]
         return "\n".join(lines) + "\n"
 
 
-def _fields(allowance: SpendingLimit) -> dict[str, Decimal]:
-    names = ("epsilon", "delta", "overall_epsilon", "overall_delta")
-    return {name: getattr(allowance, name) for name in names}
+def _fields(allowance: SpendingLimit) -> dict[str, Decimal | None]:
+    return {name: getattr(allowance, name) for name in LIMITS}
 
 
-def _allowance(trust: str, body: object) -> dict[str, Decimal]:
+def _share(body: object) -> TaskShare | None:
+    if body is None:
+        return None
+    if not isinstance(body, Mapping) or set(body) != {"epsilon", "delta"}:
+        raise Mistake("task", "must be a table of epsilon and delta")
+    epsilon = read_number("task.epsilon", body["epsilon"])
+    if epsilon < SMALLEST:
+        raise Mistake("task.epsilon", f"must be at least {SMALLEST}")
+    return TaskShare(epsilon, exact.delta(read_number("task.delta", body["delta"]), "task.delta"))
+
+
+def _allowance(trust: str, body: object) -> dict[str, Any]:
     if not isinstance(body, Mapping):
-        raise Mistake(trust, "must be a table of epsilon, delta, overall_epsilon and overall_delta")
-    known, found = _fields(SpendingLimit()), {}
+        raise Mistake(trust, f"must be a table of {', '.join(LIMITS)}")
+    known, found = _fields(SpendingLimit()), dict[str, Any]()
     for name, value in body.items():
         if name not in known:
             raise Mistake(f"{trust}.{name}", "is not a setting")
         where = f"{trust}.{name}"
+        if value is None and name.startswith("year_"):
+            found[name] = None
+            continue
         number = read_number(where, value)
         if name.endswith("epsilon") and number < SMALLEST:
             raise Mistake(where, f"must be at least {SMALLEST}")

@@ -20,7 +20,7 @@ import typer
 from thebes.cli import output
 from thebes.cli.demo.progress import bars, step
 from thebes.privacy.faults import Fault, ThebesError
-from thebes.privacy.figures import figure
+from thebes.privacy.figures import figure, plural
 from thebes.tasks import kind_failure
 from thebes.tasks.kind_failure import KindFailed, guarded
 
@@ -103,6 +103,7 @@ def demo(
             if progress is not None:
                 progress.stop()
             show(rows, people, sites, console)
+            _tell_dear(rows, console)
             if not exit:
                 _tell_addresses(stage, console)
             if json is not None:
@@ -147,6 +148,19 @@ def show(rows: list[dict[str, Any]], people: int, sites: int, console: Console) 
     for row in rows:
         if "answer" in row:
             console.print(f"{row['name']}: {row['answer']}", highlight=False)
+
+
+def _tell_dear(rows: list[dict[str, Any]], console: Console) -> None:
+    """Say which tasks a person would be asked about twice who keeps the limits that are proposed."""
+    from thebes.tasks import registry
+    from thebes.web.person.limits import PROPOSED
+
+    most = float(PROPOSED[0][2])
+    people = registry.people_types()
+    dear = [row for row in rows if row["type"] in people and (row["epsilon"] or 0) > most]
+    if dear:
+        told = f"{plural(len(dear), 'task')} of these took more than epsilon {figure(most)} of each person"
+        console.print(f"{told}: with the proposed limits a person is asked twice before that.", highlight=False)
 
 
 def _measured(row: dict[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""The blocks of a person's ledger: for each kind of trust one for a budget period, and one for ever.
+"""The blocks of a person's ledger: for each kind of trust one for a budget period, one for a year, and one for ever.
 
 What must stay true: the terms of a block never change, so another limit, or periods of another length, mean another
 block; into it everything is carried that was claimed before, and no claim is ever in neither.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from datetime import date
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 
 from thebes.ledger import Block, BlockState, Budget, ClaimState, Ledger, LedgerClaim
@@ -17,8 +17,11 @@ from thebes.privacy.losses import Approximate, Loss, Pure
 from thebes.privacy.promise import Adjacency, Unit
 
 CARRIED = "carried over"
+YEAR_DAYS, STEP_DAYS = 365, 30  #: a year's block serves for the days of one step
+EVERYBODY = "everybody"  #: who is said to have what a year's block begins with
 OVERALL = ", overall"  #: how the name of a block ends that holds for ever
 _GENERATION = re.compile(r" #(\d+)$")
+_YEAR = re.compile(r"(\w+), year to (\d{4}-\d\d-\d\d)")  #: of the name of a year's block
 _PERIOD = re.compile(r"(\w+), (\d{4}-\d\d-\d\d) to (\d{4}-\d\d-\d\d)")  #: of the name of a period's block
 
 
@@ -27,6 +30,54 @@ class PersonBlocks:
 
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
+        self._begun: set[str] = set()  #: years' blocks that have what was claimed before them
+
+    def of_year(self, trust: str, now: datetime, epsilon: Decimal, delta: Decimal) -> Block:
+        """The block of the rolling year, which holds at least what was claimed in the 365 days that end `now`.
+
+        A year is no block: it ends anew each day. So one block serves for a step of days. It begins with all that was
+        claimed on days less than a year before it was opened, and every claim of the step comes on top. On a later day
+        of the step the year has lost days that the block still counts: never less is counted than the year holds, and
+        at most a step more. A claim's day is known from the names of its blocks, as the last day of its step or, before
+        there were years, of its period; that is late rather than early, which counts it for longer.
+        """
+        today = now.astimezone(UTC).date()
+        end = step(today, STEP_DAYS)[1]
+        base, before = f"{trust}, year to {end}", Budget(Amount(0), Amount(0))
+        key = f"{CARRIED} into {base}"
+        begins = base not in self._begun and not self.ledger.frozen
+        begun = self.ledger.claimed(key) if begins else None
+        if begins and begun is None:
+            before = self._claimed_since(trust, today - timedelta(days=YEAR_DAYS), base)
+        block = self.of(base, *self._with_room(base, epsilon, delta, before))
+        if begun is None and (before.epsilon or before.delta):
+            loss = Approximate(before.epsilon, before.delta) if before.delta else Pure(before.epsilon)
+            begun = self.ledger.reserve([block.name], loss=loss, purpose=CARRIED, spender=EVERYBODY, key=key)
+        if begun is not None and begun.state.open:
+            begun.consume()
+        if begins:
+            self._begun.add(base)
+        return self.ledger.block(block.name)
+
+    def _with_room(self, base: str, epsilon: Decimal, delta: Decimal, more: Budget) -> tuple[Decimal, Decimal]:
+        """That limit, or as much as is needed for what the newest block of a name holds and this on top."""
+        if not more.epsilon and not more.delta:
+            return epsilon, delta
+        own = [b for b in self.ledger.blocks() if base_name(b.name) == base and b.state is BlockState.OPEN]
+        held = _enough(Decimal(0), Decimal(0), own)
+        return max(epsilon, held[0] + more.epsilon), max(delta, held[1] + more.delta)
+
+    def _claimed_since(self, trust: str, first: date, year: str) -> Budget:
+        """Add up what may have been claimed on this day or later, into no block of this year. What is still open counts
+        whole."""
+        return added(
+            loss_as_budget(claim.loss) if claim.state.open else consumed(claim)
+            for claim in self.ledger.claims()
+            if claim.purpose != CARRIED
+            and all(base_name(name) != year for name in claim.blocks)
+            and (ends := [end for name in claim.blocks if (end := _last_day(trust, name)) is not None])
+            and min(ends) > first
+        )
 
     def of(self, base: str, epsilon: Decimal, delta: Decimal) -> Block:
         """The block of that name with this limit, or with as much as was claimed before where that is more."""
@@ -69,6 +120,14 @@ class PersonBlocks:
             if claim.state.open:
                 claim.consume()
         self.ledger.retire_block(old.name)
+
+
+def step(day: date, days: int) -> tuple[date, date]:
+    """The first day of the step of so many days that a day lies in, and the first day after it; they are counted from
+    1970."""
+    since = day.toordinal() - date(1970, 1, 1).toordinal()
+    start = date(1970, 1, 1) + timedelta(days=since - since % days)
+    return start, start + timedelta(days=days)
 
 
 def of_period(trust: str, start: date, end: date) -> str:
@@ -118,6 +177,12 @@ def _enough(epsilon: Decimal, delta: Decimal, blocks: Sequence[Block]) -> tuple[
         max(epsilon, sum((each.epsilon for each in held), Decimal(0))),
         max(delta, sum((each.delta for each in held), Decimal(0))),
     )
+
+
+def _last_day(trust: str, name: str) -> date | None:
+    """Return the first day after those on which something can have been claimed into a block of a year or a period."""
+    found = _YEAR.fullmatch(base_name(name)) or _PERIOD.fullmatch(base_name(name))
+    return date.fromisoformat(found[found.lastindex or 0]) if found and found[1] == trust else None
 
 
 def _overlap(base: str, other: Block) -> bool:

@@ -1,6 +1,7 @@
-"""The person's ledger as budget periods: what may be spent this period and ever, kept apart by whom one has to trust.
+"""The person's ledger as budget periods: what may be spent this period, within a year and ever, kept apart by whom one
+has to trust.
 
-What must stay true: every claim is set aside in its period and in the overall block together, so neither is passed.
+What must stay true: every claim is set aside in its period, its year and the overall block together, so none is passed.
 """
 
 from __future__ import annotations
@@ -8,12 +9,12 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
 
 from thebes.ledger import Block, Budget, Ledger, LedgerClaim
-from thebes.person.budget.blocks import OVERALL, PersonBlocks, of_period
+from thebes.person.budget.blocks import OVERALL, YEAR_DAYS, PersonBlocks, of_period, step
 from thebes.person.settings import PersonSettings
 from thebes.privacy.faults import Refusal
 from thebes.privacy.promise import Adjacency, Unit
@@ -62,14 +63,15 @@ class PersonBudget:
         if claim is not None:
             claim.release()
 
-    def blocks(self, trust: str, now: datetime | None = None) -> tuple[Block, Block]:
-        """This period's block (`now`'s) and the overall one, with the limits the person set."""
-        settings = self._settings()
+    def blocks(self, trust: str, now: datetime | None = None) -> tuple[Block, Block, Block]:
+        """This period's block (`now`'s), the rolling year's and the overall one, with the limits the person set."""
+        settings, moment = self._settings(), now or self._clock()
         allowed = settings.allowance(trust)
-        of_now = of_period(trust, *period(now or self._clock(), settings.period_days))
+        of_now = of_period(trust, *period(moment, settings.period_days))
         with self._lock:
             return (
                 self._blocks.of(of_now, allowed.epsilon, allowed.delta),
+                self._blocks.of_year(trust, moment, *allowed.year),
                 self._blocks.of(f"{trust}{OVERALL}", allowed.overall_epsilon, allowed.overall_delta),
             )
 
@@ -80,10 +82,11 @@ class PersonBudget:
 
     def _standing(self, trust: str) -> dict[str, Any]:
         moment = self._clock()  # once: at midnight the spending of one period would be shown as another's
-        now, ever = self.blocks(trust, moment)
+        now, year, ever = self.blocks(trust, moment)
         start, end = period(moment, self._settings().period_days)
         view: dict[str, Any] = {
             "period": {"start": start.isoformat(), "end": end.isoformat(), **_amounts(now)},
+            "year": {"days": YEAR_DAYS, **_amounts(year)},
             "overall": _amounts(ever),
         }
         if trust == "trusted":
@@ -129,9 +132,7 @@ class PacketClaim:
 
 def period(now: datetime, days: int) -> tuple[date, date]:
     """The first day of the budget period and the first day after it; periods are counted from 1970."""
-    today = now.astimezone(UTC).date().toordinal() - date(1970, 1, 1).toordinal()
-    start = date(1970, 1, 1) + timedelta(days=today - today % days)
-    return start, start + timedelta(days=days)
+    return step(now.astimezone(UTC).date(), days)
 
 
 def _amounts(block: Block) -> dict[str, Any]:

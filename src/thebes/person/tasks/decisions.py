@@ -16,7 +16,7 @@ from thebes.person.budget.blocks import consumed
 from thebes.person.budget.budget import PersonBudget
 from thebes.person.participation.group_tokens import Memberships
 from thebes.person.participation.packets import takes_tokens
-from thebes.person.participation.participation import Participation, ParticipationState
+from thebes.person.participation.participation import Participation, ParticipationState, share
 from thebes.person.participation.worker import COMPUTING_SECONDS, Work
 from thebes.person.settings import PersonSettings
 from thebes.person.tasks.rules import AgreementRule, in_force
@@ -147,7 +147,11 @@ class Decisions:
 
     def _apply(self, rules: list[tuple[int, AgreementRule]], offer: OfferedTask, mine: list[Participation]) -> None:
         for number, rule in rules:
-            if not rule.covers(offer) or not self._book.tossed(number, offer.task_id, rule.toss):
+            if (
+                not rule.covers(offer)
+                or not self._unasked(offer)
+                or not self._book.tossed(number, offer.task_id, rule.toss)
+            ):
                 continue
             if rule.affords(offer, [p for p in mine if p.rule == number], self._clock()):
                 try:
@@ -157,6 +161,11 @@ class Decisions:
                 else:
                     mine.extend(self._book.participations(task_id=offer.task_id))
                 return
+
+    def _unasked(self, offer: OfferedTask) -> bool:
+        """Return whether a task takes no more than what the person wants to be asked about twice; rules cannot ask."""
+        allowed = self._settings().task
+        return allowed is None or allowed.covers(*share(offer.document))
 
     # --- inside ---------------------------------------------------------------------------------
 

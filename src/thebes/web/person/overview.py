@@ -64,7 +64,8 @@ def routes(indoors: Indoors) -> APIRouter:
 def _here(person: Person) -> dict[str, Any]:
     """Tell what is left of the budget, and what was agreed to last."""
     agreed = [p for p in reversed(person.participations()) if p["state"] not in ("seen", "declined")]
-    return {"ledger": person.balance(), "latest": agreed[:4]}
+    chosen = person.settings().task is not None
+    return {"ledger": person.balance(), "latest": agreed[:4], "chosen": chosen}
 
 
 def _outside(indoors: Indoors, request: Request, *, used: bool) -> Response:

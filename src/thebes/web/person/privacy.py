@@ -11,12 +11,12 @@ from fastapi import APIRouter, Body, Request
 from fastapi.responses import Response
 
 from thebes.person.home import Person
+from thebes.person.settings import LIMITS
 from thebes.privacy.faults import Mistake
 from thebes.web.person.layout import Indoors, text
 
 CONFIRM = "destroy everything"
 _SECONDS = 0.5  #: until the server ends after everything was destroyed, so that its last answer arrives
-_LIMITS = ("epsilon", "delta", "overall_epsilon", "overall_delta")
 
 
 def routes(indoors: Indoors) -> APIRouter:
@@ -24,7 +24,9 @@ def routes(indoors: Indoors) -> APIRouter:
 
     @made.get("/privacy")
     def privacy(request: Request) -> Response:
-        return indoors.page(request, "privacy.html", title="My privacy", **_context(person), told=None)
+        return indoors.page(
+            request, "privacy.html", title="My privacy", **_context(person), told=None, remembers=person.remembers()
+        )
 
     @made.get("/privacy/journal")
     def journal(request: Request) -> Response:
@@ -35,10 +37,12 @@ def routes(indoors: Indoors) -> APIRouter:
     def limits(request: Request, body: Annotated[dict[str, Any], Body()]) -> Response:
         changed: dict[str, Any] = {}
         for trust in ("local", "trusted"):
-            given = {name: body[f"{trust}.{name}"] for name in _LIMITS if f"{trust}.{name}" in body}
+            given = {name: body[f"{trust}.{name}"] for name in LIMITS if f"{trust}.{name}" in body}
             if given:
                 changed[trust] = given
         changed |= {name: body[name] for name in ("delay_seconds", "period_days") if name in body}
+        if "task.epsilon" in body:
+            changed["task"] = {"epsilon": body["task.epsilon"], "delta": body.get("task.delta", 0)}
         person.set_settings(changed)
         return indoors.part(
             "balance.html", told="Your limits are changed. What was spent is not forgotten.", **_context(person)

@@ -8,6 +8,7 @@ from fastapi import APIRouter, Body, Request
 from fastapi.responses import Response
 
 from thebes.person.home import Person
+from thebes.person.settings import TaskShare
 from thebes.person.tasks.rules import AgreementRule
 from thebes.privacy.faults import Mistake
 from thebes.tasks import registry
@@ -33,13 +34,13 @@ def routes(indoors: Indoors) -> APIRouter:
     @made.post("/rules/sentence")
     def sentence(request: Request, body: Annotated[dict[str, Any], Body()]) -> Response:
         """Say what the rule in the form would mean, or what it lacks to be one."""
-        rule, lacking = attempt(lambda: _meant(body))
+        rule, lacking = attempt(lambda: _meant(body, person.settings().task))
         return indoors.part("meant.html", meant=None if rule is None else words.rule(rule), lacking=lacking)
 
     @made.post("/rules/add")
     def add(request: Request, body: Annotated[dict[str, Any], Body()]) -> Response:
         """Add the rule whose sentence was read: a form that says something else by now is not added yet."""
-        rule = _meant(body)
+        rule = _meant(body, person.settings().task)
         if text(body, "meant") not in ("", words.rule(rule)):
             raise Mistake("the sentence", "has changed since it was read; read it again, then add the rule")
         person.set_rules([*person.rules(), rule])
@@ -75,9 +76,9 @@ def read_form(body: dict[str, Any]) -> dict[str, Any]:
     return rule
 
 
-def _meant(body: dict[str, Any]) -> dict[str, Any]:
-    """Read a form as a rule that is no wider than anybody means: about one kind, of somebody or about some tables, and
-    within a price of a week."""
+def _meant(body: dict[str, Any], allowed: TaskShare | None) -> dict[str, Any]:
+    """Read a form as a rule that is no wider than anybody means: about one kind, of somebody or about some tables,
+    within a price of a week, and within what one task may take without a second question."""
     rule = read_form(body)
     if "type" not in rule:
         raise Mistake("kind of task", "must be chosen: a rule is about one kind")
@@ -86,7 +87,13 @@ def _meant(body: dict[str, Any]) -> dict[str, Any]:
     if "epsilon_per_week" not in rule:
         raise Mistake("epsilon at most, in seven days", "must be given: else a rule has no end")
     _not_in_vain(rule)
-    AgreementRule.read(rule)
+    most = AgreementRule.read(rule).epsilon_at_most
+    if allowed is None:
+        raise Mistake("your limits", "must be chosen first: the overview says where")
+    if not allowed.covers(most, 0):
+        raise Mistake(
+            "epsilon at most", f"may be {allowed.epsilon:f} here: what takes more asks you twice, no rule does"
+        )
     return rule
 
 

@@ -67,18 +67,31 @@ def routes(indoors: Indoors) -> APIRouter:
         ways = {"accept": person.accept, "decline": person.decline}
         if what not in (*ways, "withdraw"):
             raise Mistake("decision", "must be accept, decline or withdraw")
+        question = ""
         if what == "withdraw":
             note = person.withdraw(task_id, seen=text(body, "seen"), packets_sent=body.get("packets_sent"))["note"]
             told = words.sentence(note or "you took it back")
+        elif what == "accept" and (question := _question(task_id, sure=text(body, "sure") == "yes")):
+            told = None
         else:
             ways[what](task_id)
             told = _DONE[what]
-        return indoors.part("standing.html", task=_standing(task_id), told=told, brief=bool(text(body, "brief")))
+        return indoors.part(
+            "standing.html", task=_standing(task_id), told=told, question=question, brief=bool(text(body, "brief")),
+            share=person.settings().task,
+        )  # fmt: skip
 
     @made.get("/tasks/{task_id}/standing")
     def standing(request: Request, task_id: TaskId, brief: str = "") -> Response:
         """Tell where one stands with a task now. The coordinator is not asked: it would see who looks for long."""
         return indoors.part("facing.html", task=_standing(task_id), brief=bool(brief))
+
+    def _question(task_id: str, *, sure: bool) -> str:
+        """Return what is to be asked before a yes counts: for limits, or once more; empty where nothing is."""
+        allowed, each = person.settings().task, person.task(task_id)["each"]
+        if allowed is None:
+            return "limits"
+        return "" if sure or allowed.covers(each["epsilon"], each["delta"]) else "sure"
 
     def _standing(task_id: str) -> dict[str, Any]:
         return facing(person.task(task_id, anew=False), person.balance())
@@ -89,18 +102,20 @@ def routes(indoors: Indoors) -> APIRouter:
 def facing(task: Mapping[str, Any], ledger: Mapping[str, Any]) -> dict[str, Any]:
     """A task as it faces this person: its price beside what is left of the budget it draws on."""
     purse = words.purse(task["trust"])
-    period, overall = ledger[purse]["period"], ledger[purse]["overall"]
-    tighter = min(period, overall, key=lambda block: block["remaining"]["epsilon"])
+    period, year, overall = (ledger[purse][name] for name in ("period", "year", "overall"))
+    tighter = min(period, year, overall, key=lambda block: block["remaining"]["epsilon"])
     each, left = task["each"], tighter["remaining"]
+    window = f"until {period['end']}" if tighter is period else "within a year" if tighter is year else "for ever"
     return {
         **task,
         "purse": purse,
         "limit": tighter["epsilon"],
         "gone": tighter["epsilon"] - left["epsilon"],
         "left": left,
-        "until": period["end"] if tighter is period else None,
+        "window": window,
         "share": each["epsilon"] / left["epsilon"] if left["epsilon"] > 0 else None,
-        "fits": each["epsilon"] <= left["epsilon"] and each["delta"] <= left["delta"],
+        "fits": each["epsilon"] <= left["epsilon"]
+        and all(each["delta"] <= block["remaining"]["delta"] for block in (period, year, overall)),
     }
 
 

@@ -11,6 +11,7 @@ from thebes.data.store.glance import OTHERS
 from thebes.ledger import BudgetExceeded, Frozen
 from thebes.person.participation.participation import ParticipationState
 from thebes.person.participation.worker import FORGOTTEN as NOT_KNOWN
+from thebes.person.settings import TaskShare
 from thebes.person.tasks.decisions import KEPT
 from thebes.person.tasks.task_feed import plain_text
 from thebes.privacy.accounting.odds import meaning
@@ -123,12 +124,24 @@ def state(name: str) -> StateWords:
 def paid(task: Mapping[str, Any]) -> str:
     """Say what a task cost so far and what is set aside for it, beside what is left of the budget it draws on."""
     gone, aside, left = task["paid"]["epsilon"], task["set_aside"]["epsilon"], task["left"]["epsilon"]
-    until = f"until {task['until']}" if task["until"] else "for ever"
-    rest = f"; {spaced(left)} of {spaced(task['limit'])} left {until}."
+    rest = f"; {spaced(left)} of {spaced(task['limit'])} left {task['window']}."
     if not aside:
         return (f"You paid {spaced(gone)}" if gone else "You paid nothing") + rest
     so_far = f"You paid {spaced(gone)} so far, and " if gone else ""
     return sentence(f"{so_far}{spaced(aside)} is set aside, and paid when it leaves{rest}")
+
+
+def twice(task: Mapping[str, Any], allowed: TaskShare) -> str:
+    """Ask the second question about a task that takes more than one may."""
+    each = task["each"]
+    delta = f" and delta {spaced(each['delta'])}" if each["delta"] > allowed.delta else ""
+    least = f" and delta {spaced(float(allowed.delta))}" if delta else ""
+    return (
+        f"This takes epsilon {spaced(each['epsilon'])}{delta}; you said that one task may take "
+        f"{spaced(float(allowed.epsilon))}{least} without a second question. Somebody who has to guess, "
+        f"fifty-fifty, which of two answers you gave would be {guess(each['epsilon'], each['delta'])}, instead of "
+        f"{meaning(allowed.epsilon, allowed.delta).how_often}. Are you sure?"
+    )
 
 
 def standing(p: Mapping[str, Any]) -> StateWords:

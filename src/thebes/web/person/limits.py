@@ -1,0 +1,104 @@
+"""Your limits: what one task, thirty days, a year and everything may take; chosen before the first yes."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Body, Request
+from fastapi.responses import Response
+
+from thebes.person.home import Person
+from thebes.person.rest_schema import TASK_ID
+from thebes.person.settings import SMALLEST, read_number
+from thebes.privacy.faults import Mistake
+from thebes.web.person import words
+from thebes.web.person.layout import Indoors, attempt
+
+DAYS = 30
+#: what is proposed: name, whose question it answers, epsilon and delta. At 1 a guess is right three times in four.
+PROPOSED = (
+    ("task", "One task, without a second question", Decimal(1), Decimal("1e-7")),
+    ("period", f"All tasks of {DAYS} days", Decimal(3), Decimal("1e-6")),
+    ("year", "All tasks of any year", Decimal(12), Decimal("1e-5")),
+    ("overall", "All tasks ever; then you decide anew", Decimal(36), Decimal("3e-5")),
+)
+
+
+def routes(indoors: Indoors) -> APIRouter:
+    made, person = indoors.routes(), indoors.person
+
+    @made.get("/limits")
+    def limits(request: Request, task: str = "") -> Response:
+        from re import fullmatch
+
+        return indoors.page(
+            request, "limits.html", title="Your limits", told=None, remembers=person.remembers(),
+            task=task if fullmatch(TASK_ID, task) else "", **_context(person),
+        )  # fmt: skip
+
+    @made.post("/limits/odds")
+    def odds(request: Request, body: Annotated[dict[str, Any], Body()]) -> Response:
+        """Say what the limits in the form would mean, or what is wrong with them."""
+        chosen, lacking = attempt(lambda: read_limits(body))
+        return indoors.part("odds.html", lacking=lacking, rows=_rows(chosen or {}))
+
+    @made.post("/limits")
+    def choose(request: Request, body: Annotated[dict[str, Any], Body()]) -> Response:
+        chosen = read_limits(body)
+        person.set_settings(as_settings(chosen))
+        told = "Your limits hold from now on. What was spent before is not forgotten."
+        return indoors.part("limits_form.html", told=told, task=str(body.get("task_id", "")), **_context(person))
+
+    return made
+
+
+def read_limits(body: dict[str, Any]) -> dict[str, Decimal]:
+    """Read a form as limits, each at least as large as the one before."""
+    found: dict[str, Decimal] = {}
+    before = SMALLEST
+    for name, label, *_ in PROPOSED:
+        if name not in body:
+            raise Mistake(label, "must be given")
+        number = read_number(label, body[name])
+        if number < before:
+            raise Mistake(label, f"must be at least {before:f}")
+        found[name] = before = number
+    return found
+
+
+def as_settings(chosen: dict[str, Decimal]) -> dict[str, Any]:
+    """Return limits as settings: the same for both budgets, with the deltas that are proposed."""
+    delta = {name: value for name, _, _, value in PROPOSED}
+    each = {
+        "epsilon": chosen["period"],
+        "delta": delta["period"],
+        **{f"{w}_epsilon": chosen[w] for w in ("year", "overall")},
+        **{f"{w}_delta": delta[w] for w in ("year", "overall")},
+    }
+    task = {"epsilon": chosen["task"], "delta": delta["task"]}
+    return {"period_days": DAYS, "task": task, "local": each, "trusted": dict(each)}
+
+
+def _context(person: Person) -> dict[str, Any]:
+    settings = person.settings()
+    proposed = {name: epsilon for name, _, epsilon, _ in PROPOSED}
+    if settings.task is None:
+        return {"chosen": False, "rows": _rows(proposed)}
+    local = settings.local
+    now = {"task": settings.task.epsilon, "period": local.epsilon, "year": local.year[0]}
+    return {"chosen": True, "rows": _rows({**now, "overall": local.overall_epsilon})}
+
+
+def _rows(limits: dict[str, Decimal]) -> list[dict[str, Any]]:
+    """Put odds beside each limit."""
+    return [
+        {
+            "name": name,
+            "label": label,
+            "epsilon": float(limits[name]),
+            "guess": words.guess(min(float(limits[name]), 1e5), float(delta)),
+        }
+        for name, label, _, delta in PROPOSED
+        if name in limits
+    ]
