@@ -18,13 +18,18 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from thebes.collectors import sources, stream_parser
+from thebes.collectors.shipped.bank import Bank
 from thebes.collectors.shipped.browser import Browser
 from thebes.collectors.shipped.calendar import Calendar
 from thebes.collectors.shipped.github import Github
 from thebes.collectors.shipped.health import Health
 from thebes.collectors.shipped.location import Location
+from thebes.collectors.shipped.netflix import Netflix
 from thebes.collectors.shipped.shell import Shell
+from thebes.collectors.shipped.spotify import Spotify
 from thebes.collectors.shipped.table import TableFile
+from thebes.collectors.shipped.whatsapp import Whatsapp
+from thebes.collectors.shipped.youtube import Youtube
 from thebes.privacy.faults import Mistake
 from thebes.testing.collectors import HomeOnDisk
 
@@ -168,6 +173,12 @@ READERS = [
     (TableFile, "x.json", ()),
     (TableFile, "x.jsonl", ()),
     (TableFile, "x.parquet", ()),
+    (Youtube, "watch-history.json", ("--channel",)),
+    (Spotify, "endsong_0.json", ("--artist",)),
+    (Netflix, "ViewingActivity.csv", ("--profile", "Ana")),
+    (Whatsapp, "_chat.txt", ("--me", "Ana")),
+    (Bank, "x.xml", ("--payee",)),
+    (Bank, "x.csv", ("--layout", "n26")),
 ]
 PIECES = st.sampled_from(
     [
@@ -204,6 +215,16 @@ PIECES = st.sampled_from(
         b"-1e400",
         b"NaN",
         b"\\ud800",
+        b'[{"header":"YouTube","time":"2026-03-01T08:00:00Z"},',
+        b'[{"ts":"2026-03-01T08:00:00Z","ms_played":1e999},',
+        b"Profile Name,Start Time,Duration,Title,Supplemental Video Type\n",
+        b"Ana,2026-03-01 08:00:00,00:00:01,x,\n",
+        b"14.01.26, 10:00 - Ana: x\n",
+        b"[3/4/26, 10:00:00\xe2\x80\xafPM] Ana: x\n",
+        b"<Document><BkToCstmrStmt><Stmt>",
+        b'<Ntry><Amt Ccy="EUR">1</Amt><CdtDbtInd>DBIT</CdtDbtInd><BookgDt><Dt>2026-03-01</Dt></BookgDt></Ntry>',
+        b"</Stmt></BkToCstmrStmt></Document>",
+        b"Booking Date,Amount (EUR),Type\n2026-03-01,1.00,x\n",
     ]
 )
 
@@ -220,7 +241,7 @@ def test_whatever_stands_in_a_file_it_ends_in_rows_or_in_a_mistake(
         try:
             home.collect(collector(), "--file", str(tmp_path / name), *more, app="any")
         except Mistake as error:
-            assert error.argument in ("file", "tables")  # noqa: PT017
+            assert error.argument in ("file", "tables", "--me", "--profile", "--dates")  # noqa: PT017
         finally:
             if home.store.describe():
                 home.store.remove("any", keep_data=False)
