@@ -404,15 +404,20 @@ def test_slack_enters_every_delta():
     assert refused.value.argument == "delta"
 
 
-def test_slack_is_never_claimed_beyond_its_reach():
-    loud = GaussianEvent(0.2, 1e-12)
-    assert float(_total(GaussianEvent(0.2), 1e-6).considered["gaussian"]) > 10
-    assert set(_total(loud, 1e-6).considered) == {"concentrated", "renyi"}
-    assert math.isinf(distribution.price(loud, adjacency=ADD, interval=0.01).epsilon_at(1e-6))
-    with pytest.raises(Mistake):
-        gaussian.price([loud], delta=1e-6)
-    with pytest.raises(Mistake):
-        approximate.price(loud, adjacency=ADD, share=1e-6)
+def test_slack_is_the_same_at_every_epsilon():
+    loud, smooth = GaussianEvent(0.2, 1e-9), GaussianEvent(0.2)
+    said = _total(loud, 1e-6).considered
+    assert float(said["gaussian"]) > 10
+    assert float(said["gaussian"]) == pytest.approx(float(_total(smooth, 1e-6 - 1e-9).considered["gaussian"]))
+    assert float(gaussian.price([loud], delta=1e-6).epsilon) == pytest.approx(float(said["gaussian"]))
+
+
+def test_slack_of_sampled_noise_is_for_units_that_come_and_go():
+    for name in ("approximate", "distribution"):
+        sampled = PoissonGaussianEvent(0.1, 2.0, 1e-8)
+        assert _total(sampled, 1e-6, adjacency=ADD, accountants=(name,)).epsilon > 0
+        with pytest.raises(Mistake, match="add-remove-one"):
+            _total(sampled, 1e-6, accountants=(name,))
 
 
 # --- totals -----------------------------------------------------------------------------------------------------------

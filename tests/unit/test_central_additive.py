@@ -10,7 +10,7 @@ import pytest
 from scipy.special import ndtr
 
 from thebes.privacy.accounting import approximate, pure
-from thebes.privacy.accounting.gaussian import delta_of
+from thebes.privacy.accounting.gaussian import delta_of, grid_slack
 from thebes.privacy.events import GaussianEvent, LaplaceEvent
 from thebes.privacy.exact import DELTA_STEP, loss_of
 from thebes.privacy.exact_noise import _opendp
@@ -67,7 +67,7 @@ def test_discrete_noise_costs_the_continuous_delta_plus_at_most_the_stated_slack
     here = discrete(scale, reach)
     there = np.concatenate([np.zeros(finer), here[:-finer]])
     exact = np.maximum(here - math.exp(epsilon) * there, 0)[finer:-finer].sum()
-    assert exact <= delta_of(ratio, epsilon) + (1 + math.exp(epsilon)) / (8 * scale**2)
+    assert exact <= delta_of(ratio, epsilon) + grid_slack(scale, finer)
     if finer == 1024 and delta_of(ratio, epsilon) > 1e-9:
         assert exact == pytest.approx(delta_of(ratio, epsilon), rel=1e-3)
 
@@ -79,8 +79,7 @@ def test_the_gaussian_event_is_within_the_declaration_including_its_slack(epsilo
     noise = Gaussian(epsilon, delta).noise(sensitivity)
     event = noise.event
     assert delta_of(event.ratio, epsilon) + event.slack <= delta
-    distance = sensitivity.coordinates / (8 * noise.drawn_scale**2)
-    assert event.slack >= (1 + math.exp(max(epsilon + 5, 10))) * distance
+    assert event.slack >= grid_slack(noise.drawn_scale, sensitivity.l1 * noise.finer)
     assert noise.drawn_scale >= 2**10
     assert Fraction(noise.drawn_scale) ** 2 >= Fraction(event.ratio) ** 2 * sensitivity.l2_squared * noise.finer**2
     assert noise.finer & (noise.finer - 1) == 0
@@ -118,7 +117,7 @@ def test_refinement_always_leaves_room_for_many_rows_or_is_refused():
                 noise = Gaussian(1, delta).noise(Sensitivity(2, 2, coordinates))
                 assert LARGEST_TOTAL // noise.finer >= 2**28
     with pytest.raises(Mistake) as caught:
-        Gaussian(1, 1e-17).noise(Sensitivity(2, 2, 10**5))
+        Gaussian(1, 1e-17).noise(Sensitivity(10**8, 10**8, 10**8))
     assert caught.value.argument == "delta"
 
 

@@ -107,11 +107,9 @@ def test_noise_is_the_least_that_one_of_two_accountants_proves_enough() -> None:
     assert made.ratio < 0.97 * sampled_ratio(rate=made.rate, rounds=20, epsilon=1, delta=1e-6)
     paid = total(made.event, adjacency="add-remove-one", delta=1e-6, unit="event")
     assert 0.98 < paid.epsilon <= 1
-    # Where no loss distribution can be computed, or its slack promises nothing, the curve is what there is.
-    for epsilon, delta in ((20, 1e-6), (1, 1e-10)):
-        made = Sampling.of(epsilon, delta, **terms)
-        assert made.ratio == sampled_ratio(rate=made.rate, rounds=20, epsilon=epsilon, delta=delta)
-        assert made.finer(2.0**20 * made.ratio, 1000) == 1
+    made = Sampling.of(1, 1e-10, **terms)  # no loss distribution can be computed: the curve is what there is
+    assert made.ratio == sampled_ratio(rate=made.rate, rounds=20, epsilon=1, delta=1e-10)
+    assert made.finer(2.0**20 * made.ratio, 1000) == 1
 
 
 def test_what_a_grid_adds_to_delta_is_set_aside_step_by_step() -> None:

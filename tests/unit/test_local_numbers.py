@@ -127,7 +127,7 @@ def discrete_gaussian_delta(scale: float, shift: int, epsilon: float) -> float:
 def test_the_discrete_gaussian_costs_at_most_the_slack_more_than_the_continuous_one(ratio, epsilon):
     shift = round(1500 / ratio)
     scale = ratio * shift
-    slack = (0.6 + 0.06 / ratio) / scale**2
+    slack = gaussian.grid_slack(scale, shift)
     exact, continuous = discrete_gaussian_delta(scale, shift, epsilon), gaussian.delta_of(ratio, epsilon)
     assert exact <= continuous + slack
     assert abs(exact - continuous) <= slack + 1e-13

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thebes.privacy import exact
-from thebes.privacy.accounting.gaussian import ratio_for
+from thebes.privacy.accounting.gaussian import grid_slack, ratio_for
 from thebes.privacy.events import ApproximateEvent, Event, GaussianEvent, LaplaceEvent, PureEvent
 from thebes.privacy.faults import Fault, Mistake
 from thebes.privacy.promise import Adjacency, adjacency_of
@@ -184,7 +184,7 @@ class FitBudget:
         scale = moved / unit * finer * _FLOAT_SLACK * ratio * (1 + 1e-12)
         for _ in range(times):
             self._take(each)
-            self.events.append(GaussianEvent(ratio, self._grid_slack(width, scale)))
+            self.events.append(GaussianEvent(ratio, _grid_slack(width, ratio, scale)))
         added = self.randomness.in_bulk().gaussian_rounds(width, times=times, scale=scale)
         most = LARGEST_TOTAL // finer  # cutting off brings no two sums farther apart, and tells nobody of their size
         return lambda sums: added(np.clip(sums, -most, most) * finer).astype(np.float64) * (unit / finer)
@@ -237,7 +237,7 @@ class FitBudget:
         self._take(share)
         ratio = self.ratio(share)
         scale = sensitivity * ratio * (1 + 1e-12)
-        self.events.append(GaussianEvent(ratio, self._grid_slack(sums.size, scale)))
+        self.events.append(GaussianEvent(ratio, _grid_slack(sums.size, ratio, scale)))
         return Noisy(self.randomness.gaussian(sums, scale=scale).astype(np.float64) * step, scale * step)
 
     def _take(self, share: Fraction) -> None:
@@ -245,24 +245,11 @@ class FitBudget:
             raise Fault("the shares of one fit exceed its budget")
         self._spent += share
 
-    def _grid_slack(self, width: int, scale: float) -> float:
-        """Return what drawing `width` coordinates of Gaussian noise on the integers adds to delta at `epsilon`.
-
-        Let t^2 = 2500 + 2 epsilon. For |k| <= t scale, the discrete Gaussian's probability of k and the continuous
-        one's of rounding to k differ by a factor within e^(+-h), h = t^2 / (8 scale^2): the cell's integral is
-        density(k) times a mean of e^(-k u / scale^2 - u^2 / (2 scale^2)) over |u| <= 1/2, and the normalisers differ
-        by 3 e^(-2 pi^2 scale^2). Along a transcript these factors multiply to e^(+-H), H = width h summed over all
-        releases, whatever was asked adaptively. So P(S) <= e^H (e^epsilon' (e^H Q(S)) + delta(epsilon')) + tails
-        with epsilon' = epsilon - 2 H; as delta falls with slope at most 1, the sum stays below delta(epsilon) + 4 H.
-        The tails, 4 width e^(epsilon - t^2 / 2), are far below one more H.
-        """
-        return 5 * width * (2500 + 2 * float(self.epsilon)) / (8 * scale * scale)
-
     def _step(self, moved: float, width: int, share: Fraction) -> float:
         # The largest power of two at which this release's grid slack stays within its share of the part kept for it.
         ratio = self.ratio(share)
         allowed = float(self.delta) * _GRID_PART * float(share)
-        least = max(_LEAST_SCALE, math.sqrt(self._grid_slack(width, 1.0) / allowed))
+        least = max(_LEAST_SCALE, math.sqrt(_grid_slack(width, ratio, 1.0) / allowed))
         if least > _LARGEST_SCALE:
             raise Mistake("delta", "is too small: noise of this precision does not fit 64 bits")
         return 2.0 ** -math.ceil(math.log2(least / (ratio * moved)))
@@ -279,6 +266,12 @@ def _summed(blocks: Iterable[Floats], width: int, step: float) -> Integers:
         upper, lower = (whole >> _HALF).sum(axis=0).tolist(), (whole & (2**_HALF - 1)).sum(axis=0).tolist()
         totals = [total + (u << _HALF) + d for total, u, d in zip(totals, upper, lower, strict=True)]
     return np.array([max(-LARGEST_TOTAL, min(LARGEST_TOTAL, total)) for total in totals], dtype=np.int64)
+
+
+def _grid_slack(width: int, ratio: float, scale: float) -> float:
+    """Return what drawing `width` coordinates on the integers adds to delta: scale / ratio apart in L2, two sums are at
+    most sqrt(width) times as far in L1. Over many releases it adds up, whatever is asked adaptively."""
+    return grid_slack(scale, math.sqrt(width) * scale / ratio)
 
 
 def _decimal(share: Fraction) -> Decimal:

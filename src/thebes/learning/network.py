@@ -24,7 +24,8 @@ from thebes.learning.updates import Adam
 from thebes.privacy import exact
 from thebes.privacy.accounting.calibration import ratio_for_rounds, sampled_ratio
 from thebes.privacy.accounting.distribution import SMALLEST_DELTA
-from thebes.privacy.events import SLACK_REACH, Event, PoissonGaussianEvent, Repeated
+from thebes.privacy.accounting.gaussian import grid_slack
+from thebes.privacy.events import Event, PoissonGaussianEvent, Repeated
 from thebes.privacy.faults import Mistake
 from thebes.privacy.promise import Adjacency
 from thebes.privacy.randomness import Coin, Randomness
@@ -52,8 +53,8 @@ class Sampling:
 
     The least noise that one of two accountants proves enough. A Renyi curve at whole orders holds for noise on whole
     numbers as it is (`sampled_ratio`). A privacy loss distribution, with which a tenth less is usually enough, speaks
-    of real noise and is asked at delta less a slack; the grid is made so fine that all steps' noises together are
-    within that slack of real ones that were rounded (in total variation; as `mechanisms.additive.Gaussian` has it).
+    of real noise and is asked at delta less a slack; the grid is made so fine that all steps together cost no more
+    than that slack beside it (`accounting.gaussian.grid_slack`).
     """
 
     epsilon: Decimal
@@ -94,7 +95,8 @@ class Sampling:
         """Return how many times finer the grid of a step's noise has to be than one on which its deviation is
         `scale`."""
         slack, finer = self._once.slack, 1
-        while slack and (1 + math.exp(SLACK_REACH)) * width / (8 * (scale * finer) ** 2) * (1 + 1e-9) > slack:
+        farthest = math.sqrt(width) * scale / self.ratio  # two sums in L1, in steps of the coarse grid
+        while slack and grid_slack(scale * finer, farthest * finer) > slack:
             finer *= 2
         return finer
 
@@ -103,7 +105,7 @@ class Sampling:
         rate, rounds, epsilon = self.rate, self.steps, self.epsilon
         curve = sampled_ratio(rate=rate, rounds=rounds, epsilon=epsilon, delta=self.delta)
         slack = float(self.delta) * _SLACK_SHARE
-        if epsilon > Decimal(SLACK_REACH) or float(self.delta) - slack < SMALLEST_DELTA:
+        if float(self.delta) - slack < SMALLEST_DELTA:
             return PoissonGaussianEvent(rate, curve)
         left = math.nextafter(float(self.delta) - slack, 0) * (1 - 1e-12)
         relation = Adjacency.ADD_REMOVE_ONE

@@ -14,8 +14,6 @@ from thebes.privacy import exact
 from thebes.privacy.faults import Mistake
 
 _LARGEST = 1e300  #: far above any ratio, and any integer below it is a float
-#: A slack covers what is reported at an epsilon up to this, for one release or for many together.
-SLACK_REACH = 10.0
 
 
 def _positive(argument: str, value: float) -> None:
@@ -83,8 +81,8 @@ class LaplaceEvent:
 class GaussianEvent:
     """Gaussian noise whose standard deviation is `ratio` times the L2 sensitivity.
 
-    `slack` is what must be added to every delta, stated at an epsilon up to `SLACK_REACH`, because the noise was
-    drawn on a grid (see `mechanisms.additive`); 0 for the continuous mechanism.
+    `slack` is what must be added to every delta, because the noise was drawn on a grid (see
+    `accounting.gaussian.grid_slack`); 0 for the continuous mechanism.
     """
 
     ratio: float
@@ -134,7 +132,7 @@ class PoissonGaussianEvent:
 
     `ratio` is the standard deviation divided by the greatest L2 norm of one unit's own contribution, under either
     adjacency: that replacing moves the sum by twice that norm is the accountant's business. `slack` is that of a
-    `GaussianEvent`; curves of Renyi at whole orders need none.
+    `GaussianEvent`, under add-remove-one; curves of Renyi at whole orders need none.
     """
 
     rate: float

@@ -12,7 +12,6 @@ from thebes.privacy import exact
 from thebes.privacy.accounting import distribution, gaussian, pure
 from thebes.privacy.accounting.tree import priced, unpriced
 from thebes.privacy.events import (
-    SLACK_REACH,
     ApproximateEvent,
     ConcentratedEvent,
     Event,
@@ -40,16 +39,12 @@ def _once(event: SingleEvent, adjacency: Adjacency, share: Decimal) -> Approxima
         case GaussianEvent():
             slack = exact.loss_of(event.slack, exact.DELTA_STEP)
             epsilon = gaussian.epsilon_of(event.ratio, float(share) * (1 - 1e-15))
-            if slack and epsilon > SLACK_REACH:
-                raise unpriced(event, "approximate", f"its slack is stated up to epsilon {SLACK_REACH:g} only; use rho")
             return Approximate(exact.loss_of(epsilon), min(Decimal(1), share + slack))
         case ConcentratedEvent():
             return concentrated_to_approximate(Concentrated(event.rho), share)
         case PoissonGaussianEvent():
             slack = exact.loss_of(event.slack, exact.DELTA_STEP)
-            once = distribution.price(PoissonGaussianEvent(event.rate, event.ratio), adjacency=adjacency)
-            epsilon = once.epsilon_at(float(share) * (1 - 1e-15))
-            if slack and epsilon > SLACK_REACH:
-                raise unpriced(event, "approximate", f"its slack is stated up to epsilon {SLACK_REACH:g} only")
+            once = distribution.price(event, adjacency=adjacency)
+            epsilon = once.epsilon_at((float(share) + event.slack) * (1 - 1e-15))
             return Approximate(exact.loss_of(epsilon), min(Decimal(1), share + slack))
     return pure_to_approximate(pure.price(event, adjacency=adjacency))

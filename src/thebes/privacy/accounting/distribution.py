@@ -19,7 +19,6 @@ from thebes.privacy import exact
 from thebes.privacy.accounting import pure
 from thebes.privacy.accounting.tree import priced, unpriced
 from thebes.privacy.events import (
-    SLACK_REACH,
     ApproximateEvent,
     ConcentratedEvent,
     Event,
@@ -42,10 +41,7 @@ _ROUNDING = 1e-13  #: what one convolution may lose of delta to float rounding
 
 @dataclass(frozen=True, slots=True)
 class LossDistribution:
-    """The distribution of the privacy loss of events, in both directions; `slack` is added to every delta.
-
-    With slack nothing is promised above `SLACK_REACH`, where it would have to grow.
-    """
+    """The distribution of the privacy loss of events, in both directions; `slack` is added to every delta."""
 
     losses: Any  #: dp_accounting's PrivacyLossDistribution
     interval: float
@@ -85,13 +81,10 @@ class LossDistribution:
         spendable = delta - self._reserve
         if delta < SMALLEST_DELTA or spendable <= 0:
             return math.inf
-        epsilon = float(self.losses.get_epsilon_for_delta(spendable)) * (1 + 1e-12)
-        return epsilon if not self.slack or epsilon <= SLACK_REACH else math.inf
+        return float(self.losses.get_epsilon_for_delta(spendable)) * (1 + 1e-12)
 
     def delta_at(self, epsilon: float) -> float:
         """The least delta at `epsilon`, rounded up."""
-        if self.slack and epsilon > SLACK_REACH:
-            return self.delta_at(SLACK_REACH)
         return min(1.0, max(0.0, float(self.losses.get_delta_for_epsilon(epsilon))) * (1 + 1e-12) + self._reserve)
 
 
@@ -108,6 +101,8 @@ def _once(event: SingleEvent, adjacency: Adjacency, interval: float) -> LossDist
     match event:
         case GaussianEvent():
             return LossDistribution(_gaussian(event.ratio, 1.0, adjacency, interval), interval, event.slack)
+        case PoissonGaussianEvent() if event.slack and adjacency is Adjacency.REPLACE_ONE:
+            raise unpriced(event, "privacy loss distribution", "its slack holds under 'add-remove-one'")
         case PoissonGaussianEvent():
             sampled = _gaussian(event.ratio, event.rate, adjacency, interval, sampled=True)
             return LossDistribution(sampled, interval, event.slack)

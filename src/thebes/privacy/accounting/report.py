@@ -17,7 +17,6 @@ from thebes.privacy import exact
 from thebes.privacy.accounting import approximate, concentrated, distribution, gaussian, pure, renyi
 from thebes.privacy.accounting.tree import singles
 from thebes.privacy.events import (
-    SLACK_REACH,
     ApproximateEvent,
     Composed,
     Event,
@@ -80,8 +79,7 @@ def total(
     if unknown or not accountants:
         raise Mistake("accountants", f"must be some of {', '.join(ACCOUNTANTS)}")
     everything = _counted(events)
-    slack = any(isinstance(event, GaussianEvent | PoissonGaussianEvent) and event.slack > 0 for event in everything)
-    counted, aside = _set_aside(everything)
+    counted, aside = _set_aside(everything, relation)
     left = allowed - aside
     if left < 0:
         raise Mistake("delta", f"must exceed {aside}, which these events carry already")
@@ -96,8 +94,6 @@ def total(
         except Mistake as mistake:
             refusal = Mistake("events", f"have no finite price at this delta: {mistake.message}")
             continue
-        if slack and name in ("approximate", "gaussian", "distribution") and loss.epsilon > Decimal(SLACK_REACH):
-            continue  # beyond it a slack would have to grow; rho and Renyi curves hold for noise on a grid as they are
         if loss.epsilon.is_finite():
             found[name] = Approximate(loss.epsilon, loss.delta + aside)
     if not found:
@@ -113,7 +109,7 @@ def _counted(events: Event | Iterable[Event]) -> Counter[SingleEvent]:
     return singles(Composed(parts))
 
 
-def _set_aside(counted: Counter[SingleEvent]) -> tuple[Counter[SingleEvent], Decimal]:
+def _set_aside(counted: Counter[SingleEvent], relation: Adjacency) -> tuple[Counter[SingleEvent], Decimal]:
     # An (epsilon, delta) mechanism is, except with probability delta, an epsilon-DP one (Kairouz, Oh & Viswanath 2017);
     # Gaussians are merged into the one that costs exactly as much (Dong, Roth & Su 2022).
     rest: Counter[SingleEvent] = Counter()
@@ -123,7 +119,7 @@ def _set_aside(counted: Counter[SingleEvent]) -> tuple[Counter[SingleEvent], Dec
         if isinstance(event, GaussianEvent):
             bells.append(GaussianEvent(event.ratio / times**0.5 * (1 - 1e-15)))
             aside += exact.loss_of(event.slack, exact.DELTA_STEP) * times
-        elif isinstance(event, PoissonGaussianEvent):
+        elif isinstance(event, PoissonGaussianEvent) and relation is Adjacency.ADD_REMOVE_ONE:
             rest[PoissonGaussianEvent(event.rate, event.ratio)] += times
             aside += exact.loss_of(event.slack, exact.DELTA_STEP) * times
         elif isinstance(event, ApproximateEvent):

@@ -30,6 +30,7 @@ Integers = NDArray[np.int64]
 
 #: Gaussian noise is drawn on a grid this much finer than needed for delta: its slack takes this share of delta.
 SLACK_SHARE = Fraction(1, 1000)
+LARGEST_EPSILON = 700  #: of Gaussian noise, so that e^epsilon is a number
 #: No refinement may leave room for fewer rows than this: totals beyond the room are clamped.
 ROWS = 2**28
 
@@ -178,15 +179,9 @@ class Gaussian:
     """Discrete Gaussian noise with the least analytic ratio for (epsilon, delta), for any epsilon.
 
     The ratio is that of continuous noise (Balle & Wang 2018, theorem 8) at delta less the slack; the slack pays for
-    drawing on a grid. Let f be the density of N(0, s^2), s the scale in steps of the noise's grid, R continuous noise
-    rounded to the grid and P the discrete Gaussian. R on a whole-number answer is post-processing of continuous
-    noise. By the Peano kernel of the midpoint rule (between 0 and 1/8),
-    sum |f(k) - R(k)| <= (1/8) integral |f''| = max |f'| / 2 = 0.121 / s^2; normalising costs as much again, so
-    TV(P, R) <= 0.121 / s^2 for one coordinate and d / (8 s^2) for d. Hence P is
-    (epsilon, delta + (1 + e^epsilon) TV)-DP wherever R is (epsilon, delta)-DP. The event's slack is that term at
-    E = max(epsilon + 5, 10), so it also covers compositions reported up to E; the grid is refined until the slack is
-    at most delta / 1000. As zCDP no slack is needed: 1 / (2 ratio^2) holds for the discrete Gaussian itself (Canonne,
-    Kamath & Steinke 2020, theorem 14).
+    drawing on a grid (proof at `gaussian.grid_slack`), which is refined until it is at most delta / 1000. As zCDP no
+    slack is needed: 1 / (2 ratio^2) holds for the discrete Gaussian itself (Canonne, Kamath & Steinke 2020,
+    theorem 14).
     """
 
     epsilon: Decimal
@@ -199,25 +194,22 @@ class Gaussian:
             raise Mistake("delta", "must be at least 1e-18 for Gaussian noise")
 
     def noise(self, sensitivity: Sensitivity) -> Additive:
+        if self.epsilon > LARGEST_EPSILON:
+            raise Mistake("epsilon", "is too large for Gaussian noise; Laplace noise serves any epsilon")
         slack = float(self.delta) * float(SLACK_SHARE)
         ratio = gaussian.ratio_for(
             math.nextafter(float(self.epsilon), 0), math.nextafter(float(self.delta) - slack, 0) * (1 - 1e-15)
         )
         scale = _product_up(ratio, sensitivity.l2)
         finer = 1
-        while (charged := self._slack(scale * finer, sensitivity.coordinates)) > slack or scale * finer < 2**10:
+        farthest = min(sensitivity.l1, math.sqrt(sensitivity.coordinates) * sensitivity.l2)  # in L1
+        while (charged := gaussian.grid_slack(scale * finer, farthest * finer)) > slack or scale * finer < 2**10:
             finer *= 2
             if finer * sensitivity.l2 * ROWS > LARGEST_TOTAL:
                 raise Mistake("delta", "is too small for Gaussian noise on this many coordinates")
         if scale * finer > LARGEST_SCALE:
             raise Mistake("epsilon", "is too small for bounds cut this finely; use fewer bits")
         return Additive("gaussian", scale * finer, finer, GaussianEvent(ratio, charged))
-
-    def _slack(self, drawn_scale: float, coordinates: int) -> float:
-        reported = max(float(self.epsilon) + 5, 10.0)
-        if reported > 700:
-            raise Mistake("epsilon", "is too large for Gaussian noise; Laplace noise serves any epsilon")
-        return (1 + math.exp(reported)) * coordinates / (8 * drawn_scale**2) * (1 + 1e-9)
 
     def release(
         self, totals: Integers, *, sensitivity: Sensitivity, adjacency: Adjacency, randomness: Randomness

@@ -80,12 +80,8 @@ class LocalGaussian(_Additive):
     holds for epsilon below 1 only.)
 
     Proof: the continuous mechanism is (epsilon, delta)-DP exactly where Balle & Wang's theorem 8 (2018) says. The
-    discrete one's delta is a sum over whole numbers k > t of g(k) / Z, g(x) = f(x) - e^epsilon f(x + steps) with
-    g(t) = 0, where the continuous one's is the integral of g over x > t divided by sqrt(2 pi) scale <= Z (Canonne,
-    Kamath & Steinke 2020, theorem 7). The midpoint rule on [k - 1/2, k + 1/2] errs by at most 1/8 of the integral of
-    |g''| there, and what it takes from below t is negative. That integral is at most (2.5 + 8 + 0.7 + 1.1 / ratio) /
-    scale, because e^epsilon f(t + steps) = f(t), once scale >= 1000 and ratio * scale >= 50. So the discrete delta
-    exceeds the continuous one by at most `slack` = (0.6 + 0.06 / ratio) / scale^2, for every epsilon.
+    discrete one's delta exceeds its by at most `slack` (`accounting.gaussian.grid_slack`), two values being at most
+    `steps` apart.
     """
 
     name = "local-gaussian"
@@ -105,7 +101,7 @@ class LocalGaussian(_Additive):
             self.ratio *= 1 + 1e-9
         self.scale = self.ratio * self.grid.steps
         self.slack = self._slack(self.ratio)
-        if not 1000 <= self.scale <= _LARGEST_SCALE or self.ratio * self.scale < 50:
+        if not 1000 <= self.scale <= _LARGEST_SCALE:
             raise Mistake("bits", "do not suit this epsilon and delta")
         if self._spent() > float(self.delta):
             raise Fault("the scale of local Gaussian noise exceeds its delta")
@@ -125,7 +121,7 @@ class LocalGaussian(_Additive):
         return math.nextafter(float(self.epsilon), 0.0)
 
     def _slack(self, ratio: float) -> float:
-        return (0.6 + 0.06 / ratio) / (ratio * self.grid.steps) ** 2
+        return gaussian.grid_slack(ratio * self.grid.steps, self.grid.steps)
 
     def _spent(self) -> float:
         return gaussian.delta_of(self.ratio, self._epsilon_below) + self.slack
