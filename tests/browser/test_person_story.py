@@ -18,7 +18,7 @@ from tests.support.browser import Visitor
 from tests.support.ports import free_port
 
 pytestmark = pytest.mark.slow
-PAGES = ("/", "/data", "/tasks", "/accepted", "/rules", "/groups", "/privacy")
+PAGES = ("/", "/data", "/tasks", "/accepted", "/rules", "/groups", "/limits", "/epsilon", "/privacy")
 
 
 @pytest.fixture(scope="module")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import html
 import json
+import math
+import re
 import sys
 import time
 from collections.abc import Iterator
@@ -111,7 +113,8 @@ def network() -> dict[str, Any]:
 HOSTILE = '</title><script>alert(\'x\')</script>" onfocus="alert(1)" autofocus \u202egnp.exe\u2066\u200b\x07{{713*997}}'
 HIDDEN = ("\u202e", "\u2066", "\u200b", "\x07")
 ADDRESSES = (
-    "/", "/waiting", "/data", "/tasks", "/accepted", "/rules", "/groups", "/limits", "/privacy", "/privacy/journal"
+    "/", "/waiting", "/data", "/tasks", "/accepted", "/rules", "/groups", "/limits", "/epsilon", "/privacy",
+    "/privacy/journal",
 )  # fmt: skip
 
 
@@ -654,6 +657,29 @@ def test_a_home_says_what_it_cannot_remember(world: World) -> None:
         ledger.thaw()
     for address in ("/limits", "/privacy"):
         assert "It was brought back from a copy" in harmless(world.http.get(address))
+
+
+def test_what_epsilon_means_is_told_in_few_words_with_the_right_counts(world: World) -> None:
+    page = harmless(world.http.get("/epsilon"))
+    told = html.unescape(re.sub(r"<[^>]+>", " ", re.sub(r"<svg.*?</svg>", "", page.split('id="told"')[1], flags=re.S)))
+    plain = " ".join(told.split("What is epsilon?")[0].split())
+    assert 200 <= len(plain.split()) <= 275
+    counts = {e: math.ceil(100 / (1 + math.exp(-e))) for e in (0.1, 0.5, 1, 3)}
+    assert counts == {0.1: 53, 0.5: 63, 1: 74, 3: 96}
+    for epsilon_, right in counts.items():
+        assert f"Epsilon {epsilon_:g}: {right} times" in plain
+        assert f"epsilon {epsilon_:g}" in page
+    assert 1 / (1 + math.exp(-8)) > 0.999
+    assert page.count("<svg") == 1
+
+
+def test_the_page_about_epsilon_is_one_click_away_from_every_number(world: World) -> None:
+    task = world.server.post(MEDIAN)
+    world.me.accept(task)
+    for address in (*ADDRESSES, f"/tasks/{task}", "/epsilon"):
+        page = world.http.get(address).text
+        if "</html>" in page:
+            assert [a for tag, a in Page(page).elements if tag == "a" and a.get("href") == "/epsilon"]
 
 
 def test_a_collector_goes_with_or_without_its_rows(world: World) -> None:
