@@ -55,7 +55,9 @@ LEAVES = st.one_of(
 
 def _nested(inner: st.SearchStrategy) -> st.SearchStrategy:
     two = st.tuples(inner, inner).map(list)
+    choices = st.sampled_from(["a >= 1", "kind IN ('x', 'z') AND n < 4", "NOT (b > 2 OR kind = 'y')"])
     return st.one_of(
+        st.tuples(choices, inner, inner).map(lambda parts: {"if": list(parts)}),
         *(
             two.map(lambda parts, name=name: {name: parts})
             for name in ("add", "subtract", "multiply", "least", "greatest")
@@ -99,6 +101,8 @@ def test_an_expression_says_what_it_says() -> None:
         ({"log": "b"}, np.log([1.0, 2.0, 4.0])),
         ({"least": [{"abs": "a"}, 1]}, [1.0, 0.5, 1.0]),
         ({"clamp": ["a", -1, 1]}, [-1.0, 0.5, 1.0]),
+        ({"if": ["a > 0 AND kind <> 'z'", "b", -1]}, [-1.0, 2.0, -1.0]),
+        ({"if": ["kind IN ('x', 'z')", {"if": ["a BETWEEN 0 AND 9", 7, "a"]}, 0]}, [-2.0, 0.0, 7.0]),
     ):
         np.testing.assert_allclose(read_expression(body, SCHEMA, "f").of(rows), expected)
 
@@ -108,6 +112,8 @@ def test_an_expression_says_what_it_says() -> None:
     [
         None, True, [], {}, {"a": 1, "b": 2}, {"run": "a"}, {"add": ["a"]}, {"divide": ["a", "a"]}, {"log": "a"},
         {"sqrt": "a"}, {"exp": {"multiply": ["n", 1000]}}, "name", "who", "nobody", 3, {"add": [1, 2]}, "kind",
+        {"if": ["a > 0", 1]}, {"if": [1, "a", "b"]}, {"if": ["name = 'x'", "a", 1]}, {"if": ["a >", "a", 1]},
+        {"if": ["nobody = 1", "a", 1]}, {"if": ["who = 3", "a", 1]}, {"if": ["a > b", "a", 1]},
         {"is": ["kind", "w"]}, {"is": ["a", 1]}, {"is": "kind"}, {"is": ["name", "x"]}, {"clamp": ["a", 2, 1]},
         {"clamp": ["a", "b", 4]}, {"multiply": ["a", 1e99, 1e99]}, {"add": ["a", float("nan")]},
         {"add": ["a", 10**400]},        {"clamp": ["a", 5, 6]}, {"subtract": [{"clamp": ["a", 0, 1]}, 1e308]},

@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from thebes.data.condition_mask import check_masked, mask
+from thebes.data.filter import named_columns, read_filter
 from thebes.data.schema import Column, Schema
 from thebes.privacy.faults import Mistake
 
@@ -77,7 +79,12 @@ def check_expression(body: Any, field: str) -> None:
         if not isinstance(part, Mapping) or len(part) != 1:
             raise Mistake(field, _SHAPE)
         ((operation, arguments),) = part.items()
-        if operation != "is":
+        if operation == "if":
+            condition, *branches = _branches(field, arguments)
+            named_columns(condition)
+            for one in branches:
+                walk(one, depth + 1)
+        elif operation != "is":
             given = _given(field, operation, arguments)
             for one in given:
                 walk(one, depth + 1)
@@ -85,11 +92,20 @@ def check_expression(body: Any, field: str) -> None:
     walk(body, 0)
 
 
+def _branches(field: str, arguments: Any) -> list[Any]:
+    """The condition of a choice, and what counts where it holds and where it does not."""
+    if not isinstance(arguments, (list, tuple)) or len(arguments) != 3 or not isinstance(arguments[0], str):
+        raise Mistake(field, 'writes if otherwise than {"if": ["age >= 65", expression, expression]}')
+    return list(arguments)
+
+
 def _given(field: str, operation: Any, arguments: Any) -> list[Any]:
     """The parts of an operation, as many as it takes."""
     known = _OPERATIONS.get(operation) if isinstance(operation, str) else None
     if known is None:
-        raise Mistake(field, f"uses an operation that does not exist; there are {', '.join((*_OPERATIONS, 'is'))}")
+        raise Mistake(
+            field, f"uses an operation that does not exist; there are {', '.join((*_OPERATIONS, 'is', 'if'))}"
+        )
     least, most, _ = known
     given = list(arguments) if isinstance(arguments, (list, tuple)) else [arguments]
     if not least <= len(given) <= most:
@@ -106,6 +122,9 @@ def columns_in(body: Any) -> tuple[str, ...]:
         ((operation, arguments),) = body.items()
         if operation == "is":
             return columns_in(arguments[0]) if isinstance(arguments, (list, tuple)) and arguments else ()
+        if operation == "if":
+            condition, *branches = _branches("features", arguments)
+            return tuple(dict.fromkeys([*named_columns(condition), *(n for one in branches for n in columns_in(one))]))
         parts = arguments if isinstance(arguments, (list, tuple)) else [arguments]
         return tuple(dict.fromkeys(name for part in parts[:MOST_PARTS] for name in columns_in(part)))
     return ()
@@ -140,6 +159,8 @@ class _Reader:
         ((operation, arguments),) = body.items()
         if operation == "is":
             return self.indicator(arguments)
+        if operation == "if":
+            return self.choice(arguments, depth)
         given = _given(self.field, operation, arguments)
         return _OPERATIONS[operation][2](self, [self.read(part, depth + 1) for part in given])
 
@@ -174,6 +195,23 @@ class _Reader:
             raise self.wrong(f"asks for a value that {name!r} does not declare")
         self.named[name] = None
         return _Made(0.0, 1.0, lambda columns: (columns[name] == places[0]).astype(np.float64))
+
+    def choice(self, arguments: Any, depth: int) -> _Made:
+        """One of two expressions, by a condition over columns as they are counted, within their bounds."""
+        text, *branches = _branches(self.field, arguments)
+        try:
+            condition = read_filter(text, self.schema)
+        except Mistake as refused:
+            raise self.wrong(f"has a condition that {refused.message}") from None
+        check_masked(condition.condition, self.schema, self.field)
+        self.named.update(dict.fromkeys(condition.columns))
+        one, other = (self.read(branch, depth + 1) for branch in branches)
+        schema = self.schema
+        return _Made(
+            min(one.low, other.low),
+            max(one.high, other.high),
+            lambda c: np.where(mask(condition.condition, c, schema), one.value(c), other.value(c)),
+        )
 
 
 def _corners(parts: Sequence[_Made], function: Callable[[float, float], float]) -> Ends:
