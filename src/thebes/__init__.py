@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from thebes import learning as learning
     from thebes import ledger as ledger
+    from thebes import sql as sql
     from thebes import task as task
     from thebes import torch as torch
     from thebes.person.access import open_person as open_person
@@ -23,7 +24,7 @@ _FACE = {
 }
 
 #: modules that `import thebes` promises without loading them
-_ROOMS = ("learning", "ledger", "task", "torch")
+_ROOMS = ("learning", "ledger", "sql", "task", "torch")
 
 __all__ = ["__version__", *_FACE]
 

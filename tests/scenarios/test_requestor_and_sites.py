@@ -64,6 +64,24 @@ def test_a_question_is_answered_by_all_by_some_and_by_groups(there: Institutions
         assert abs(value - np.mean(everybody["age"][everybody["ward"] == ward])) < 6 * half < 24
 
 
+def test_sql_is_answered_by_real_sites_and_explained_before(there: Institutions) -> None:
+    text = (
+        "SELECT ward, COUNT(*) AS n, AVG(age), QUANTILE_CONT(bmi, 0.9) AS high FROM patients GROUP BY ward ORDER BY n"
+    )
+    question = there.server.explain_sql(text, epsilon=3)
+    assert "for each ward" in question.explanation
+    answer = there.server.sql(text, epsilon=3, timeout=PATIENCE)
+    everybody = there.hospitals.patients(("north", "south"))
+    assert {row["ward"] for row in answer} == set(everybody["ward"])
+    for row in answer:
+        own = everybody["ward"] == row["ward"]
+        assert abs(row["n"] - own.sum()) < 200
+        assert abs(row["avg(age)"] - everybody["age"][own].mean()) < 15
+    assert answer.certificate.epsilon == 3
+    with pytest.raises(Mistake, match=r"data sets there are: .*patients"):
+        there.server.sql("SELECT COUNT(*) FROM nowhere", epsilon=1)
+
+
 def test_a_question_by_accuracy_is_quoted_and_uses_what_a_site_has_answered_before(there: Institutions) -> None:
     where = "bmi >= 25"
     before = there.server.query("patients", "count", where=where, sites="north", epsilon=1, timeout=PATIENCE)

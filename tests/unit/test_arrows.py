@@ -24,12 +24,14 @@ BELOW: dict[str, set[str]] = {
 }
 BELOW["tasks"] = BELOW["curator"] | {"curator"}
 BELOW["wire"] = BELOW["tasks"] | {"tasks"}
+BELOW["sql"] = BELOW["wire"]  # beside wire, above tasks
 for _role in ("coordinator", "person", "site", "requestor"):
     BELOW[_role] = BELOW["wire"] | {"wire"}
 BELOW["coordinator"] = BELOW["coordinator"] - {"curator"}
+BELOW["requestor"] = BELOW["requestor"] | {"sql"}
 BELOW["collectors"] = {"privacy", "data", "wire"}  # beside the roles: they meet a person by HTTP only
 BELOW["simulation"] = BELOW["wire"]  # beside the roles, above tasks, without wire
-BELOW["web"] = BELOW["wire"] | {"wire", "coordinator", "person", "site", "requestor", "simulation", "collectors"}
+BELOW["web"] = BELOW["wire"] | {"wire", "coordinator", "person", "site", "requestor", "simulation", "collectors", "sql"}
 BELOW["cli"] = BELOW["web"] | {"web"}
 BELOW["testing"] = BELOW["cli"] | {"cli"}
 

@@ -53,6 +53,7 @@ def wired() -> typer.Typer:
         rotate,
         simulate,
         site,
+        sql,
         task,
         task_runs,
         user,
@@ -61,6 +62,7 @@ def wired() -> typer.Typer:
 
     app.command("demo")(command.demo)
     app.command("simulate")(simulate.simulate)
+    app.command("sql")(sql.sql)
     for name, asked in task_runs.COMMANDS.items():
         task.app.command(name)(asked)
     app.add_typer(task.app, name="task", cls=Commands)

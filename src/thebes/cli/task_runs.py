@@ -3,60 +3,30 @@
 from __future__ import annotations
 
 import sys
-import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from thebes.cli import output
+from thebes.cli import connection, output
 from thebes.privacy.faults import Mistake
 
 if TYPE_CHECKING:
-    from thebes.requestor.server import Quote, Server
-
-_TOKEN = "give a requestor's token with --token or the variable THEBES_TOKEN"  # noqa: S105
-
-
-def _coordinator() -> Any:
-    return typer.Option(
-        None, "--coordinator", metavar="URL", envvar="THEBES_COORDINATOR", help="Where the coordinator listens."
-    )
-
-
-def _token() -> Any:
-    return typer.Option(
-        None,
-        "--token",
-        metavar="T",
-        envvar="THEBES_TOKEN",
-        help="Your requestor's token; the variable keeps it out of the list of processes.",
-    )
-
-
-def _ca_file() -> Any:
-    return typer.Option(
-        None, "--ca-file", envvar="THEBES_CA_FILE", help="PEM file, where the deployment has its own authority."
-    )
+    from thebes.requestor.server import Quote
 
 
 def _id() -> Any:
     return typer.Argument(..., metavar="ID", help="The task's id, as submit and list print it.")
 
 
-def _timeout() -> Any:
-    return typer.Option(None, "--timeout", min=0, metavar="SECONDS", help="Stop waiting after that long (status 1).")
-
-
 def submit(
     task: Path = typer.Argument(..., metavar="TASK.json", help="The task document."),
-    coordinator: str | None = _coordinator(),
-    token: str | None = _token(),
-    ca_file: Path | None = _ca_file(),
+    coordinator: str | None = connection.coordinator(),
+    token: str | None = connection.token(),
+    ca_file: Path | None = connection.ca_file(),
     wait: bool = typer.Option(False, "--wait", help="Wait for the answer and print it."),
-    timeout: float | None = _timeout(),
+    timeout: float | None = connection.timeout(),
     json: str | None = output.json_option(),
 ) -> None:
     """Put a document up as a task and print its id, its digest and what one contributor pays.
@@ -66,7 +36,7 @@ def submit(
     if timeout is not None and not wait:
         raise Mistake("--timeout", "goes with --wait")
     document = output.read_document(task)
-    with _server(coordinator, token, ca_file) as server:
+    with connection.server_at(coordinator, token, ca_file) as server:
         price = server.quote(document)
         output.doubt(price.price.epsilon, price.price.delta)
         handle = server.submit(document)
@@ -82,9 +52,9 @@ def submit(
 
 def quote(
     task: Path = typer.Argument(..., metavar="TASK.json", help="The task document."),
-    coordinator: str | None = _coordinator(),
-    token: str | None = _token(),
-    ca_file: Path | None = _ca_file(),
+    coordinator: str | None = connection.coordinator(),
+    token: str | None = connection.token(),
+    ca_file: Path | None = connection.ca_file(),
     json: str | None = output.json_option(),
 ) -> None:
     """Say what one contributor would pay at most; of a question to sites, whether each would answer now and what it
@@ -93,7 +63,7 @@ def quote(
     Example: thebes task quote count.json --coordinator http://127.0.0.1:8000
     """
     document = output.read_document(task)
-    with _server(coordinator, token, ca_file) as server:
+    with connection.server_at(coordinator, token, ca_file) as server:
         found = server.quote(document)
     output.doubt(found.price.epsilon, found.price.delta)
     if json is None:
@@ -122,16 +92,16 @@ def _end(quote: Quote) -> None:
 
 
 def list_(
-    coordinator: str | None = _coordinator(),
-    token: str | None = _token(),
-    ca_file: Path | None = _ca_file(),
+    coordinator: str | None = connection.coordinator(),
+    token: str | None = connection.token(),
+    ca_file: Path | None = connection.ca_file(),
     json: str | None = output.json_option(),
 ) -> None:
     """List the open tasks.
 
     Example: thebes task list --coordinator http://127.0.0.1:8000
     """
-    with _server(coordinator, token, ca_file) as server:
+    with connection.server_at(coordinator, token, ca_file) as server:
         found = server.tasks()
     if json is not None:
         output.write_json(json, found)
@@ -141,16 +111,16 @@ def list_(
 
 def show(
     task_id: str = _id(),
-    coordinator: str | None = _coordinator(),
-    token: str | None = _token(),
-    ca_file: Path | None = _ca_file(),
+    coordinator: str | None = connection.coordinator(),
+    token: str | None = connection.token(),
+    ca_file: Path | None = connection.ca_file(),
     json: str | None = output.json_option(),
 ) -> None:
     """Show where a task stands, and its latest answer with its certificate.
 
     Example: thebes task show 5f0c1d --coordinator http://127.0.0.1:8000
     """
-    with _server(coordinator, token, ca_file) as server:
+    with connection.server_at(coordinator, token, ca_file) as server:
         body = server.task(task_id).show()
     if json is not None:
         output.write_json(json, body)
@@ -169,32 +139,32 @@ def show(
 
 def wait(
     task_id: str = _id(),
-    coordinator: str | None = _coordinator(),
-    token: str | None = _token(),
-    ca_file: Path | None = _ca_file(),
-    timeout: float | None = _timeout(),
+    coordinator: str | None = connection.coordinator(),
+    token: str | None = connection.token(),
+    ca_file: Path | None = connection.ca_file(),
+    timeout: float | None = connection.timeout(),
     json: str | None = output.json_option(),
 ) -> None:
     """Wait until a task has an answer and print it. Status 1 when it ends without one, or at --timeout.
 
     Example: thebes task wait 5f0c1d --timeout 600 --coordinator http://127.0.0.1:8000
     """
-    with _server(coordinator, token, ca_file) as server:
+    with connection.server_at(coordinator, token, ca_file) as server:
         _finish(server.task(task_id), timeout, json, {})
 
 
 def cancel(
     task_id: str = _id(),
-    coordinator: str | None = _coordinator(),
-    token: str | None = _token(),
-    ca_file: Path | None = _ca_file(),
+    coordinator: str | None = connection.coordinator(),
+    token: str | None = connection.token(),
+    ca_file: Path | None = connection.ca_file(),
     json: str | None = output.json_option(),
 ) -> None:
     """End a task without an answer. What people already paid for it stays paid.
 
     Example: thebes task cancel 5f0c1d --coordinator http://127.0.0.1:8000
     """
-    with _server(coordinator, token, ca_file) as server:
+    with connection.server_at(coordinator, token, ca_file) as server:
         server.task(task_id).cancel()
     if json is not None:
         output.write_json(json, {"task_id": task_id, "status": "cancelled"})
@@ -204,16 +174,16 @@ def cancel(
 
 def close(
     task_id: str = _id(),
-    coordinator: str | None = _coordinator(),
-    token: str | None = _token(),
-    ca_file: Path | None = _ca_file(),
+    coordinator: str | None = connection.coordinator(),
+    token: str | None = connection.token(),
+    ca_file: Path | None = connection.ca_file(),
     json: str | None = output.json_option(),
 ) -> None:
     """End a task that is trained without end, and keep its last answer.
 
     Example: thebes task close 5f0c1d --coordinator http://127.0.0.1:8000
     """
-    with _server(coordinator, token, ca_file) as server:
+    with connection.server_at(coordinator, token, ca_file) as server:
         server.task(task_id).close()
     if json is not None:
         output.write_json(json, {"task_id": task_id, "status": "closed"})
@@ -231,27 +201,6 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "cancel": cancel,
     "close": close,
 }
-
-
-@contextmanager
-def _server(coordinator: str | None, token: str | None, ca_file: Path | None) -> Iterator[Server]:
-    if not coordinator:
-        raise Mistake("--coordinator", "is needed, or the variable THEBES_COORDINATOR: where the coordinator listens")
-    from thebes.requestor.server import connect
-    from thebes.wire.refusals import NotSignedIn
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("always", UserWarning)
-        warnings.showwarning = lambda message, *_, **__: typer.echo(f"thebes: {message}", err=True)
-        try:
-            with connect(coordinator, token or None, ca_file=ca_file) as server:
-                yield server
-        except NotSignedIn as refused:
-            raise NotSignedIn(f"{refused}; {_TOKEN}") from None
-        except Mistake as refused:
-            if refused.argument != "token":
-                raise
-            raise Mistake("--token", f"{refused.message}; {_TOKEN}") from None
 
 
 def _finish(handle: Any, timeout: float | None, json: str | None, told: Mapping[str, Any]) -> None:

@@ -12,8 +12,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
+from thebes.data.schema import Schema, read_shown
+from thebes.privacy.faults import Mistake
 from thebes.privacy.figures import figure
 from thebes.privacy.guarantees import Price
 from thebes.requestor.algorithms import algorithms
@@ -27,6 +29,10 @@ from thebes.wire.client import CoordinatorClient
 from thebes.wire.problems import printable
 from thebes.wire.refusals import NotFound, Unreachable
 from thebes.wire.refused_sites import together, verdict
+
+if TYPE_CHECKING:
+    from thebes.sql.answer import SqlAnswer
+    from thebes.sql.question import SqlQuestion
 
 AnyDocument = Mapping[str, Any] | Document
 
@@ -224,6 +230,58 @@ class Server:
         }
         fields |= {"epsilon": epsilon, "accuracy": accuracy, "max_epsilon": max_epsilon, "noise": noise}
         return self.submit(document_of("query", dataset, sites, fields, options)).wait(timeout)
+
+    def sql(
+        self,
+        text: str,
+        epsilon: float,
+        delta: float = 0.0,
+        *,
+        sites: str | Sequence[str] = "all",
+        noise: str | None = None,
+        timeout: float | None = None,
+        **options: Any,
+    ) -> SqlAnswer:
+        """One SELECT over a data set of sites; waits for the answer. All of its numbers share epsilon and delta.
+
+        What cannot be private is refused with the clause and a way out. Arithmetic over aggregates, HAVING, ORDER BY
+        and LIMIT are done after the noise, and free. `options` are further fields of the document.
+
+        Example: server.sql("SELECT ward, COUNT(*), AVG(age) FROM patients GROUP BY ward", epsilon=1)
+        """
+        question = self.explain_sql(text, epsilon, delta, sites=sites, noise=noise, **options)
+        return question.answer(self.submit(question.document).wait(timeout))
+
+    def explain_sql(
+        self,
+        text: str,
+        epsilon: float,
+        delta: float = 0.0,
+        *,
+        sites: str | Sequence[str] = "all",
+        noise: str | None = None,
+        **options: Any,
+    ) -> SqlQuestion:
+        """Read a SELECT without asking it: its `document`, and its `explanation` in the words that stewards see."""
+        from thebes.sql.question import read
+        from thebes.sql.statement import read_statement
+
+        named = [sites] if isinstance(sites, str) and sites != "all" else sites
+        schema = self._schema(read_statement(text).dataset, named)
+        fields = {"sites": named if isinstance(named, str) else list(named), "noise": noise, **options}
+        return read(text, schema, epsilon=epsilon, delta=delta, **fields)
+
+    def _schema(self, dataset: str, sites: str | Sequence[str]) -> Schema:
+        """Return how a data set is declared where it is asked; sites that declare it differently are left out later."""
+        there: set[str] = set()
+        for site in self.sites():
+            if sites == "all" or site.get("name") in sites:
+                held = site.get("datasets") or {}
+                if dataset in held:
+                    return read_shown(held[dataset]["schema"])
+                there |= set(held)
+        known = ", ".join(printable(name) for name in sorted(there)) or "none"
+        raise Mistake("sql", f"asks {dataset!r}, which no site here that is asked has; data sets there are: {known}")
 
     def train(
         self,

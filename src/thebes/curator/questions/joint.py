@@ -23,6 +23,7 @@ from thebes.curator.questions.plans import (
     QuestionPlan,
     sure_levels,
 )
+from thebes.curator.questions.quantiles import QuantilePlan
 from thebes.curator.questions.question import Question
 from thebes.data.filter import RowFilter
 from thebes.data.schema import Schema
@@ -42,11 +43,12 @@ MOST_TOTALS = 100_000
 
 @dataclass(frozen=True)
 class Reading:
-    """The part that one statistic is read off. `of` says what: "plan" (the part's own statistic), or of the two
-    cells of a mean "count" and "sum"."""
+    """The part that one statistic is read off. `of` says what: "plan" (the part's own statistic), of the two cells of a
+    mean "count" and "sum", of a quantile's counts the one of this `share`."""
 
     part: int
     of: str = "plan"
+    share: float | None = None
 
 
 @dataclass(frozen=True)
@@ -124,18 +126,23 @@ class JointPlan(QuestionPlan):
 
     def _value(self, one: Reading, totals: Floats) -> float:
         if one.of == "plan":
-            return self.parts[one.part].value(totals)
+            return self._plan(one).value(totals)
         return float(totals @ self._weights(one))
 
     def _ends(self, one: Reading, totals: Floats, hidden: Hiding, level: float) -> Ends:
         if one.of == "plan":
-            return self.parts[one.part].ends(totals, hidden, level)
+            return self._plan(one).ends(totals, hidden, level)
         weights, value = self._weights(one), self._value(one, totals)
         noises, off = apart(hidden)
         width = off * float(np.abs(weights).sum())
         if noises:
             width += float(weighed_widths(noises, weights, np.ones((1, weights.size), dtype=np.int64), level)[0])
         return value - width, value + width
+
+    def _plan(self, one: Reading) -> Plan:
+        """The plan that reads its own statistic off a part."""
+        part = self.parts[one.part]
+        return part if not isinstance(part, QuantilePlan) or one.share is None else replace(part, share=one.share)
 
     def _weights(self, one: Reading) -> Floats:
         """Weigh the two cells of a mean so that they add up to the number of its rows, or to their sum."""
@@ -149,18 +156,22 @@ def joint_plan(
     asked: Mapping[str, Question], schema: Schema, *, epsilon: exact.Number = 0, delta: exact.Number = 0
 ) -> JointPlan:
     """Plan several statistics of the same rows and groups. Here a count may be of a column: of the rows that have a
-    value in it. A column's mean, sum and count are read off one part, unless the sum alone is asked."""
+    value in it. A column's mean, sum and count are read off one part, unless the sum alone is asked, and so are all its
+    quantiles, off the counts that suit the first of them."""
     share = float(epsilon) / len(asked)  # what each gets about: so finely that noise for it fits its samplers
     means = {one.columns for one in asked.values() if one.statistic in ("mean", "count") and one.columns}
     parts: list[Plan] = []
     readings: dict[str, Reading] = {}
-    for name, one in asked.items():
+    quantiles: dict[Any, Question] = {}
+    for name, given in asked.items():
+        alike = (given.statistic, given.columns, given.bins)
+        one = quantiles.setdefault(alike, given) if given.statistic == "quantile" else given
         shared = one.statistic in ("mean", "sum", "count") and one.columns in means
         measured = (replace(one, statistic="mean") if shared else one).plan(schema, epsilon=share, delta=delta)
         if measured not in parts:
             parts.append(measured)
         of = one.statistic if shared and one.statistic != "mean" else "plan"
-        readings[name] = Reading(parts.index(measured), of)
+        readings[name] = Reading(parts.index(measured), of, given.quantile)
     made = JointPlan(parts[0].groups, parts[0].where, tuple(parts), _weights(parts, smooth=bool(delta)), readings)
     if made.size > MOST_TOTALS:
         raise Mistake("statistics", f"need {made.size} totals over all groups; at most {MOST_TOTALS} can be measured")

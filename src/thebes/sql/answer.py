@@ -1,0 +1,141 @@
+"""The answer to a statement: a table with an error bar at every number, and the certificate of what was released."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any, Literal, Self
+
+from thebes.privacy.certificate import Certificate
+from thebes.privacy.faults import Mistake
+from thebes.privacy.figures import figure
+from thebes.sql.arithmetic import BarredValue
+from thebes.tasks.release import Release
+
+PICKED = (
+    "Only some rows are shown, the first after the noise: what is largest is so by luck too, and on average too high."
+)
+_MOST_PRINTED = 40
+Ends = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class SqlAnswer:
+    """`rows` hold the values by the names of the columns, `bars` the ends between which the exact value of each number
+    lies with probability `level` (None where no such ends are known, or a key stands there)."""
+
+    columns: tuple[str, ...]
+    rows: tuple[Mapping[str, Any], ...]
+    bars: tuple[Mapping[str, Ends | None], ...]
+    level: float
+    release: Release
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        columns: Sequence[str],
+        rows: Sequence[Mapping[str, BarredValue]],
+        *,
+        release: Release,
+        level: float,
+        picked: bool,
+    ) -> Self:
+        return cls(
+            tuple(columns),
+            tuple({name: one.value for name, one in row.items()} for row in rows),
+            tuple({name: one.ends if one.barred else None for name, one in row.items()} for row in rows),
+            level,
+            release,
+            (PICKED,) if picked else (),
+        )
+
+    @property
+    def certificate(self) -> Certificate:
+        return self.release.certificate
+
+    def __iter__(self) -> Iterator[Mapping[str, Any]]:
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def to_frame(self, library: Literal["pandas", "polars", "arrow"] = "pandas") -> Any:
+        """The table as a data frame: each column, and beside each that has bars its `_low` and `_high`."""
+        table: dict[str, list[Any]] = {}
+        for name in self.columns:
+            table[name] = [row[name] for row in self.rows]
+            if any(bar[name] is not None for bar in self.bars):
+                for end, word in enumerate(("low", "high")):
+                    ends = [bar[name] for bar in self.bars]
+                    table[f"{name}_{word}"] = [math.nan if each is None else each[end] for each in ends]
+        if library == "pandas":
+            import pandas as pd
+
+            return pd.DataFrame(table)
+        if library not in ("polars", "arrow"):
+            raise Mistake("library", 'must be "pandas", "polars" or "arrow"')
+        try:
+            if library == "polars":
+                import polars as pl  # type: ignore[import-not-found, unused-ignore]
+
+                return pl.DataFrame(table)
+            import pyarrow as pa
+
+            return pa.table(table)
+        except ImportError:
+            package = "polars" if library == "polars" else "pyarrow"
+            raise Mistake("library", f"needs the package {package}: pip install {package}") from None
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "columns": list(self.columns),
+            "rows": [dict(row) for row in self.rows],
+            "bars": [{name: None if ends is None else list(ends) for name, ends in bar.items()} for bar in self.bars],
+            "level": self.level,
+            "notes": list(self.notes),
+            "release": self.release.as_json(),
+        }
+
+    def __repr__(self) -> str:
+        epsilon = figure(self.certificate.epsilon)
+        return f"<answer of {len(self.rows)} rows: {', '.join(self.columns)}; epsilon {epsilon}>"[:120]
+
+    def __str__(self) -> str:
+        lines = [self.columns, *([self._cell(place, name) for name in self.columns] for place in range(len(self.rows)))]
+        shown = lines[: _MOST_PRINTED + 1]
+        widths = [max(len(line[i]) for line in shown) for i in range(len(self.columns))]
+        table = ["  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)).rstrip() for line in shown]
+        more = [f"... and {len(lines) - len(shown)} rows more"] if len(lines) > len(shown) else []
+        bars = [f"In brackets: where the exact number lies, {self.level:.0%} of the time, each by itself."]
+        return "\n".join(
+            [
+                *table,
+                *more,
+                *(bars if any(map(any, map(dict.values, map(dict, self.bars)))) else []),
+                *self.notes,
+                self.certificate.text,
+            ]
+        )
+
+    def _repr_html_(self) -> str:
+        heads = "".join(f"<th>{escape(name)}</th>" for name in self.columns)
+        rows = "".join(
+            "<tr>" + "".join(f"<td>{escape(self._cell(place, name))}</td>" for name in self.columns) + "</tr>"
+            for place in range(len(self.rows))
+        )
+        notes = "".join(f"<p>{escape(note)}</p>" for note in self.notes)
+        return (
+            f"<table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>{notes}"
+            f"<details><summary>Certificate</summary><p>{escape(self.certificate.text)}</p></details>"
+        )
+
+    def _cell(self, place: int, name: str) -> str:
+        value, ends = self.rows[place][name], self.bars[place][name]
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            return str(value)
+        if math.isnan(value):
+            return "none"
+        return figure(value) if ends is None else f"{figure(value)} ({figure(ends[0])} to {figure(ends[1])})"

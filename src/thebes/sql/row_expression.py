@@ -1,0 +1,178 @@
+"""Expressions over one row: arithmetic of columns, as the features of a document say it, and conditions on columns."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+from sqlglot import exp
+
+from thebes.data.expressions import DEEPEST
+from thebes.data.schema import Column, Schema
+from thebes.privacy.faults import Mistake
+from thebes.sql.refusal import refusal
+
+_ARITHMETIC: dict[type, str] = {exp.Add: "add", exp.Sub: "subtract", exp.Mul: "multiply", exp.Div: "divide"}
+_ONE: dict[type, str] = {exp.Abs: "abs", exp.Sqrt: "sqrt", exp.Ln: "log", exp.Exp: "exp"}
+_TURNED: dict[type, Any] = {
+    exp.GT: exp.LT,
+    exp.GTE: exp.LTE,
+    exp.LT: exp.GT,
+    exp.LTE: exp.GTE,
+    exp.EQ: exp.EQ,
+    exp.NEQ: exp.NEQ,
+}
+_OFFERED = "+ - * /, ABS, SQRT, LN, EXP, LEAST, GREATEST and CASE WHEN are offered over the columns of a row"
+
+
+class RowExpressions:
+    """The expressions over rows of one schema."""
+
+    def __init__(self, schema: Schema) -> None:
+        self._schema = schema
+        self._names = {name.lower(): name for name, column in schema.columns.items() if not column.key}
+
+    def name(self, node: exp.Column) -> str:
+        """Return a column's name as it is declared."""
+        written = node.name
+        name = written if written in self._names.values() else self._names.get(written.lower())
+        if name is None:
+            there = ", ".join(sorted(self._names.values()))
+            raise refusal(node, f"is no column that can be asked; there are {there}")
+        return name
+
+    @property
+    def taken(self) -> set[str]:
+        """The names that columns have."""
+        return {name.lower() for name in self._schema.columns}
+
+    def column(self, name: str) -> Column:
+        return self._schema.columns[name]
+
+    def body(self, node: exp.Expr, depth: int = 0) -> Any:
+        """Return an expression as a document's features say it."""
+        if depth > DEEPEST:
+            raise refusal(node, f"is nested deeper than {DEEPEST} levels")
+
+        def inner(part: exp.Expr) -> Any:
+            return self.body(part, depth + 1)
+
+        if isinstance(node, exp.Column):
+            return self._number(node)
+        if isinstance(node, exp.Literal) and not node.is_string:
+            return float(node.name)
+        if isinstance(node, exp.Paren):
+            return inner(node.this)
+        if isinstance(node, exp.Neg):
+            number = node.this
+            if isinstance(number, exp.Literal) and not number.is_string:
+                return -float(number.name)
+            return {"subtract": [0, inner(number)]}
+        if type(node) in _ARITHMETIC:
+            return {_ARITHMETIC[type(node)]: [inner(node.this), inner(node.expression)]}
+        if type(node) in _ONE:
+            return {_ONE[type(node)]: inner(node.this)}
+        if isinstance(node, (exp.Least, exp.Greatest)):
+            parts = [inner(part) for part in (node.this, *node.expressions)]
+            return {"least" if isinstance(node, exp.Least) else "greatest": parts}
+        if isinstance(node, exp.Case):
+            return self._case(node, depth)
+        if isinstance(node, exp.Coalesce):
+            raise refusal(node, "a row without a value is left out here; count those with COUNT(*) less COUNT(column)")
+        raise refusal(node, f"is not offered: {_OFFERED}")
+
+    def condition(self, node: exp.Expr) -> str:
+        """Return a condition as a document says it: over columns, compared with values."""
+        if node.find(exp.AggFunc) is not None:
+            raise refusal(node, "an aggregate stands where a condition on rows must")
+        made = node.copy().transform(self._solved)
+        for column in made.find_all(exp.Column):
+            column.set("this", exp.to_identifier(self.name(column)))
+        return made.sql("duckdb")
+
+    def _number(self, node: exp.Column) -> str:
+        name = self.name(node)
+        if not self.column(name).ranged:
+            raise refusal(node, "is no number with declared bounds; CASE WHEN ... THEN 1 ELSE 0 END counts its values")
+        return name
+
+    def _case(self, node: exp.Case, depth: int) -> Any:
+        if node.this is not None:
+            raise refusal(node, "write CASE WHEN condition THEN ..., with a condition at every WHEN")
+        otherwise = node.args.get("default")
+        if otherwise is None or isinstance(otherwise, exp.Null):
+            raise refusal(node, "must say what counts otherwise: ELSE 0")
+        made = self.body(otherwise, depth + 1)
+        for when in reversed(node.args["ifs"]):
+            made = {"if": [self.condition(when.this), self.body(when.args["true"], depth + 1), made]}
+        return made
+
+    def _solved(self, node: exp.Expr) -> exp.Expr:
+        """Solve a comparison of arithmetic over one column with a number, so that the column stands alone."""
+        if type(node) not in _TURNED:
+            return node
+        left, right, kind = node.this, node.expression, type(node)
+        if _value(left) is not None:
+            left, right, kind = right, left, _TURNED[kind]
+        number = _value(right)
+        if number is None or isinstance(left, exp.Column):
+            return node
+        while not isinstance(left, exp.Column):
+            left, number, kind = self._undone(left, number, kind)
+        return kind(this=left.copy(), expression=_literal(number))
+
+    def _undone(self, node: exp.Expr, number: Fraction, kind: Any) -> tuple[exp.Expr, Fraction, Any]:
+        """Take one operation off the left side."""
+        if isinstance(node, exp.Paren):
+            return node.this, number, kind
+        if isinstance(node, exp.Neg):
+            return node.this, -number, _TURNED[kind]
+        one, other = node.this, node.args.get("expression")
+        a, b = _value(one), None if other is None else _value(other)
+        if isinstance(node, exp.Add) and (a is not None or b is not None):
+            return (other, number - a, kind) if a is not None else (one, number - b, kind)  # type: ignore[return-value, operator]
+        if isinstance(node, exp.Sub) and b is not None:
+            return one, number + b, kind
+        if isinstance(node, exp.Sub) and a is not None:
+            return other, a - number, _TURNED[kind]  # type: ignore[return-value]
+        by = a if a is not None else b
+        if isinstance(node, exp.Mul) and by:
+            return (other if a is not None else one), number / by, kind if by > 0 else _TURNED[kind]  # type: ignore[return-value]
+        if isinstance(node, exp.Div) and b:
+            return one, number * b, kind if b > 0 else _TURNED[kind]
+        raise refusal(node, "must be a column, or + - * / of one column with numbers, compared with a number")
+
+
+def _value(node: exp.Expr) -> Fraction | None:
+    """Return the number that constant arithmetic gives; None where it is none."""
+    if isinstance(node, exp.Literal) and not node.is_string:
+        try:
+            return Fraction(node.name)
+        except (ValueError, ZeroDivisionError):
+            raise refusal(node, "is no number that can be read") from None
+    if isinstance(node, exp.Paren):
+        return _value(node.this)
+    if isinstance(node, exp.Neg):
+        inner = _value(node.this)
+        return None if inner is None else -inner
+    if type(node) in _ARITHMETIC:
+        a, b = _value(node.this), _value(node.expression)
+        if a is None or b is None:
+            return None
+        if isinstance(node, exp.Div):
+            if not b:
+                raise refusal(node, "divides by 0")
+            return a / b
+        return a + b if isinstance(node, exp.Add) else a - b if isinstance(node, exp.Sub) else a * b
+    return None
+
+
+def _literal(number: Fraction) -> exp.Expr:
+    if number.denominator == 1:
+        made: exp.Expr = exp.Literal.number(abs(number.numerator))
+    else:
+        try:
+            made = exp.Literal.number(repr(abs(float(number))))
+        except OverflowError:
+            raise Mistake("sql", "compares with a number that is too large") from None
+    return exp.Neg(this=made) if number < 0 else made

@@ -1,0 +1,120 @@
+"""A SELECT taken apart: which data set, which rows, which groups, and what is asked of them. Everything that is not
+listed here is refused, with the clause and a way out."""
+
+from __future__ import annotations
+
+import logging
+import re
+from dataclasses import dataclass
+
+from sqlglot import errors, exp, parse
+
+from thebes.sql.refusal import refusal
+
+LONGEST = 20_000  #: characters
+MOST_COLUMNS = 100
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+_READ = {"expressions", "from", "from_", "where", "group", "having", "order", "limit", "joins", "kind"}
+_WHY = {
+    "with": "begins with WITH; write one SELECT over a data set",
+    "with_": "begins with WITH; write one SELECT over a data set",
+    "distinct": "shows which values there are; GROUP BY the column and count",
+    "windows": "is not offered: every answer is over all rows of a group",
+    "laterals": "is not offered: FROM names one data set",
+    "offset": "is not offered; ORDER BY and LIMIT choose what is shown",
+    "sample": "is not offered: a sample costs as much and says less",
+}
+
+
+@dataclass(frozen=True)
+class Statement:
+    """The parts of a SELECT. `items` are what is asked, each with the name of its column."""
+
+    dataset: str
+    items: tuple[tuple[str, exp.Expr], ...]
+    where: exp.Expr | None = None
+    group: tuple[exp.Expr, ...] = ()
+    having: exp.Expr | None = None
+    order: tuple[tuple[exp.Expr, bool], ...] = ()  #: with whether it falls
+    limit: int | None = None
+
+
+def read_statement(text: str) -> Statement:
+    """Read one SELECT, or refuse it naming the clause."""
+    tree = _tree(text)
+    for part, held in tree.args.items():
+        if held and part not in _READ:
+            raise refusal(part.rstrip("_").upper(), _WHY.get(part, "is not offered"))
+    if tree.args.get("joins"):
+        raise refusal("JOIN", "is not offered: FROM names one data set, and its steward can declare a joined one")
+    where, having, grouped = tree.args.get("where"), tree.args.get("having"), tree.args.get("group")
+    if where is not None and where.find(exp.AggFunc):
+        raise refusal(where.this, "an aggregate in WHERE; HAVING may hold it")
+    if grouped is not None and any(held for part, held in grouped.args.items() if part != "expressions"):
+        raise refusal("GROUP BY", "takes columns only: no ROLLUP, CUBE, GROUPING SETS or ALL")
+    if len(tree.expressions) > MOST_COLUMNS:
+        raise refusal("SELECT", f"asks for {len(tree.expressions)} columns; at most {MOST_COLUMNS}")
+    return Statement(
+        dataset=_dataset(tree),
+        items=tuple(_named(item) for item in tree.expressions),
+        where=None if where is None else where.this,
+        group=tuple(grouped.expressions) if grouped is not None else (),
+        having=None if having is None else having.this,
+        order=tuple((one.this, bool(one.args.get("desc"))) for one in _ordered(tree)),
+        limit=_limit(tree),
+    )
+
+
+def _tree(text: str) -> exp.Select:
+    logging.getLogger("sqlglot").setLevel(logging.CRITICAL)  # it would print the text
+    if not isinstance(text, str) or not text.strip() or "\0" in text:
+        raise refusal("text", 'must be a SELECT such as "SELECT ward, AVG(age) FROM patients GROUP BY ward"')
+    if len(text) > LONGEST:
+        raise refusal("text", f"is longer than {LONGEST} characters")
+    try:
+        text.encode()
+        trees = [tree for tree in parse(text, read="duckdb") if tree is not None]
+    except (errors.SqlglotError, RecursionError, ValueError):
+        raise refusal("text", "is not SQL that can be read") from None
+    if len(trees) != 1:
+        raise refusal("text", "must be exactly one statement")
+    (tree,) = trees
+    if not isinstance(tree, exp.Select):
+        raise refusal(type(tree).__name__.upper(), "is not offered; write one SELECT over a data set")
+    if (
+        next(tree.find_all(exp.Subquery, exp.Window, exp.Filter), None) is not None
+        or len([*tree.find_all(exp.Select)]) > 1
+    ):
+        raise refusal("text", "holds a query in a query, OVER or FILTER; write one SELECT, and CASE WHEN for a filter")
+    return tree
+
+
+def _dataset(tree: exp.Select) -> str:
+    source = tree.args.get("from_") or tree.args.get("from")
+    table = None if source is None else source.this
+    if isinstance(table, exp.Table) and isinstance(table.this, exp.Identifier):  # FROM f(x) is a table, too
+        odd = {part for part, held in table.args.items() if held} - {"this", "alias"}
+        if not odd and _NAME.fullmatch(table.name):  # FROM '/a/file' is a quoted name to the parser
+            return str(table.name if table.this.args.get("quoted") else table.name.lower())
+    raise refusal("FROM", "must name one data set, and nothing else: no query, function, file or sample")
+
+
+def _named(item: exp.Expr) -> tuple[str, exp.Expr]:
+    if isinstance(item, exp.Alias):
+        return item.alias, item.this
+    return (item.name if isinstance(item, exp.Column) else item.sql("duckdb").lower()), item
+
+
+def _ordered(tree: exp.Select) -> list[exp.Expr]:
+    order = tree.args.get("order")
+    return [] if order is None else list(order.expressions)
+
+
+def _limit(tree: exp.Select) -> int | None:
+    limit = tree.args.get("limit")
+    if limit is None:
+        return None
+    number = limit.args.get("expression")
+    if not isinstance(number, exp.Literal) or number.is_string or not number.name.isdecimal():
+        raise refusal("LIMIT", "must be a whole number")
+    return int(number.name)

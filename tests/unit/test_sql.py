@@ -1,0 +1,305 @@
+"""Questions in SQL: what DuckDB says of the same rows, what is refused and how, and what is done after the noise."""
+
+from __future__ import annotations
+
+import math
+import random
+import string
+from typing import Any
+
+import duckdb
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import binom
+
+import thebes
+from thebes import sql
+from thebes.privacy.faults import Mistake
+
+DRAW = np.random.default_rng(5)
+PEOPLE = 3000
+PUMS = pd.DataFrame(
+    {
+        "age": DRAW.integers(0, 101, PEOPLE),
+        "income": np.where(
+            DRAW.random(PEOPLE) < 0.1, np.nan, np.rint(DRAW.lognormal(10, 0.7, PEOPLE)).clip(0, 200_000)
+        ),
+        "married": DRAW.random(PEOPLE) < 0.5,
+        "educ": DRAW.integers(1, 9, PEOPLE),
+        "race": DRAW.choice(["a", "b", "it's"], PEOPLE),
+    }
+)
+SCHEMA: dict[str, Any] = {
+    "unit": "person",
+    "public": True,
+    "columns": {
+        "age": {"type": "integer", "low": 0, "high": 100},
+        "income": {"type": "float", "low": 0, "high": 200_000},
+        "married": {"type": "boolean", "values": [False, True]},
+        "educ": {"type": "integer", "values": list(range(1, 9))},
+        "race": {"type": "string", "values": ["a", "b", "it's"]},
+        "secret": {"type": "string"},
+        "pid": {"type": "integer", "key": True},
+    },
+}
+PUMS["secret"], PUMS["pid"] = "x", np.arange(PEOPLE)
+
+#: of the kind that other systems' own examples ask, and of our own; a quantile lies within a bin of DuckDB's
+EQUAL = [
+    "SELECT SUM(age) FROM pums",
+    "SELECT COUNT(*) FROM pums",
+    "SELECT COUNT(*) AS n, VAR_POP(age) AS v FROM pums",
+    "SELECT married, educ, AVG(age) AS a FROM pums GROUP BY married, educ",
+    "SELECT married, AVG(age) AS aa FROM pums GROUP BY married ORDER BY aa",
+    "SELECT educ, AVG(income) AS m FROM pums GROUP BY educ ORDER BY m DESC LIMIT 5",
+    "SELECT COUNT(income), AVG(age) FROM pums",
+    "SELECT SUM(age) * 1 AS age_sum FROM pums",
+    "SELECT SUM(age), COUNT(*), AVG(age) FROM pums",
+    "SELECT POWER(AVG(age), 2) AS p FROM pums",
+    "SELECT married, AVG(income) AS i FROM pums WHERE educ >= 5 AND age BETWEEN 30 AND 60 GROUP BY married",
+    "SELECT educ, COUNT(*) AS n FROM pums GROUP BY educ HAVING COUNT(*) > 375 ORDER BY educ",
+    "SELECT STDDEV(age), VARIANCE(age), AVG(age) FROM pums",
+    "SELECT STDDEV_POP(income), VAR_SAMP(income) FROM pums",
+    "SELECT SUM(CASE WHEN age > 65 THEN 1 ELSE 0 END) AS old FROM pums",
+    "SELECT 100.0 * SUM(CASE WHEN age > 65 THEN 1 ELSE 0 END) / COUNT(*) AS share FROM pums",
+    "SELECT AVG(income / 12 + 10 * age) AS x FROM pums",
+    "SELECT AVG(LEAST(income, 100000)) AS x FROM pums WHERE income IS NOT NULL",
+    "SELECT AVG(GREATEST(age - 50, 0)) AS x FROM pums",
+    "SELECT SUM(ABS(age - 50)) AS x FROM pums",
+    "SELECT AVG(SQRT(age + 1)), AVG(LN(age + 1)) FROM pums",
+    "SELECT AVG(-age) AS x FROM pums",
+    "SELECT COUNT(*) FROM pums WHERE age * 12 > 216",
+    "SELECT COUNT(*) FROM pums WHERE 216 < 12 * age",
+    "SELECT COUNT(*) FROM pums WHERE (age + 2) / 2 <= 30",
+    "SELECT COUNT(*) FROM pums WHERE 100 - age >= 35.5",
+    "SELECT COUNT(*) FROM pums WHERE -age > -18 AND NOT married",
+    "SELECT COUNT(*) FROM pums WHERE age - 10 = 2 * 4",
+    "SELECT COUNT(*) FROM pums WHERE race = 'it''s' OR race IN ('a')",
+    "SELECT COUNT(*) FROM pums WHERE income IS NULL",
+    "SELECT COUNT(*) FROM pums WHERE income IS NOT NULL AND NOT (age < 18 OR age > 65)",
+    "SELECT race, COUNT(*) AS n, SUM(age) AS s FROM pums GROUP BY race ORDER BY race",
+    "SELECT race, married, COUNT(*) AS n FROM pums GROUP BY race, married ORDER BY n",
+    "SELECT SUM(income) / SUM(age) AS ratio FROM pums WHERE income IS NOT NULL",
+    "SELECT ROUND(AVG(age), 1) AS r FROM pums",
+    "SELECT SQRT(VAR_POP(age)) AS s FROM pums",
+    "SELECT ABS(AVG(age) - 60) AS d FROM pums",
+    "SELECT COUNT(*) - COUNT(income) AS missing FROM pums",
+    "SELECT LN(COUNT(*)) AS l FROM pums",
+    "SELECT AVG(age) > 40 AS older FROM pums",
+    "SELECT AVG(age) AS a, a * 2 AS b FROM pums",
+    "SELECT married, SUM(CASE WHEN race = 'a' THEN age WHEN age < 9 THEN 1 ELSE 0 END) s FROM pums GROUP BY married",
+    "SELECT AVG(CASE WHEN educ IN (1, 2, 3) AND age < 50 THEN 1 ELSE 0 END) AS s FROM pums",
+    "select Sum(AGE) as S from PUMS where EDUC <> 3",
+    "SELECT educ, COUNT(*) AS n FROM pums WHERE age < 40 GROUP BY educ ORDER BY n DESC, educ LIMIT 3",
+    "SELECT educ, AVG(age) AS a FROM pums GROUP BY educ HAVING a > 50 AND COUNT(*) > 10 ORDER BY a",
+    "SELECT race, AVG(age) AS a FROM pums GROUP BY race ORDER BY AVG(age) DESC",
+    "SELECT EXP(AVG(age) / 100) AS e FROM pums",
+    "SELECT SUM(age * age) AS q FROM pums",
+    "SELECT AVG((age - 50) * (age - 50)) AS q FROM pums",
+    "SELECT COUNT(age) AS c, SUM(age) / COUNT(age) AS m FROM pums",
+    "SELECT married, COUNT(*) * 1.0 / 3000 AS share FROM pums GROUP BY married ORDER BY share DESC",
+    "SELECT VAR_POP(income / 1000) AS v FROM pums",
+    "SELECT race, educ, SUM(age) AS s FROM pums WHERE married GROUP BY race, educ ORDER BY s DESC LIMIT 4",
+    "SELECT AVG(age) + AVG(income) / 1000 AS x FROM pums",
+    "SELECT (SUM(age) + 5) / (COUNT(*) + 1) AS smoothed FROM pums",
+    "SELECT COUNT(*) FROM pums WHERE married = true AND educ BETWEEN 2 AND 4",
+    "SELECT educ, VAR_POP(age) AS v FROM pums GROUP BY educ ORDER BY educ",
+]
+QUANTILES = [
+    ("SELECT MEDIAN(age), QUANTILE_CONT(income, 0.9) FROM pums", (0.2, 400)),
+    (
+        "SELECT married, QUANTILE_CONT(income, 0.25), MEDIAN(income) FROM pums GROUP BY married ORDER BY married",
+        (0, 400),
+    ),
+    ("SELECT PERCENTILE_CONT(0.75) WITHIN GROUP (ORDER BY income) AS q FROM pums", (400,)),
+]
+REFUSED = {
+    "SELECT * FROM pums": "rows never leave",
+    "SELECT age FROM pums": "outside an aggregate",
+    "SELECT DISTINCT race FROM pums": "which values there are",
+    "SELECT AVG(pid) FROM pums": "no column that can be asked",
+    "SELECT COUNT(DISTINCT race) FROM pums": "GROUP BY the column",
+    "SELECT SUM(SUM(age)) FROM pums": "an aggregate inside an aggregate",
+    "SELECT COUNT(*) FROM (SELECT * FROM pums)": "one SELECT",
+    "SELECT COUNT(*) FROM pums a JOIN pums b ON a.pid = b.pid": "JOIN",
+    "SELECT age, COUNT(*) FROM pums GROUP BY age": "its groups would be people",
+    "SELECT secret, COUNT(*) FROM pums GROUP BY secret": "not declared",
+    "SELECT AVG(income / age) FROM pums": "divides by what may be 0",
+    "SELECT MAX(income) FROM pums": "QUANTILE_CONT(column, 0.99)",
+    "SELECT MIN(1) + COUNT(*) FROM pums": "one person's value",
+    "SELECT COUNT(*) FROM pums; DROP TABLE pums": "exactly one statement",
+    "SELECT educ, AVG(age) FROM pums": "outside an aggregate",
+    "WITH x AS (SELECT 1) SELECT COUNT(*) FROM x": "one SELECT",
+    "SELECT SUM(age) OVER () FROM pums": "OVER",
+    "SELECT SUM(age) FROM pums GROUP BY CASE WHEN age > 90 THEN 1 ELSE 0 END": "takes columns with declared values",
+    "SELECT AVG(race) FROM pums": "no number with declared bounds",
+    "DELETE FROM pums": "not offered",
+    "SELECT SUM(x) FROM pums": "no column",
+    "SELECT COUNT(*) FROM read_csv('/etc/passwd')": "FROM",
+    "SELECT COUNT(*) FROM '/etc/passwd'": "FROM",
+    "SELECT COUNT(*) FROM other.pums": "FROM",
+    "SELECT COUNT(*) FROM pums TABLESAMPLE 10%": "FROM",
+    "SELECT COUNT(*) FROM pums, pums p2": "JOIN",
+    "SELECT COUNT(*) FROM pums WHERE pid = 3": "no column that can be asked",
+    "SELECT SUM(CASE WHEN pid = 3 THEN income ELSE 0 END) FROM pums": "no column that can be asked",
+    "SELECT COUNT(*) FROM pums WHERE getenv('HOME') = 'x'": "may not contain",
+    "SELECT COUNT(*) FROM pums UNION SELECT COUNT(*) FROM pums": "one SELECT",
+    "SELECT COUNT(*) FROM pums LIMIT (SELECT 1)": "one SELECT",
+    "SELECT COUNT(*) FILTER (WHERE age = 3) FROM pums": "FILTER",
+    "SELECT COUNT(*) FROM pums WHERE AVG(age) > 3": "HAVING",
+    "SELECT COUNT(*) FROM pums WHERE age * income > 3": "one column with numbers",
+    "SELECT COUNT(*) FROM pums OFFSET 3": "OFFSET",
+    "SELECT AVG(COALESCE(income, 0)) FROM pums": "left out",
+    "SELECT AVG(CASE WHEN age > 3 THEN 1 END) FROM pums": "ELSE",
+    "SELECT QUANTILE_CONT(age, 1.0) FROM pums": "between 0 and 1",
+    "SELECT AVG(age) AS a, SUM(age) AS a FROM pums": "another name",
+    "SELECT 1 FROM pums": "asks nothing of the rows",
+    "SELECT COUNT(*) FROM pums GROUP BY ROLLUP (educ)": "ROLLUP",
+    "SELECT LOG(AVG(age)) + FOO(1) FROM pums": "not offered",
+    "": "SELECT",
+    "SELECT": "FROM",
+    "hello there": "one SELECT",
+    "SELECT FROM WHERE": "SQL",
+}
+
+
+def duck(text: str) -> list[tuple[Any, ...]]:
+    with duckdb.connect() as opened:
+        opened.register("pums", PUMS)
+        return opened.execute(text).fetchall()
+
+
+def exactly(text: str) -> sql.SqlAnswer:
+    """Answer from the totals without noise, which a public data set allows."""
+    question = sql.read(text, SCHEMA, epsilon=None, privacy="none")
+    return question.answer(thebes.simulate(question.document, {"one": PUMS[:1000], "two": PUMS[1000:]}, schema=SCHEMA))
+
+
+def alike(ours: sql.SqlAnswer, theirs: list[tuple[Any, ...]], near: tuple[float, ...] | None = None) -> None:
+    assert len(ours) == len(theirs)
+    rows = [[row[name] for name in ours.columns] for row in ours]
+    if near is None:  # groups come in no order unless one is asked for
+        rows, theirs = sorted(rows, key=repr), sorted(theirs, key=lambda row: repr(list(row)))
+    for own, other in zip(rows, theirs, strict=True):
+        for place, (a, b) in enumerate(zip(own, other, strict=True)):
+            if isinstance(a, float) and not isinstance(b, bool):
+                close = near[min(place, len(near) - 1)] if near is not None else max(1e-4 * abs(float(b)), 1e-3)
+                assert abs(a - float(b)) <= close, (a, b)
+            else:
+                assert a == b
+
+
+@pytest.mark.few(12)
+@pytest.mark.parametrize("text", EQUAL)
+def test_without_noise_the_answer_is_what_duckdb_says(text: str) -> None:
+    ordered = "ORDER BY" in text
+    ours, theirs = exactly(text), duck(text)
+    if ordered:
+        for own, other in zip(ours, theirs, strict=True):
+            for a, b in zip((own[name] for name in ours.columns), other, strict=True):
+                assert a == b if isinstance(a, (str, bool)) else math.isclose(a, float(b), rel_tol=1e-4, abs_tol=1e-3)
+    else:
+        alike(ours, theirs)
+
+
+@pytest.mark.parametrize(("text", "near"), QUANTILES)
+def test_a_quantile_is_duckdbs_to_within_a_bin(text: str, near: tuple[float, ...]) -> None:
+    alike(exactly(text), duck(text), near)
+
+
+@pytest.mark.parametrize("text", REFUSED)
+def test_what_cannot_be_private_is_refused_with_the_clause_and_a_way_out(text: str) -> None:
+    with pytest.raises(Mistake) as refused:
+        sql.read(text, SCHEMA, epsilon=1.0)
+    assert REFUSED[text] in str(refused.value)
+
+
+@pytest.mark.slow
+def test_bars_hold_the_exact_answer_as_often_as_they_say() -> None:
+    """60 questions of one number or more, three draws each: a bar of 95 % missed more often than luck allows fails."""
+    held = tries = 0
+    for number, text in enumerate(text for text in EQUAL if "LIMIT" not in text):
+        if "HAVING" in text or "ROUND" in text or "older" in text:
+            continue
+        exact = exactly(text)
+        for seed in range(3):
+            question = sql.read(text, SCHEMA, epsilon=2.0)
+            tables = {"one": PUMS[:1000], "two": PUMS[1000:]}
+            noisy = question.answer(thebes.simulate(question.document, tables, schema=SCHEMA, seed=10 * number + seed))
+            truth = {_keys(row): row for row in exact}
+            for row, bars in zip(noisy, noisy.bars, strict=True):
+                own = truth[_keys(row)]
+                for name, ends in bars.items():
+                    if ends is not None and not math.isnan(row[name]):
+                        tries += 1
+                        slack = 1e-4 * abs(own[name])
+                        held += ends[0] - slack <= own[name] <= ends[1] + slack
+    assert tries > 200
+    assert held >= binom.ppf(1e-6, tries, 0.95)  # fewer come once in a million times
+
+
+def _keys(row: Any) -> tuple[Any, ...]:
+    return tuple(value for value in row.values() if not isinstance(value, float))
+
+
+def test_what_one_column_uses_is_measured_once() -> None:
+    question = sql.read(
+        "SELECT AVG(age) AS a, SUM(age) AS s, COUNT(age) AS c, SUM(age) / 2 AS h FROM pums", SCHEMA, epsilon=1
+    )
+    asked = question.document["statistics"]
+    assert sorted(one["statistic"] for one in asked.values()) == ["count", "mean", "sum"]
+    release = thebes.simulate(question.document, {"one": PUMS}, schema=SCHEMA, seed=1)
+    assert release.certificate.parameters["cells"] == 2
+    answer = question.answer(release)
+    assert answer.rows[0]["h"] == answer.rows[0]["s"] / 2
+
+
+def test_levels_of_one_column_are_read_off_the_same_counts() -> None:
+    one = sql.read("SELECT MEDIAN(age) FROM pums", SCHEMA, epsilon=1)
+    three = sql.read(
+        "SELECT MEDIAN(age), QUANTILE_CONT(age, 0.1), QUANTILE_CONT(age, 0.9) FROM pums", SCHEMA, epsilon=1
+    )
+    cells = [
+        thebes.simulate(question.document, {"one": PUMS}, schema=SCHEMA, seed=1).certificate.parameters["cells"]
+        for question in (one, three)
+    ]
+    assert cells[0] == cells[1] or cells[1] <= 2 * cells[0]
+
+
+def test_picked_rows_say_that_they_were_picked_and_a_divisor_that_may_be_0_has_no_bar() -> None:
+    question = sql.read("SELECT educ, COUNT(*) AS n FROM pums GROUP BY educ ORDER BY n DESC LIMIT 2", SCHEMA, epsilon=1)
+    answer = question.answer(thebes.simulate(question.document, {"one": PUMS}, schema=SCHEMA, seed=1))
+    assert len(answer) == 2
+    assert "too high" in str(answer)
+    ratio = sql.read("SELECT SUM(age) / COUNT(*) AS r FROM pums WHERE age > 99", SCHEMA, epsilon=0.05)
+    found = ratio.answer(thebes.simulate(ratio.document, {"one": PUMS}, schema=SCHEMA, seed=1))
+    assert found.bars[0]["r"] is None
+
+
+def test_an_answer_is_a_frame_and_escapes_what_it_shows() -> None:
+    question = sql.read('SELECT race, AVG(age) AS "<b>" FROM pums GROUP BY race', SCHEMA, epsilon=1)
+    answer = question.answer(thebes.simulate(question.document, {"one": PUMS}, schema=SCHEMA, seed=1))
+    frame = answer.to_frame()
+    assert list(frame) == ["race", "<b>", "<b>_low", "<b>_high"]
+    assert "<b>" not in answer._repr_html_()
+    assert len(repr(answer)) <= 120
+    assert answer.to_frame("arrow").num_rows == 3
+    with pytest.raises(Mistake, match="pandas"):
+        answer.to_frame("excel")
+
+
+@pytest.mark.few(1)
+@pytest.mark.parametrize("seed", range(5))
+def test_whatever_is_written_ends_in_a_document_or_a_mistake(seed: int) -> None:
+    chance = random.Random(seed)
+    words = " ".join([*EQUAL, *REFUSED]).split() + list(string.punctuation)
+    for _ in range(400):
+        text = chance.choice(EQUAL)
+        parts = text.split()
+        for _ in range(chance.randint(1, 4)):
+            parts[chance.randrange(len(parts))] = chance.choice(words)
+        try:
+            sql.read(" ".join(parts), SCHEMA, epsilon=1.0)
+        except Mistake:
+            continue
