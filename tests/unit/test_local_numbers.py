@@ -110,7 +110,7 @@ def test_laplace_scale_never_falls_below_range_over_epsilon(epsilon, bits):
     spent = Fraction(mechanism.grid.steps) / Fraction(mechanism.scale)
     assert spent <= Fraction(mechanism.loss().epsilon) <= Fraction(epsilon)
     assert spent == pytest.approx(Fraction(epsilon), rel=1e-12)
-    assert mechanism.event() == LaplaceEvent(mechanism.scale / mechanism.grid.steps)
+    assert mechanism.event() == LaplaceEvent(mechanism.scale / mechanism.grid.steps, mechanism.grid.steps)
 
 
 def discrete_gaussian_delta(scale: float, shift: int, epsilon: float) -> float:

@@ -70,7 +70,7 @@ def test_what_is_paid_with_and_without_an_interval():
     assert plain.interval() is None
     assert plain.simulated
     bought = quantile(**GOOD, level=0.9)
-    assert bought.event == Composed((ExponentialEvent("0.5"), LaplaceEvent(2.0)))
+    assert bought.event == Composed((ExponentialEvent("0.5"), LaplaceEvent(2.0, 2)))
     assert pure.price(bought.event, adjacency="replace-one").epsilon == 1
     assert bought.parameters["interval_counts"]["scale"] == 4  # rows that change move two counts, for half of epsilon
     assert bought.interval(0.9) == bought.interval(0.5) == bought.bought

@@ -230,7 +230,7 @@ class FitBudget:
         self._take(share)
         ratio = self._laplace_ratio(share)
         scale = sensitivity * ratio * (1 + 1e-12)
-        self.events.append(LaplaceEvent(ratio))
+        self.events.append(LaplaceEvent(ratio, max(1, int(sensitivity))))
         return Noisy(self.randomness.laplace(sums, scale=scale).astype(np.float64) * step, scale * step)
 
     def _gaussian(self, sums: Integers, sensitivity: float, step: float, share: Fraction) -> Noisy:

@@ -66,6 +66,10 @@ class LaplaceEvent:
     `steps` is that sensitivity in steps of the noise's grid, or any lower bound of it; as large as you like for
     continuous noise. With few steps the loss is more often extreme: noise on a count (one step) costs exactly what
     randomised response costs, the most that its epsilon allows. So 1 is the safe value.
+
+    How many numbers share the distance does not matter. Let f_a be the trade-off of noise against noise moved by a.
+    Moving one number by a and then another by b keeps f_b(1 - f_a) (group privacy; Dong, Roth & Su 2022), and that is
+    f_(a+b), for whole steps too: f_a is linear between its knots, where 1 - f_a takes F(k) to F(k + a), a knot of f_b.
     """
 
     ratio: float

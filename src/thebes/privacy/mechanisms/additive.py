@@ -164,9 +164,7 @@ class Laplace:
         scale = _product_up(ratio, sensitivity.l1)
         if scale > LARGEST_SCALE:
             raise Mistake("epsilon", "is too small for bounds cut this finely; use fewer bits")
-        # Several coordinates may share the distance in single steps, so only one coordinate may claim many steps.
-        steps = sensitivity.l1 if sensitivity.coordinates == 1 else 1
-        return Additive("laplace", scale, 1, LaplaceEvent(ratio, steps))
+        return Additive("laplace", scale, 1, LaplaceEvent(ratio, sensitivity.l1))
 
     def release(
         self, totals: Integers, *, sensitivity: Sensitivity, adjacency: Adjacency, randomness: Randomness

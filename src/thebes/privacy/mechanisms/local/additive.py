@@ -63,7 +63,7 @@ class LocalLaplace(_Additive):
         return Pure(min(self.epsilon, exact.loss_of(float(spent))))
 
     def event(self) -> Event:
-        return LaplaceEvent(self.scale / self.grid.steps)
+        return LaplaceEvent(self.scale / self.grid.steps, self.grid.steps)
 
     def _draw(self, steps: Integers, randomness: Randomness) -> Integers:
         return np.clip(randomness.laplace(steps, scale=self.scale), self.least, self.most)
