@@ -111,3 +111,36 @@ def plan(
         f"epsilon {figure(found.epsilon, 3)}: {share:.0%} of the answers from {people} people come within "
         f"{figure(found.reached, 3)} of the truth about them"
     )
+
+
+@app.command()
+def curve(
+    task: Path = typer.Argument(..., metavar="TASK.json", help="The task document; its epsilon is what is varied."),
+    people: list[int] = typer.Option([100, 1000, 10_000], min=1, help="How many people; give it again for more."),
+    epsilon: list[float] = typer.Option([0.1, 1.0, 8.0], help="What each pays; give it again for more."),
+    data: Path | None = typer.Option(None, help="A table of people like them; else spread evenly over the bounds."),
+    repeats: int = typer.Option(20, min=1, help="How often each is simulated."),
+    json: str | None = output.json_option(),
+) -> None:
+    """Say how far off an answer is over epsilon and people, beside one without noise and beside a guess.
+
+    Example: thebes task curve median.json --people 100 --people 1000 --epsilon 0.1 --epsilon 1
+    """
+    from thebes.cli.simulate import people_like
+    from thebes.simulation.error_curve import error_curve
+    from thebes.tasks import registry
+
+    document = output.read_document(task)
+    with output.told_warnings():
+        checked = registry.check({**document, "epsilon": document.get("epsilon", 1.0)})
+        rows = None if data is None else people_like(checked, data)
+        points = error_curve(document, rows, epsilons=epsilon, people=people, repeats=repeats)
+    if json is not None:
+        output.write_json(json, {"measure": points[0].measure, "points": [point.as_json() for point in points]})
+        return
+    typer.echo(f"{points[0].measure}:")
+    typer.echo(f"{'people':>8} {'epsilon':>8} {'error':>12} {'not private':>12} {'guessing':>12}")
+    for point in points:
+        guess = "" if point.guessing is None else figure(point.guessing, 3)
+        shown = f"{figure(point.error, 3):>12} {figure(point.not_private, 3):>12} {guess:>12}"
+        typer.echo(f"{point.people:>8} {figure(point.epsilon, 3):>8} {shown}")

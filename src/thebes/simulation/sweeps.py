@@ -20,6 +20,7 @@ from thebes.simulation.world import simulate
 from thebes.tasks import registry
 from thebes.tasks.document import Document, PeopleDocument, Range, Values
 from thebes.tasks.fit import fits
+from thebes.tasks.rehearsal import HARMLESS
 from thebes.tasks.release import Release
 
 Score = Callable[[Release], float]
@@ -132,7 +133,7 @@ def plan(
     checked = registry.check({**document, "epsilon": document.get("epsilon", 1.0)})
     if not isinstance(checked, PeopleDocument):
         raise Mistake("type", "is a kind that institutions answer; ask them what it costs there: thebes task quote")
-    crowd = _crowd(checked, rows, people, seed)
+    crowd = crowd_of(checked, rows, people, seed)
     _tell_misfits(checked, crowd, set())
 
     def reached(epsilon: float) -> float:
@@ -154,14 +155,10 @@ def plan(
     return EpsilonPlan(high, within, people, share, found)
 
 
-#: an epsilon at which noise is far below anybody's interest: the same code gives the truth
-_HARMLESS = 1e5
-
-
 def _truth(document: Mapping[str, Any], crowd: Population) -> dict[str, float]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        found = _numbers(simulate({**document, "epsilon": _HARMLESS}, crowd, seed=0))
+        found = numbers_of(simulate({**document, "epsilon": HARMLESS}, crowd, seed=0))
     if found is None:
         raise Mistake(
             "type", "answers with no numbers; try epsilons with thebes simulate, or in Python with sweep and a score"
@@ -169,7 +166,7 @@ def _truth(document: Mapping[str, Any], crowd: Population) -> dict[str, float]:
     return found
 
 
-def _numbers(release: Release) -> dict[str, float] | None:
+def numbers_of(release: Release) -> dict[str, float] | None:
     """Return every number of an answer by its name; none of what has no answer, None of what is none."""
     value = {} if release.value is None else release.value
     named = value if isinstance(value, Mapping) else {"": value}
@@ -179,13 +176,14 @@ def _numbers(release: Release) -> dict[str, float] | None:
 
 def _distance(exact: Mapping[str, float], release: Release) -> float:
     """Return how far the number is off that is farthest. No answer, or one about other groups, is as far as can be."""
-    found = _numbers(release)
+    found = numbers_of(release)
     if not found or found.keys() != exact.keys():
         return np.inf
     return max(abs(found[name] - exact[name]) for name in exact)
 
 
-def _crowd(document: PeopleDocument, rows: Any, people: int, seed: int) -> Population:
+def crowd_of(document: PeopleDocument, rows: Any, people: int, seed: int) -> Population:
+    """Draw so many people from rows, with repetition, or without rows within the document's bounds."""
     draw = np.random.Generator(np.random.PCG64(seed))  # made-up people, not noise
     if rows is not None:
         given = people_of(rows)

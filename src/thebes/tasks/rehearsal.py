@@ -58,6 +58,15 @@ class Rehearsal(Generic[Asked]):
         """Return what would be answered without noise."""
         return run(epsilon=HARMLESS)
 
+    def guess(self, document: Asked, people: int) -> float | None:
+        """Return each number of an answer as whoever knows the document alone would guess it; None where nothing can be
+        said."""
+        return None
+
+    def grows(self, document: Asked) -> bool:
+        """Return whether the numbers of an answer grow with how many take part."""
+        return False
+
     def quantities(self, release: Any) -> Quantities | None:
         """Return what a requestor would look at of a release; None where it has no answer."""
         if release.value is None:

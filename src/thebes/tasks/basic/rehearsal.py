@@ -2,13 +2,39 @@
 
 from __future__ import annotations
 
-from thebes.tasks.basic.kind import BasicDocument
+from thebes.tasks.basic.kind import ADDED_UP, BasicDocument
+from thebes.tasks.document import Range, Values
 from thebes.tasks.rehearsal import Rehearsal
 
 
 class StatisticRehearsal(Rehearsal[BasicDocument]):
     def refused(self, document: BasicDocument) -> str:
         return "" if document.aggregator == "count" else super().refused(document)
+
+    def guess(self, document: BasicDocument, people: int) -> float | None:
+        """Return the statistic of values that are spread evenly over the bounds; of a count that half have one."""
+        name, bound = document.aggregator, (document.bounds or {}).get(document.column)
+        if name == "count":
+            return people / 2
+        if name == "histogram":
+            keys = len(bound.values) if isinstance(bound, Values) else document.bins
+            return None if keys is None else people / keys
+        if not isinstance(bound, Range):
+            return None
+        width = bound.high - bound.low
+        spread: dict[str, float] = {
+            "mean": bound.middle,
+            "median": bound.middle,
+            "sum": people * bound.middle,
+            "quantile": bound.low + (document.quantile or 0.5) * width,
+            "variance": width**2 / 12,
+            "std": width / 12**0.5,
+            "iqr": width / 2,
+        }
+        return spread.get(name)
+
+    def grows(self, document: BasicDocument) -> bool:
+        return document.aggregator in ADDED_UP
 
 
 REHEARSAL = StatisticRehearsal()
