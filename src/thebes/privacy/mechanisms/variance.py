@@ -140,11 +140,16 @@ class VarianceMoments:
         if self.count <= 0:
             return 0.0, 0.25
         ball = noise.ball(self.by_noise.shape[1], level)
-        m, half = np.linspace(0.0, 1.0, _MEANS), 0.5 / (_MEANS - 1)
-        zero, one = np.zeros_like(m), np.ones_like(m)
-        most = self.count + self._width(ball, one[:1], zero[:1], zero[:1])[0]
-        fits = np.abs(self.sum - m * self.count) <= self._width(ball, -m, one, zero) + half * most
-        m, zero, one = m[fits], zero[fits], one[fits]  # the others need no variances
+        low_mean, high_mean = 0.0, 1.0
+        for _ in range(2):  # the means that fit are cut finely again
+            m, half = np.linspace(low_mean, high_mean, _MEANS), (high_mean - low_mean) / 2 / (_MEANS - 1)
+            zero, one = np.zeros_like(m), np.ones_like(m)
+            most = self.count + self._width(ball, one[:1], zero[:1], zero[:1])[0]
+            fits = np.abs(self.sum - m * self.count) <= self._width(ball, -m, one, zero) + half * most
+            if not fits.any():
+                return 0.0, 0.25  # nothing fits this noise: it was outside its ball
+            m, zero, one = m[fits], zero[fits], one[fits]  # the others need no variances
+            low_mean, high_mean = max(0.0, float(m[0]) - half), min(1.0, float(m[-1]) + half)
         # Around a tried mean within `half` of the true one, the mean squared distance is v to v + half^2.
         around = m * m * self.count - 2 * m * self.sum + self.squares
         low, high = zero, one * (0.25 + half * half)

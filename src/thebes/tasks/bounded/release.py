@@ -14,7 +14,7 @@ from thebes.privacy.figures import figure
 from thebes.privacy.measurement import Interval
 from thebes.privacy.mechanisms.local.categories import CategoryMechanism
 from thebes.privacy.mechanisms.local.numbers import NumberMechanism
-from thebes.privacy.mechanisms.local.shape import Estimate
+from thebes.privacy.mechanisms.local.shape import Estimate, about
 from thebes.tasks.bounded import moment_fit
 from thebes.tasks.bounded.decoder import Arrays, decoded
 from thebes.tasks.bounded.encoder import REPORT, EncodingPlan, categories, plan, simplex
@@ -113,7 +113,7 @@ class RowsRelease(Release):
         rows = self._plan.whole.decode(self.reports)[:, self.moments.block(column)]
         each = (1 + (len(points) - 1) * rows @ points.T) / len(points)
         share, error = each.mean(axis=0), each.std(axis=0, ddof=1) / math.sqrt(len(each))
-        return Estimate(share, error, len(each), lambda z: (share - z * error, share + z * error))
+        return about(share, error, len(each))
 
     def mean(self, column: str, level: float = 0.95) -> tuple[float, Interval | None]:
         """A range's mean over the contributors, freed of the noise, with its error bar; None where rows were shortened,

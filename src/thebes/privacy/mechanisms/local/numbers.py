@@ -24,6 +24,7 @@ from thebes.privacy.mechanisms.local.shape import (
     Floats,
     Integers,
     LocalMechanism,
+    about,
     contributors_of,
     integers_within,
 )
@@ -81,7 +82,7 @@ class NumberMechanism(LocalMechanism):
         seen = float(decoded.var(ddof=1)) if n > 1 else math.inf
         noise = min(max(seen, self._least_variance), self.variance(1)) / n
         error = np.asarray(math.sqrt(noise))
-        return Estimate(value, error, n, lambda z: (value - z * error, value + z * error))
+        return about(value, error, n)
 
     def variance(self, contributors: int, value: float | None = None) -> float:
         """Noise variance of the mean where every true number is `value`; at the worst value if that is not given."""

@@ -24,6 +24,7 @@ from thebes.privacy.mechanisms.local.shape import (
     Estimate,
     Floats,
     LocalMechanism,
+    about,
     contributors_of,
     integers_within,
     whole_number,
@@ -187,7 +188,7 @@ class PrivUnit(LocalMechanism):
         # What the reports scatter includes the people's own differences: it does not understate the noise.
         worst = self.radius**2 * (max(self.c, self.s - self.m**2) / self.m**2 + _ROUNDING)
         noise = np.minimum(rows.var(axis=0, ddof=1), worst) if n > 1 else np.full(self.dimension, worst)
-        return _about(rows.mean(axis=0), np.sqrt(noise / n), n)
+        return about(rows.mean(axis=0), np.sqrt(noise / n), n)
 
     def second_moment(self, reports: ArrayLike) -> Estimate:
         """Unbiased mean of x x' over the contributors' (shortened) rows; symmetric, but not always positive."""
@@ -197,7 +198,7 @@ class PrivUnit(LocalMechanism):
         mean = seen.T @ seen / n
         spread = np.clip(squares.T @ squares / n - mean * mean, 0, None) if n > 1 else np.ones_like(mean)
         value = (mean - self.c * np.eye(self.dimension)) * scale
-        return _about(value, np.sqrt(spread / n) * scale, n)
+        return about(value, np.sqrt(spread / n) * scale, n)
 
     def second_moment_error(self, square: float) -> float:
         """Return the variance that one report leaves in an entry of the second moment, on average over all entries,
@@ -247,7 +248,3 @@ def _fractions(randomness: Randomness, words: NDArray[np.uint64], bits: int) -> 
 def _on_grid(vectors: Floats) -> Directions:
     largest = np.max(np.abs(vectors), axis=1, keepdims=True)
     return np.asarray(np.rint(vectors * (STEPS / largest)), dtype=np.int16)
-
-
-def _about(value: Floats, error: Floats, contributors: int) -> Estimate:
-    return Estimate(value, error, contributors, lambda z: (value - z * error, value + z * error))

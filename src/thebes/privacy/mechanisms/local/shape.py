@@ -50,6 +50,21 @@ class Estimate:
         return Interval(level, low, high)
 
 
+def about(value: Floats, error: Floats, contributors: int) -> Estimate:
+    """An estimate whose error was read off the scatter of the reports themselves.
+
+    Its interval is Student's, as the scatter of few is uncertain: z (1 + (z^2 + 1) / (4 (n - 1))) for the normal z, the
+    first term of that law's expansion (Abramowitz & Stegun 1964, 26.7.5).
+    """
+    more = 1 / (4 * max(contributors - 1, 1))
+
+    def within(z: float) -> tuple[Floats, Floats]:
+        reach = z * (1 + (z * z + 1) * more) * error
+        return value - reach, value + reach
+
+    return Estimate(value, error, contributors, within)
+
+
 @runtime_checkable
 class LocalMechanism(Protocol):
     """A randomiser that runs at an owner, with everything a server needs to read its reports.
