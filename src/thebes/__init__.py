@@ -13,12 +13,14 @@ if TYPE_CHECKING:
     from thebes.person.access import open_person as open_person
     from thebes.requestor.server import connect as connect
     from thebes.simulation.world import simulate as simulate
+    from thebes.sql.private_table import open_data as open_data
 
 __version__ = "0.1.0"
 
 #: name -> where it lives; loaded when first used, so that `import thebes` stays quick
 _FACE = {
     "connect": "thebes.requestor.server",
+    "open_data": "thebes.sql.private_table",
     "open_person": "thebes.person.access",
     "simulate": "thebes.simulation.world",
 }

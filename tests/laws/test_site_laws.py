@@ -17,8 +17,8 @@ from thebes.privacy.events import GaussianEvent, LaplaceEvent, PureEvent
 from thebes.privacy.faults import Mistake
 from thebes.privacy.losses import Approximate, Concentrated, Pure
 from thebes.site.algorithm_process import Office
-from thebes.site.budget.prices import cost
 from thebes.site.dataset import BudgetDeclaration, DataSet, read
+from thebes.tasks.block_price import cost
 
 texts = st.text(st.characters(codec="utf-8"), max_size=20)
 names = st.from_regex(r"[A-Za-z][A-Za-z0-9_]{0,10}", fullmatch=True)

@@ -25,7 +25,7 @@ from thebes.ledger.sqlite import SqliteStore
 from thebes.privacy.events import GaussianEvent, LaplaceEvent
 from thebes.privacy.losses import Both, Concentrated, Loss, Pure, compose, pure_to_concentrated
 from thebes.privacy.promise import Adjacency
-from thebes.site.budget.prices import cost
+from thebes.tasks.block_price import cost
 
 ADDED = Adjacency.ADD_REMOVE_ONE
 FOREVER = Decimal("Infinity")

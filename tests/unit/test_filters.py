@@ -42,8 +42,8 @@ from thebes.privacy.losses import (
     order_to_epsilon,
 )
 from thebes.privacy.promise import Adjacency
-from thebes.site.budget.prices import cost
 from thebes.site.dataset import BudgetDeclaration
+from thebes.tasks.block_price import cost
 
 ROOT = Path(__file__).parents[2]
 HERE = Path("src/thebes/ledger/filters.py")

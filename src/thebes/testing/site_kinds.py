@@ -23,9 +23,9 @@ from thebes.privacy.accounting.report import total
 from thebes.privacy.events import Repeated
 from thebes.privacy.faults import Mistake, Refusal
 from thebes.privacy.promise import Adjacency, Unit
-from thebes.site.budget.prices import cost
 from thebes.tasks import registry
 from thebes.tasks.audit.purse import Purse
+from thebes.tasks.block_price import cost
 from thebes.tasks.contributions import Contributions, read_payloads
 from thebes.tasks.protocols import Ask, Closed, Setting, State, TaskClosed, Wait
 from thebes.tasks.release import Release

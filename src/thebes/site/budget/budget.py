@@ -22,10 +22,10 @@ from thebes.privacy.faults import Mistake, Refusal
 from thebes.privacy.losses import Approximate, Pure
 from thebes.site.budget.counted_claims import CountedClaims, Payer
 from thebes.site.budget.policy import PolicyRule, TaskFacts
-from thebes.site.budget.prices import Cost
 from thebes.site.dataset import DataSet
 from thebes.site.requests.response_store import CLAIM, CLOSED, ResponseStore, SiteRequest
 from thebes.site.streams import context_of
+from thebes.tasks.block_price import Cost
 from thebes.tasks.site_document import SiteDocument
 
 

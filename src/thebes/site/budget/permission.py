@@ -19,12 +19,12 @@ from thebes.ledger import Budget
 from thebes.privacy.faults import Refusal
 from thebes.site.budget.budget import SiteBudget, price_of
 from thebes.site.budget.policy import PolicyRule
-from thebes.site.budget.prices import Cost, cost
 from thebes.site.dataset import DataSet
 from thebes.site.requests.gate import without_noise
 from thebes.site.requests.planned_question import budget_of, whole
 from thebes.site.requests.response_store import SiteRequest
 from thebes.tasks import registry
+from thebes.tasks.block_price import Cost, cost
 from thebes.tasks.protocols import Ask
 from thebes.tasks.site_document import SiteDocument
 from thebes.tasks.site_protocols import Planned

@@ -30,10 +30,10 @@ from thebes.privacy.losses import Approximate, Loss, Pure
 from thebes.privacy.randomness import Randomness
 from thebes.site.budget.budget import SiteBudget
 from thebes.site.budget.policy import PolicyRule
-from thebes.site.budget.prices import Cost
 from thebes.site.budget.purchases import SPENDER, shares
 from thebes.site.dataset import DataSet
 from thebes.site.requests.response_store import SiteRequest
+from thebes.tasks.block_price import Cost
 from thebes.tasks.site_document import SiteDocument
 
 

@@ -10,11 +10,11 @@ from thebes.ledger import LedgerClaim
 from thebes.privacy import exact
 from thebes.privacy.faults import Fault
 from thebes.site.budget.policy import PolicyRule
-from thebes.site.budget.prices import Cost, cost
 from thebes.site.dataset import DataSet
 from thebes.site.requests.messages import TaskAsk
 from thebes.site.requests.response_store import SiteRequest
 from thebes.tasks import registry
+from thebes.tasks.block_price import Cost, cost
 from thebes.tasks.protocols import Ask
 from thebes.tasks.site_document import SiteDocument
 
