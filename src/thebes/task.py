@@ -10,7 +10,7 @@ Every function takes `epsilon` (one contributor's total). Those that people answ
     min_count   how many must take part before anything is released (default 11)
     max_count   keeps the task open until that many, or until expires_at
     expires_at  a moment such as "2027-01-31T12:00:00+00:00"
-    name, purpose     what people read about the task
+    name, purpose, contact     what people read about the task
     diagnostics a share of epsilon for counting which featurizers failed
     group, anonymity  whose members may answer, and whether with tokens
     missing     trusted kinds: "refuse" (default) or "count" (default of a sum or histogram without a default value)
@@ -23,7 +23,7 @@ Those that institutions answer (`query`, `train`, and `algorithm`, which makes o
     features    new columns by name, made of declared ones by operations that are data
     noise       "site" (the default), or "coordinator": exact totals leave the sites, whose policy must allow that
     min_sites   how many must answer; patience  seconds that each may take for a phase
-    delta, expires_at, name, purpose     as above
+    delta, expires_at, name, purpose, contact     as above
 """
 
 from __future__ import annotations

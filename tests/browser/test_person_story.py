@@ -178,7 +178,7 @@ def test_rules_are_made_told_in_words_and_removed(story: Neighbourhood, visit: C
     page.get_by_text("The rule holds from now on: Agree to bounded tasks").wait_for()
     rule = {
         "type": "bounded", "server": "untrusted", "requestor": "nobody’s “friend” <b>", "epsilon_at_most": 0.1,
-        "probability": 0.5, "tables": ["commute.rides"], "epsilon_per_week": 0.3, "min_count": 100,
+        "probability": 0.5, "tables": ["commute.rides"], "epsilon_per_week": 0.3, "min_count": 100, "stated": True,
     }  # fmt: skip
     assert story.me.get("/api/rules")["rules"] == [rule]
     assert "each with a chance of 50 %" in page.inner_text("#rulebook")

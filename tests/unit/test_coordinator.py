@@ -207,6 +207,20 @@ def test_the_operator_may_lower_the_floor(tmp_path: Path) -> None:
         assert front.task(task_id)["status"] == "done"
 
 
+def test_an_operator_may_require_that_people_are_told_who_asks_and_what_for(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "coordinator.toml").write_text("require_purpose = true\n")
+    said = {"purpose": "To plan.", "contact": "ana@example.org", "expires_at": SOON}
+    with Front(home) as front:
+        front.post({**AGES, **said})
+        for missing in said:
+            document = {**AGES, **{field: value for field, value in said.items() if field != missing}}
+            answer = front.client.post("/api/task", json=document, headers=front.admin)
+            assert answer.status_code == 422
+            assert field_of(answer) == missing
+
+
 def test_a_quote_costs_and_changes_nothing(front: Front) -> None:
     answer = front.client.post("/api/quote", json={**AGES, "expires_at": SOON})
     assert answer.json() == {"price": {"epsilon": 1.0, "delta": 0.0, "unit": "device"}, "expires_at": SOON}

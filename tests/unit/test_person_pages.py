@@ -560,8 +560,8 @@ def test_a_form_left_empty_is_a_rule_about_the_kind_alone() -> None:
     empty = {"type": "basic", "requestor": " ", "server": "", "min_count": ""}
     assert read_form(empty) == {"type": "basic"}
     full = {
-        "type": "bounded", "requestor": "ana", "server": "untrusted", "tables": "a.b", "epsilon_at_most": 0.5,
-        "epsilon_per_week": 2, "min_count": 100, "probability": 25,
+        "stated": True, "type": "bounded", "requestor": "ana", "server": "untrusted", "tables": "a.b",
+        "epsilon_at_most": 0.5, "epsilon_per_week": 2, "min_count": 100, "probability": 25,
     }  # fmt: skip
     assert read_form(full) == {**full, "tables": ["a.b"], "probability": 0.25}
     AgreementRule.read(read_form(full))
@@ -569,8 +569,9 @@ def test_a_form_left_empty_is_a_rule_about_the_kind_alone() -> None:
         with pytest.raises(Mistake, match="at most 100 %"):  # as the form counts, not as a rule does
             read_form({**full, "probability": chance})
     assert words.rule(read_form(full)) == (
-        "Agree to bounded tasks of ana that are noised on this machine, read nothing but a.b, want at least 100 people "
-        "and cost at most epsilon 0.5 each, up to epsilon 2 in seven days, each with a chance of 25 %."
+        "Agree to bounded tasks of ana that are noised on this machine, read nothing but a.b, want at least 100 "
+        "people, say what for, whom to ask and until when and cost at most epsilon 0.5 each, up to epsilon 2 in seven "
+        "days, each with a chance of 25 %."
     )
 
 
@@ -680,6 +681,34 @@ def test_the_page_about_epsilon_is_one_click_away_from_every_number(world: World
         page = world.http.get(address).text
         if "</html>" in page:
             assert [a for tag, a in Page(page).elements if tag == "a" and a.get("href") == "/epsilon"]
+
+
+SAID = {"purpose": "To plan.", "contact": "ana@example.org", "expires_at": "2031-01-31T12:00:00+00:00"}
+
+
+def test_what_a_task_does_not_say_is_said_so(world: World) -> None:
+    silent, open_ = world.server.post({**MEDIAN, "name": "How old are we?"}), world.server.post({**MEDIAN, **SAID})
+    for address in ("/tasks", f"/tasks/{silent}"):
+        page = harmless(world.http.get(address))
+        for tag in ("no purpose", "nobody to ask", "no end"):
+            assert f'<span class="tag warn">{tag}</span>' in page
+    assert "It does not say what its answer is for, whom to ask or until when it is open." in page
+    assert "How old are we?." not in page
+    page = harmless(world.http.get(f"/tasks/{open_}"))
+    assert "It does not say" not in page
+    for told in ("To plan.", "ana@example.org", "2031-01-31"):
+        assert told in page
+    rule = {"type": "basic", "epsilon_at_most": 1, "stated": True}
+    assert "say what for, whom to ask and until when" in words.rule(rule)
+    world.me.set_rules([rule])
+    world.me.apply_rules()
+    assert [p["task_id"] for p in world.me.participations()] == [open_]
+
+
+def test_a_contact_changes_no_digest_of_a_document_without_one() -> None:
+    whole = registry.check(MEDIAN)
+    assert "contact" not in whole.as_json()
+    assert registry.check({**MEDIAN, "contact": "ana@example.org"}).digest != whole.digest
 
 
 def test_a_collector_goes_with_or_without_its_rows(world: World) -> None:

@@ -23,6 +23,8 @@ class CoordinatorSettings(BaseModel):
 
     #: the least `min_count` a document may have; a group of friends who know each other may want less
     min_count_floor: int = Field(default=SERVER_FLOOR, ge=1)
+    #: whether what people are asked must say what for, whom to ask and until when
+    require_purpose: bool = False
     #: the largest body of one request, in bytes
     largest_body: int = Field(default=64 * 2**20, ge=1024)
     #: so many logins may wait for their turn

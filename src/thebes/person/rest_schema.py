@@ -48,6 +48,7 @@ _RULE = _object(
         "delta_at_most": _DELTA,
         "epsilon_per_week": _EPSILON,
         "min_count": {"type": "integer", "minimum": 1, "maximum": 1_000_000},
+        "stated": {"type": "boolean"},
         "probability": {"type": "number", "exclusiveMinimum": 0, "maximum": 1},
     },
     "type",

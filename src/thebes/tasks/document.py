@@ -153,6 +153,7 @@ class Document(_Strict):
     version: Literal[1] = 1
     name: str | None = Field(default=None, max_length=200)
     purpose: str | None = Field(default=None, max_length=2000)
+    contact: str | None = Field(default=None, max_length=200)
     epsilon: float = Field(ge=LEAST_EPSILON, le=1e6)
     delta: float = Field(default=0.0, ge=0, lt=1)
     expires_at: str | None = None
@@ -189,6 +190,9 @@ class Document(_Strict):
         import rfc8785
 
         return hashlib.sha256(rfc8785.dumps(self.as_json())).hexdigest()
+
+
+STATED = ("purpose", "contact", "expires_at")  #: by which a document says what for, whom to ask and until when
 
 
 class PeopleDocument(Document):
@@ -231,6 +235,11 @@ class PeopleDocument(Document):
             if column not in self.gives:
                 raise rule("bounds", f"names {named(column)}, which the featurizer does not give")
         return self
+
+    @property
+    def stated(self) -> bool:
+        """Return whether it says what for, whom to ask and until when."""
+        return all(getattr(self, field) for field in STATED)
 
     @property
     def unit(self) -> Unit:

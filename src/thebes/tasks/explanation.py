@@ -93,10 +93,12 @@ def how_many(document: PeopleDocument) -> str:
 
 
 def who_asks(document: PeopleDocument) -> str:
-    """Name and purpose as the requestor wrote them."""
+    """Name, purpose and contact as the requestor wrote them."""
+    name = (document.name or "").strip()
     pieces = [
-        f"Name: {document.name}." if document.name else "",
+        f"Name: {name}{'' if name.endswith(('.', '?', '!')) else '.'}" if name else "",
         f"Purpose: {document.purpose}" if document.purpose else "",
+        f"Contact: {document.contact}" if document.contact else "",
     ]
     return " ".join(piece for piece in pieces if piece)
 

@@ -245,6 +245,7 @@ EVERYWHERE: Mapping[str, Hint] = {
     "purpose": Hint(
         help="what you will use the answer for, in words that everybody understands", place="asker", lines=3
     ),
+    "contact": Hint(help="how people reach you with a question: a mail address, a page", place="asker", wide=True),
 }
 
 #: which column is predicted, of those that the SQL gives

@@ -18,7 +18,7 @@ from thebes.coordinator.storage.store import NewTask
 from thebes.coordinator.tasks.phase_end import setting
 from thebes.privacy.faults import Mistake
 from thebes.tasks import registry
-from thebes.tasks.document import Document, InvalidDocument, PeopleDocument
+from thebes.tasks.document import STATED, Document, InvalidDocument, PeopleDocument
 from thebes.tasks.kind_failure import KindFailed
 from thebes.tasks.posting_rules import check_postable
 from thebes.tasks.protocols import Aggregator, Endless
@@ -114,6 +114,11 @@ class Acceptance:
         floor = self._home.settings.min_count_floor
         if checked.min_count < floor:
             raise InvalidDocument([("min_count", f"must be at least {floor} on this coordinator")])
+        if self._home.settings.require_purpose:
+            unsaid = [field for field in STATED if not getattr(checked, field)]
+            if unsaid:
+                told = "must be given on this coordinator: people are told what for, whom to ask and until when"
+                raise InvalidDocument([(field, told) for field in unsaid])
         check_postable(checked, self._clock.now())
         return checked if checked.group is None else self._of_a_group(checked, checked.group)
 

@@ -35,14 +35,15 @@ FIELDS = (
     "epsilon_per_week",
     "min_count",
     "probability",
+    "stated",
 )
 
 
 @dataclass(frozen=True, slots=True)
 class AgreementRule:
     """Agree to tasks of `type` (of `requestor`, to a `server` that is trusted or not, reading no other `tables`, for at
-    least `min_count` people) that cost at most `epsilon_at_most`, up to `epsilon_per_week` in seven days, with
-    `probability`. What is None does not matter."""
+    least `min_count` people, that say what for, whom to ask and until when where `stated`) that cost at most
+    `epsilon_at_most`, up to `epsilon_per_week` in seven days, with `probability`. What is None does not matter."""
 
     type: str
     epsilon_at_most: Decimal
@@ -53,6 +54,7 @@ class AgreementRule:
     epsilon_per_week: Decimal | None = None
     min_count: int | None = None
     probability: Decimal = Decimal(1)
+    stated: bool = False
 
     @classmethod
     def read(cls, body: object, where: str = "rule") -> AgreementRule:
@@ -89,6 +91,8 @@ class AgreementRule:
             if count % 1 or count < 1:
                 raise Mistake(f"{where}.min_count", "must be a whole number, 1 or more")
             found["min_count"] = int(count)
+        if not isinstance(found.get("stated", False), bool):
+            raise Mistake(f"{where}.stated", "must be true or false")
         if "probability" in found:
             found["probability"] = read_number(f"{where}.probability", found["probability"])
             if not 0 < found["probability"] <= 1:
@@ -107,6 +111,7 @@ class AgreementRule:
             and epsilon <= self.epsilon_at_most
             and (self.delta_at_most is None or delta <= self.delta_at_most)
             and (self.min_count is None or document.min_count >= self.min_count)
+            and (document.stated or not self.stated)
         )
 
     def toss(self) -> bool:

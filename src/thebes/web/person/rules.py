@@ -65,6 +65,8 @@ def read_form(body: dict[str, Any]) -> dict[str, Any]:
     """A form as a rule: what was left empty does not matter, so it is not in it."""
     rule: dict[str, Any] = {name: text(body, name) for name in ("type", "requestor", "server") if text(body, name)}
     rule |= {name: body[name] for name in _NUMBERS if body.get(name) not in (None, "")}
+    if body.get("stated") in ("yes", True):
+        rule["stated"] = True
     tables = body.get("tables")
     if tables:
         rule["tables"] = [tables] if isinstance(tables, str) else tables

@@ -250,6 +250,21 @@ def taken_part(task: Mapping[str, Any]) -> str:
     return f"{plural(count, 'contribution')} so far" + (f" of the {spaced(wanted)} an answer needs." if wanted else ".")
 
 
+def unsaid(task: Mapping[str, Any]) -> list[str]:
+    """List what a task does not say that whoever is asked should know."""
+    missing = {"purpose": "no purpose", "contact": "nobody to ask", "expires_at": "no end"}
+    return [told for field, told in missing.items() if not str(task["document"].get(field) or "").strip()]
+
+
+def warning(task: Mapping[str, Any]) -> str:
+    """Say in a sentence what a task does not say; empty where nothing is missing."""
+    told = {"no purpose": "what its answer is for", "nobody to ask": "whom to ask", "no end": "until when it is open"}
+    lacks = [told[each] for each in unsaid(task)]
+    if not lacks:
+        return ""
+    return f"It does not say {', '.join(lacks[:-1])}{' or ' if lacks[1:] else ''}{lacks[-1]}."
+
+
 def for_good(task: Mapping[str, Any]) -> str:
     """Say what to know before agreeing to what is mixed in at once; empty where a contribution can be taken back."""
     return "Once it is sent it cannot be taken back: it is mixed in at once." if registry.endless(task["type"]) else ""
@@ -336,6 +351,7 @@ def rule(body: Mapping[str, Any]) -> str:
         pieces.append("read any of your tables")
     if "min_count" in body:
         pieces.append(f"want at least {plural(int(body['min_count']), 'person', 'people')}")
+    pieces += ["say what for, whom to ask and until when"] if body.get("stated") else []
     costs = [f"epsilon {spaced(body['epsilon_at_most'])}"]
     costs += [f"delta {spaced(body['delta_at_most'])}"] if "delta_at_most" in body else []
     whose = f"Agree to {body['type']} tasks of {body.get('requestor', 'anybody')} that {', '.join(pieces)}"
