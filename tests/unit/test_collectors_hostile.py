@@ -64,7 +64,7 @@ def test_xml_that_would_explode_or_fetch(home: HomeOnDisk, tmp_path: Path, name:
     (tmp_path / "export.xml").write_text(BOMBS[name])
     with pytest.raises(Mistake, match=r"export\.xml"):
         home.collect(Health(), "--file", str(tmp_path / "export.xml"))
-    assert home.rows("health", "measurements") == []
+    assert home.rows("health", "daily") == []
 
 
 def test_one_attribute_larger_than_memory_should_hold(

@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from threading import Thread
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -637,7 +637,7 @@ def test_location_in_the_forms_of_all_years(home: HomeOnDisk, tmp_path: Path) ->
         (10.0, 900.0, "walking"),
         (30.0, 5000.5, "in_bus"),
     ]
-    assert "Ana" not in json.dumps(home.store.export())
+    assert "Ana's" not in json.dumps(home.store.export())
     lacking = {"without a time or a place": 2}  # one in Records.json, one in walk.gpx
     assert first.left_out == lacking
     assert home.collect(Location(), *arguments, "--decimals", "4") == Outcome(0, first.inserted + first.known, lacking)
@@ -705,8 +705,8 @@ def test_health_of_apple(home: HomeOnDisk, tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "export.zip", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("apple_health_export/export.xml", APPLE)
         archive.writestr("apple_health_export/export_cda.xml", "<broken")
-    assert home.collect(Health(), "--file", str(tmp_path / "export.zip")) == Outcome(3, 0)
-    assert home.collect(Health(), "--file", str(tmp_path / "export.zip")) == Outcome(0, 3)
+    assert home.collect(Health(), "--raw", "--file", str(tmp_path / "export.zip")) == Outcome(3, 0)
+    assert home.collect(Health(), "--raw", "--file", str(tmp_path / "export.zip")) == Outcome(0, 3)
     steps, sleep = home.rows("health", "measurements")
     assert steps == {
         "at": "2026-03-01 08:00:00",
@@ -728,7 +728,7 @@ def test_health_of_google_by_kind(home: HomeOnDisk, tmp_path: Path) -> None:
     file.write_text(
         "Date,Move Minutes count,Calories (kcal),Step count\n2026-03-01,42,1800.5,5000\n2026-03-02,,1700,\n"
     )
-    home.collect(Health(), "--file", str(file))
+    home.collect(Health(), "--raw", "--file", str(file))
     rows = [(r["at"], r["kind"], r["amount"], r["unit"]) for r in home.rows("health", "measurements")]
     assert rows == [
         ("2026-03-01 00:00:00", "MoveMinutes", 42.0, "count"),
@@ -736,6 +736,92 @@ def test_health_of_google_by_kind(home: HomeOnDisk, tmp_path: Path) -> None:
         ("2026-03-01 00:00:00", "Step", 5000.0, "count"),
         ("2026-03-02 00:00:00", "Calories", 1700.0, "kcal"),
     ]
+
+
+def record(kind: str, at: str, value: str, *, device: str = "Ana's Watch", unit: str = "count", end: str = "") -> str:
+    said = f'type="{kind}" sourceName="{device}" unit="{unit}" startDate="{at}" endDate="{end or at}" value="{value}"'
+    return f"<Record {said}/>\n"
+
+
+STEPS, PULSE, SLEEP = (
+    "HKQuantityTypeIdentifierStepCount",
+    "HKQuantityTypeIdentifierHeartRate",
+    "HKCategoryTypeIdentifierSleepAnalysis",
+)
+NEWEST = "of the newest day, which may not be over"
+
+
+def exported(*records: str, on: str = "2026-03-03 12:00:00 +0200") -> str:
+    return f'<HealthData><ExportDate value="{on}"/>{"".join(records)}</HealthData>'
+
+
+def daily(home: HomeOnDisk) -> list[tuple[Any, ...]]:
+    rows = home.rows("health", "daily")
+    return sorted((r["day"][:10], r["kind"], r["count"], r["sum"], r["mean"], r["unit"]) for r in rows)
+
+
+def test_health_is_kept_by_days_that_are_over(home: HomeOnDisk, tmp_path: Path) -> None:
+    file = tmp_path / "export.xml"
+    asleep = "HKCategoryValueSleepAnalysisAsleepCore"
+    older = (
+        record(STEPS, "2026-03-01 00:30:00 +0200", "100"),  # still February in UTC
+        record(STEPS, "2026-03-01 10:00:00 +0200", "500"),
+        record(STEPS, "2026-03-01 10:00:00 +0200", "450", device="Ana's iPhone"),
+        record(PULSE, "2026-03-01 10:00:00 +0200", "60", unit="count/min"),
+        record(PULSE, "2026-03-01 11:00:00 +0200", "70", unit="count/min"),
+        record(SLEEP, "2026-03-02 00:00:00 +0200", asleep, end="2026-03-02 01:30:00 +0200"),
+    )
+    file.write_text(exported(*older, record(STEPS, "2026-03-03 10:00:00 +0200", "7")))
+    assert home.collect(Health(), "--file", str(file)) == Outcome(3, 0, {NEWEST: 1})
+    assert home.collect(Health(), "--file", str(file)) == Outcome(0, 3, {NEWEST: 1})
+    expected = [
+        ("2026-03-01", "HeartRate", 2, 130.0, 65.0, "count/min"),
+        ("2026-03-01", "StepCount", 2, 600.0, 300.0, "count"),
+        ("2026-03-02", "SleepAnalysisAsleepCore", 1, 90.0, 90.0, None),
+    ]
+    assert daily(home) == expected
+    newer = record(STEPS, "2026-03-03 10:00:00 +0200", "7"), record(STEPS, "2026-03-03 20:00:00 +0200", "9")
+    file.write_text(exported(*older, *newer, on="2026-03-04 12:00:00 +0200"))
+    assert home.collect(Health(), "--file", str(file)) == Outcome(1, 3)
+    assert daily(home) == [*expected, ("2026-03-03", "StepCount", 2, 16.0, 8.0, "count")]
+    assert "Ana's" not in json.dumps(home.store.export())
+
+
+def test_days_of_google_are_the_rows_of_its_table_but_the_newest(home: HomeOnDisk, tmp_path: Path) -> None:
+    file = tmp_path / "Daily activity metrics.csv"
+    file.write_text("Date,Calories (kcal),Step count\n2026-03-01,1800.5,5000\n2026-03-02,1700,10\n")
+    assert home.collect(Health(), "--file", str(file)) == Outcome(2, 0, {NEWEST: 2})
+    assert daily(home) == [
+        ("2026-03-01", "Calories", 1, 1800.5, 1800.5, "kcal"),
+        ("2026-03-01", "Step", 1, 5000.0, 5000.0, "count"),
+    ]
+
+
+def test_a_home_of_single_measurements_goes_on_with_them(home: HomeOnDisk, tmp_path: Path) -> None:
+    file = tmp_path / "export.xml"
+    file.write_text(exported(record(STEPS, "2026-03-01 10:00:00 +0200", "500")))
+
+    class Before(Health):
+        version = 1
+        migrations: ClassVar[dict[int, Any]] = {}
+
+        def declare(self, options: Any, state: Any) -> Any:
+            return [each for each in self.tables if each.name != "daily"]
+
+    home.collect(Before(), "--raw", "--file", str(file))
+    home.store.deliver("health", {"delivery": "0" * 32, "after": 1, "part": 0, "rows": {}, "last": True, "release": 1})
+    file.write_text(exported(*(record(STEPS, f"2026-03-0{day} 10:00:00 +0200", "500") for day in (1, 2))))
+    assert home.collect(Health(), "--file", str(file)) == Outcome(1, 1)
+    assert len(home.rows("health", "measurements")) == 2
+    assert home.collect(Health(), "--file", str(file)) == Outcome(0, 2)
+
+
+def test_who_asks_for_single_measurements_later_keeps_the_days(home: HomeOnDisk, tmp_path: Path) -> None:
+    file = tmp_path / "export.xml"
+    file.write_text(exported(record(STEPS, "2026-03-01 10:00:00 +0200", "500")))
+    home.collect(Health(), "--file", str(file))
+    assert home.collect(Health(), "--raw", "--file", str(file)).inserted == 1
+    assert len(daily(home)) == 1
 
 
 # --- github ---------------------------------------------------------------------------------------------

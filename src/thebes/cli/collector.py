@@ -110,7 +110,7 @@ def install(
         options = read_options(made.options, context.args)
     if every is not None:
         seconds = None if every == "once" else read_interval(every)
-    declared = declaration(made, made.declare(options, collector_runs.state_of(place, called)))
+    declared = declaration(made, made.declare(options, collector_runs.state_of(place, made, called)))
     for line in shown.explained(made, declared.tables, told, called=called, seconds=seconds):
         typer.echo(line)
     for doubt in made.doubts():

@@ -31,19 +31,17 @@ def person_of(place: Installed) -> Local:
     return found
 
 
-def state_of(place: Installed, app: str) -> dict[str, Any]:
-    """Return the state a collector of that name left in the store before, where the home is served; else nothing."""
+def state_of(place: Installed, made: Collector, app: str) -> dict[str, Any]:
+    """Return the state that a collector of that name left in the store before, led to its version, where the home is
+    served; else nothing."""
+    from thebes.collectors.run import progress
     from thebes.wire.local_server import Local
-    from thebes.wire.refusals import NotFound
 
     person = Local.running(place.home)
     if person is None:
         return {}
     with person:
-        try:
-            return dict(person.progress(app)["state"] or {})
-        except NotFound:
-            return {}
+        return progress(made, person, app)[1]
 
 
 def ran(

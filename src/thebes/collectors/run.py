@@ -30,7 +30,7 @@ def run(
     `agree` is shown what will be declared and may refuse it; `sent` hears how many rows have been sent so far.
     """
     try:
-        number, state, behind = _progress(collector, home, app)
+        number, state, behind = progress(collector, home, app)
         tables = declaration(collector, collector.declare(options, state))
         if agree is not None:
             agree(tables)
@@ -55,7 +55,7 @@ def run(
         ) from None
 
 
-def _progress(collector: Collector, home: Receiver, app: str) -> tuple[int, State, bool]:
+def progress(collector: Collector, home: Receiver, app: str) -> tuple[int, State, bool]:
     """(number of the last delivery, the state for this version, whether that state was led here from an older one)."""
     try:
         held = home.progress(app)
