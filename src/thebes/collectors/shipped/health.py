@@ -92,7 +92,7 @@ def _filled(options: Mapping[str, Any], state: State) -> str:
 
 
 class _Days:
-    """What one file measured, added up: one entry for each kind, unit, device and day."""
+    """The sums of what one file measured: one entry for each kind, unit, device and day."""
 
     def __init__(self, member: SourceFile) -> None:
         self._member, self._count = member, 0
