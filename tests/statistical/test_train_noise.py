@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest, chi2
 
-from tests.support.training import NOON, begun, run, site
+from tests.support.training import NOON, Silent, begun, run, site
 from thebes.privacy.accounting.calibration import rho_for, sampled_ratio
 from thebes.privacy.randomness import bulk, seeded_for_simulation
 from thebes.tasks import registry
@@ -270,3 +270,20 @@ def test_a_census_is_learned_by_three_sites_under_privacy() -> None:
         release = run({**document, "noise": noise}, tables, seeded_for_simulation(3))[0].release()
         found = roc_auc_score(truth, release.model.predict_proba(people.test)[:, 1])
         assert found > (floor if not people.made_up else 0.6)
+
+
+def test_a_test_gets_the_noise_of_a_round():
+    """Whatever the rows: what they make is told beside it exactly."""
+    document, cells = asked(quality=True, rounds=4), []
+    owner = registry.site_owner(document)
+    ask = Ask("any", "phase-4", 4, {"weights": np.zeros(WIDE + 1), "size": None, "trial": True})
+
+    def table(source):
+        return owner.contribute(document, ask, TABLE, Purse(), randomness=source).fields["table"][0]
+
+    exact = table(Silent())
+    for seed in range(1000):
+        cells.append(table(seeded_for_simulation(seed)) - exact)
+    moved = math.sqrt(2) * 2**20  # a loss of 1, and a value's tokens all in one cell
+    rho = float(rho_for(EPSILON, DELTA)) / 5
+    assert_scale(np.ravel(cells), gaussian_cdf, moved / math.sqrt(2 * rho))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ import thebes
 from thebes import learning
 from thebes.privacy.events import ApproximateEvent, PureEvent
 from thebes.privacy.faults import Mistake
-from thebes.privacy.held_out import ENOUGH, LEAST, MOST, by_hash, places, share_of, tossed
+from thebes.privacy.held_out import ENOUGH, LEAST, MOST, ContentCoins, places, share_of, tossed
 from thebes.privacy.model_quality import NOT_CHECKED, Worth
 from thebes.privacy.randomness import seeded_for_simulation
 from thebes.tasks import registry
@@ -129,11 +130,23 @@ def test_more_is_set_aside_where_rows_are_few() -> None:
 def test_a_coin_of_a_row_is_its_own() -> None:
     share = tossed(100_000, seeded_for_simulation(1)).mean()
     assert 0.09 < share < 0.11
-    names = [f"unit {i}" for i in range(20_000)]
-    coins = by_hash("key", names)
-    assert 0.08 < coins.mean() < 0.12
-    assert (by_hash("key", names[::-1])[::-1] == coins).all()
-    assert (by_hash("another key", names) != coins).any()
+
+
+def test_a_coin_of_what_a_unit_holds_is_the_same_whenever_it_is_asked() -> None:
+    held = [b"%d" % (i % 300) for i in range(20_000)]
+
+    def heads(key, contents):
+        coins = ContentCoins(key)
+        return Counter(content for content in contents if coins.toss(content))
+
+    found = heads("key", held)
+    assert 0.08 < found.total() / len(held) < 0.12
+    assert len(found) > 250  # equal units are not set aside together
+    assert heads("key", held[::-1]) == found
+    assert heads("another key", held) != found
+    fewer = heads("key", held[:-1])
+    assert 0 <= (found - fewer).total() <= 1
+    assert not fewer - found
 
 
 # --- models of people ---------------------------------------------------------------------------------------

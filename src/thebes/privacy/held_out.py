@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterable
+from collections import Counter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,14 +42,20 @@ def tossed(rows: int, randomness: Randomness) -> NDArray[np.bool_]:
     return randomness.toss(Coin.nearest(PRIVATE_SHARE), rows)
 
 
-def by_hash(key: str, units: Iterable[str]) -> NDArray[np.bool_]:
-    """Read each unit's coin off a hash of its name: the same coin whenever it is asked under the same key."""
-    heads = Coin.nearest(PRIVATE_SHARE).heads
-    begun = hashlib.blake2b(key=hashlib.sha256(key.encode()).digest(), digest_size=8)
+class ContentCoins:
+    """Coins for units of which only the contents are known: each by a hash, under a key, of what the unit holds and how
+    many others that hold the same came before it. So whoever asks again for the same units gets the same coins, in
+    whatever order they come; one unit more or less changes no other's; and equal units have coins of their own."""
 
-    def drawn(unit: str) -> int:
-        own = begun.copy()
-        own.update(unit.encode())
-        return int.from_bytes(own.digest(), "big")
+    def __init__(self, key: str) -> None:
+        self._key = hashlib.sha256(key.encode()).digest()
+        self._heads = Coin.nearest(PRIVATE_SHARE).heads
+        self._before: Counter[bytes] = Counter()
 
-    return np.fromiter((drawn(unit) < heads for unit in units), dtype=np.bool_)
+    def toss(self, content: bytes) -> bool:
+        """Return whether the next unit with this content is set aside."""
+        held = hashlib.blake2b(content, digest_size=16).digest()
+        place = self._before[held]
+        self._before[held] += 1
+        drawn = hashlib.blake2b(held + place.to_bytes(8, "big"), key=self._key, digest_size=8).digest()
+        return int.from_bytes(drawn, "big") < self._heads

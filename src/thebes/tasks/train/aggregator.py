@@ -19,11 +19,13 @@ from thebes.data.schema import Schema
 from thebes.learning.slopes import squared
 from thebes.learning.stops import Stop
 from thebes.privacy.faults import Mistake
+from thebes.privacy.model_quality import Quality
 from thebes.privacy.stability import LARGEST_TOTAL
 from thebes.tasks.aggregation.sites import Convening
 from thebes.tasks.aggregation.snapshots import Arrays
 from thebes.tasks.contributions import Contributions, Layout
 from thebes.tasks.protocols import Setting
+from thebes.tasks.train import trial
 from thebes.tasks.train.certificate import TrainingCourse, certificate
 from thebes.tasks.train.descent import CommonDescent
 from thebes.tasks.train.kind import TrainDocument
@@ -55,6 +57,8 @@ class TrainAggregator(Convening[TrainDocument]):
         self._averaged = 0  #: so many rounds' weights are in it
         self._rule = self.descent.rule.begun()
         self._stop = Stop(self.descent.rounds, self.descent.tolerance)
+        self._trying = False  #: whether the phase is the one in which the model is tested
+        self._quality: Quality | None = None
         self._sizes: dict[str, float] = {}  #: each site's people as they were told in earlier rounds, noise included
         self._course = TrainingCourse()
         self._begin()
@@ -66,6 +70,8 @@ class TrainAggregator(Convening[TrainDocument]):
         bends = self._plan.curvature.coordinates if self._plan is not None and self.descent.curved else 0
         self._curvature: NDArray[Any] = np.zeros(bends, dtype=self._sum.dtype)
         self._loss: int | float = 0
+        cells = 0 if self._plan is None or not self.descent.quality else trial.cells(self._plan)
+        self._table: NDArray[Any] = np.zeros(cells, dtype=self._sum.dtype)  #: of a test, noised at the sites or not yet
         self._told: dict[str, int | float] = {}  #: and in this one; exact where the noise is still to come
 
     @property
@@ -84,10 +90,14 @@ class TrainAggregator(Convening[TrainDocument]):
         return None
 
     def payload(self, site: str) -> dict[str, Any]:
+        if self._trying:
+            return {WEIGHTS: self._final, trial.TRIAL: True}
         told = self._sizes.get(site)
         return {WEIGHTS: self._weights, SIZE: None if told is None else self.plan.believed(told)}
 
     def layout(self, part: str, partition: int = 0) -> Layout:
+        if self._trying:
+            return trial.layout(self.plan)
         return self.plan.layout(buying=self.sites[partition] not in self._sizes)
 
     def examine(self, contributions: Contributions) -> Contributions:
@@ -101,6 +111,10 @@ class TrainAggregator(Convening[TrainDocument]):
 
     def hear(self, site: str, contributions: Contributions) -> None:
         fields = contributions.fields
+        if self._trying:
+            heard = np.asarray(fields[trial.TABLE][0], dtype=self._table.dtype)
+            self._table = np.clip(self._table + heard, -LARGEST_TOTAL, LARGEST_TOTAL)
+            return
         if self.descent.noise == "coordinator":
             heard = np.asarray(fields[SUM][0], dtype=np.int64)
             self._sum = np.clip(self._sum + heard, -LARGEST_TOTAL, LARGEST_TOTAL)
@@ -122,7 +136,12 @@ class TrainAggregator(Convening[TrainDocument]):
     # --- the end of a round -----------------------------------------------------------------------------
 
     def conclude(self) -> TrainedRelease | None:
-        """One step of the common model; the release after the last one."""
+        """One step of the common model; the release after the last one, and after its test where there is one."""
+        if self._trying:
+            exact = self.descent.noise == "coordinator"
+            source = self.plan.source(self.setting.randomness) if exact else None
+            self._quality = trial.judged(self.plan, self._table, len(self.answered), source)
+            return self._released(lost=1)
         found = self._noised() if self.descent.noise == "coordinator" else self._averages()
         before, loss = self._weights, found.loss
         bends = None if found.curvature is None else squared(found.curvature)
@@ -136,7 +155,10 @@ class TrainAggregator(Convening[TrainDocument]):
             told["loss"] = loss
         self._course.note(told, self.answered, self.missing)
         self._begin()
-        return self._released() if self.finished() else None
+        if not self._trained():
+            return None
+        self._trying = bool(self.descent.quality)
+        return None if self._trying else self._released()
 
     def _averages(self) -> _Means:
         """Average the sites' own steps: noised there."""
@@ -179,9 +201,12 @@ class TrainAggregator(Convening[TrainDocument]):
         return float(2 * deviation / math.sqrt(2) * math.sqrt(self.plan.encoding.width + 1))
 
     def finished(self) -> bool:
+        return self._quality is not None if self.descent.quality else self._trained()
+
+    def _trained(self) -> bool:
         rounds = self._course.rounds
         moved = rounds[-1]["update"] if rounds else math.inf
-        return self._stop.over(self.phase + 1, moved)
+        return self._stop.over(len(rounds), moved)
 
     def lapsed(self) -> TrainedRelease | None:
         """The model as the last whole round left it: it is private and paid for. The round that has just ended is paid
@@ -189,9 +214,7 @@ class TrainAggregator(Convening[TrainDocument]):
         return self._released(lost=1) if self._course.rounds else None
 
     def _released(self, lost: int = 0) -> TrainedRelease:
-        plan, averaged = self.plan, self._averaged
-        tail = self.descent.average == "tail" and averaged > 0
-        weights = self._tail / averaged if tail else self._weights
+        plan = self.plan
         told = certificate(
             plan,
             self._course,
@@ -203,7 +226,14 @@ class TrainAggregator(Convening[TrainDocument]):
             drawn_by=plan.source(self.setting.randomness).drawn_by if self.descent.noise == "coordinator" else None,
         )
         extra = {**columns_of(plan), "rounds": self._course.rounds, "coverage": self._course.coverage}
-        return TrainedRelease(value_of(plan, weights), told, {}, extra)
+        extra["quality"] = None if self._quality is None else self._quality.as_json()
+        return TrainedRelease(value_of(plan, self._final), told, {}, extra)
+
+    @property
+    def _final(self) -> Floats:
+        """The weights that are released."""
+        tail = self.descent.average == "tail" and self._averaged > 0
+        return self._tail / self._averaged if tail else self._weights
 
     @property
     def coverage(self) -> dict[str, Any]:
@@ -223,9 +253,11 @@ class TrainAggregator(Convening[TrainDocument]):
             "loss": self._loss,
             "averaged": self._averaged,
             "course": self._course.as_json(),
+            "trying": self._trying,
         }
         arrays: Arrays = {
-            "weights": self._weights, "tail": self._tail, "sum": self._sum, "curvature": self._curvature
+            "weights": self._weights, "tail": self._tail, "sum": self._sum, "curvature": self._curvature,
+            "table": self._table,
         }  # fmt: skip
         return facts, {**arrays, **{f"rule.{name}": array for name, array in self._rule.memory().items()}}
 
@@ -237,6 +269,8 @@ class TrainAggregator(Convening[TrainDocument]):
         self._averaged, self._course = int(facts["averaged"]), TrainingCourse.from_json(facts["course"])
         self._sum, self._curvature = np.array(arrays["sum"]), np.array(arrays["curvature"])
         self._loss = facts["loss"]
+        self._trying = bool(facts.get("trying", False))
+        self._table = np.array(arrays.get("table", self._table))
 
 
 AGGREGATOR = TrainAggregator

@@ -75,6 +75,8 @@ def cases() -> list[Case]:
         drawn("train, two local steps, noise at the site", {**TRAIN, **steps}),
         trained("train, newton", NEWTON),
         trained("train, newton, noise at the coordinator", {**NEWTON, "noise": "coordinator"}),
+        drawn("train, with a test, noise at the site", {**TRAIN, "quality": True}),
+        drawn("train, with a test, noise at the coordinator", {**TRAIN, "quality": True, "noise": "coordinator"}),
         drawn("train, newton, noise at the site", NEWTON),
         drawn("train, newton, noise at the coordinator", {**NEWTON, "noise": "coordinator"}),
         Audited(careless, 1.0, 1e-2, ADD, one, other, positive_control=True, draws=20_000),

@@ -70,6 +70,11 @@ def certificate(
     said.append("How many people each site has was itself told with noise, within the same budget.")
     if descent.batch is not None:
         said.append("Each step was over a sample; its coins were tossed at the sites and told to nobody.")
+    if descent.quality:
+        said.append(
+            "About a tenth of the people, by a coin, were kept out of the model, to test it; the test costs as much as "
+            "one more round, and everybody is charged for it."
+        )
     if run < descent.rounds:
         said.append(
             f"It ended after {run} of {descent.rounds} rounds; ledgers were charged for {begun} at most, or for all "

@@ -55,6 +55,7 @@ class CommonDescent:
     size_share: float
     loss_share: float | None
     loss_bound: float
+    quality: bool | None
     rule: StepRule
 
     @property
@@ -63,9 +64,14 @@ class CommonDescent:
         return self.model if self.model in FAMILIES else None
 
     @property
+    def phases(self) -> int:
+        """The number of times that a site is asked: in every round, and once more where the model is tested."""
+        return self.rounds + (1 if self.quality else 0)
+
+    @property
     def steps(self) -> int:
-        """The number of times that noise is added at a site, over all rounds."""
-        return self.rounds * self.local_steps
+        """The number of times that noise is added at a site, over all phases: a test may spend what a round does."""
+        return self.phases * self.local_steps
 
     @property
     def curved(self) -> bool:

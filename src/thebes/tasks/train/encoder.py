@@ -49,6 +49,11 @@ class Encoding:
         """The values that the output may have; None where it is a number."""
         return self.output.values
 
+    @property
+    def ends(self) -> tuple[float, float]:
+        """The ends of an output that is a number."""
+        return _ends(self.output)
+
     def design(self, numbers: Floats) -> Floats:
         """One line for each row of a batch (`thebes.data.table.Batch`) that has the inputs in order."""
         table = np.empty((len(numbers), self.width))

@@ -52,6 +52,11 @@ FORM = Form(
             help="without it the curve shows how far each round moved the weights",
         ),
         "tolerance": Hint(label="Stop when an update is smaller than", help="goes on to the end if empty"),
+        "quality": Hint(
+            label="Test the model",
+            help="on a tenth of the people, whom a coin keeps out of it; it costs what one more round does",
+            when=lambda form: form.get("model") in FAMILIES,
+        ),
         "features": formulas.FEATURES,
         "inputs": inputs("output"),
         "where": WHERE,

@@ -53,6 +53,8 @@ class TrainDocument(RowsDocument):
     size_share: float = Field(default=0.02, gt=0, le=0.5)
     loss_share: float | None = Field(default=None, gt=0, le=0.4)  #: of the budget, for the mean loss of every round
     loss_bound: float = Field(default=4.0, gt=0, le=1e6)  #: one person's loss counts as no more than this
+    #: whether a tenth of the people at each site are kept out of the model and tell what it is worth, in a phase more
+    quality: bool | None = None
 
     @field_validator("inputs", mode="before")
     @classmethod
@@ -84,6 +86,8 @@ class TrainDocument(RowsDocument):
             raise rule("momentum", f"means nothing with {self.update}; leave it out")
         if self.ridge is not None and self.update != "newton":
             raise rule("ridge", "goes with newton only")
+        if self.quality and self.family is None:
+            raise rule("quality", f"is for {' and '.join(FAMILIES)}; a network is not tested: leave it out")
         if self.rounds * self.local_steps > MOST_TIMES:
             raise rule("local_steps", f"times rounds must not exceed {MOST_TIMES}")
         return self
@@ -95,7 +99,7 @@ class TrainDocument(RowsDocument):
 
     @property
     def phases(self) -> int:
-        return self.rounds
+        return self.rounds + (1 if self.quality else 0)
 
     @property
     def used(self) -> tuple[str, ...]:
@@ -162,6 +166,10 @@ class TrainKind:
             if document.update is None
             else f"The mean of these directions makes the next model by {document.update}.",
             "Beside it is told how steep that is, changed at random too." if document.update == "newton" else "",
+            "A tenth of the people, by a coin, is kept out of the model; in one phase more it is told, changed at "
+            "random, of how many of them it is right, or how far off."
+            if document.quality
+            else "",
             "" if document.tolerance is None else "It ends early once a round hardly changes the model.",
             "" if document.where is None else f"Only these rows count: {document.where}",
         ]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import weakref
 from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Protocol
 
 import numpy as np
@@ -13,6 +15,7 @@ from numpy.typing import NDArray
 
 from thebes.data.table import Table
 from thebes.learning.slopes import Slopes, curvatures
+from thebes.privacy.held_out import ContentCoins
 from thebes.privacy.randomness import Coin, Randomness
 from thebes.privacy.stability import LARGEST_TOTAL
 from thebes.tasks.train.plan import TrainingPlan
@@ -40,6 +43,31 @@ class PeopleRows:
     def numbers(self) -> int:
         return self.inputs.size + self.targets.size
 
+    def contents(self) -> Iterator[bytes]:
+        """Give each person's rows, whatever their order."""
+        table = np.column_stack([self.inputs, self.targets]) + 0.0  # no zero below 0
+        for start, stop in pairwise([*self.starts.tolist(), len(table)]):
+            own = table[start:stop]
+            yield (own if len(own) == 1 else own[np.lexsort(own.T)]).tobytes()
+
+    def chosen(self, people: NDArray[np.bool_]) -> PeopleRows:
+        """Keep these people alone."""
+        sizes = np.diff(np.append(self.starts, len(self.inputs)))
+        rows, kept = np.repeat(people, sizes), sizes[people]
+        return PeopleRows(self.inputs[rows], self.targets[rows], np.cumsum(kept) - kept)
+
+    def one_each(self) -> tuple[Floats, Floats]:
+        """Return one row of each person, chosen by what all of its rows are."""
+        sizes = np.diff(np.append(self.starts, len(self.inputs)))
+        own = [int.from_bytes(hashlib.blake2b(each, digest_size=8).digest(), "big") for each in self.contents()]
+        table = np.column_stack([self.inputs, self.targets])
+        rows = [
+            table[start : start + size][np.lexsort(table[start : start + size].T)][drawn % size]
+            for start, size, drawn in zip(self.starts.tolist(), sizes.tolist(), own, strict=True)
+        ]
+        found = np.array(rows).reshape(len(rows), table.shape[1])
+        return found[:, :-1], found[:, -1]
+
 
 class SiteRows(Protocol):
     """All people of one site, again and again."""
@@ -58,8 +86,20 @@ class Totals:
     curvature: Integers
 
 
-def read(plan: TrainingPlan, table: Table) -> Iterator[PeopleRows]:
-    """Everybody, as the table clips: some at a time, a person never in two pieces."""
+def read(plan: TrainingPlan, table: Table, *, aside: bool = False) -> Iterator[PeopleRows]:
+    """Everybody that the model is made from, as the table clips: some at a time, a person never in two pieces; or, with
+    `aside`, those that it is tested on. Without a test nobody is set aside."""
+    if not plan.descent.quality:
+        yield from () if aside else _everybody(plan, table)
+        return
+    coins = ContentCoins(plan.descent.digest)
+    for people in _everybody(plan, table):
+        kept = people.chosen(np.array([coins.toss(own) for own in people.contents()]) == aside)
+        if kept.count:
+            yield kept
+
+
+def _everybody(plan: TrainingPlan, table: Table) -> Iterator[PeopleRows]:
     descent, encoding = plan.descent, plan.encoding
     for batch in descent.made.table(table).batches((*descent.inputs, descent.output), plan.where):
         rows = len(batch.people)

@@ -24,8 +24,9 @@ from thebes.privacy.faults import Fault, Mistake
 from thebes.privacy.randomness import Randomness
 from thebes.tasks.contributions import Contributions, Layout
 from thebes.tasks.protocols import Ask, Claim
+from thebes.tasks.train import trial
 from thebes.tasks.train.descent import CommonDescent, Descending
-from thebes.tasks.train.local import RowCache, SiteRows, Totals, totals
+from thebes.tasks.train.local import RowCache, SiteRows, Totals, read, totals
 from thebes.tasks.train.plan import CURVATURE, FARTHEST, LOSS, SIZE, SUM, UPDATE, WEIGHTS, Floats, TrainingPlan, plan_of
 
 #: for the gradients of a site's rows in one request to the child. Which rows there are hardly changes how long they
@@ -49,6 +50,10 @@ class TrainOwner:
         plan = plan_of(document.descent, table.schema)
         weights, size = _asked(plan, ask)
         source = plan.source(randomness)
+        if trial.is_asked(plan, ask):
+            claim.consume(epsilon=plan.budget.epsilon, delta=plan.budget.delta)
+            fields = trial.contributed(plan, read(plan, table, aside=True), weights, source)
+            return Contributions(ask.part, 1, fields, ask.partition)
         with self._children.slopes(plan) as slopes:
             claim.consume(epsilon=plan.budget.epsilon, delta=plan.budget.delta)
             rows = self._shelf.rows(plan, table)
@@ -68,6 +73,8 @@ class TrainOwner:
 
     def layout(self, document: Descending, ask: Ask, schema: Schema) -> Layout:
         plan = plan_of(document.descent, schema)
+        if trial.is_asked(plan, ask):
+            return trial.layout(plan)
         return plan.layout(buying=_asked(plan, ask)[1] is None)
 
 

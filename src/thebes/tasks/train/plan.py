@@ -96,13 +96,13 @@ class StepBudget:
     @property
     def epsilon(self) -> Decimal:
         """One round's part of the document's epsilon, as a purse counts it; a ledger prices `event`."""
-        return _DOWN.divide(exact.epsilon(self.descent.epsilon), self.descent.rounds).quantize(
+        return _DOWN.divide(exact.epsilon(self.descent.epsilon), self.descent.phases).quantize(
             exact.EPSILON_STEP, ROUND_FLOOR, _DOWN
         )
 
     @property
     def delta(self) -> Decimal:
-        return _DOWN.divide(exact.delta(self.descent.delta), self.descent.rounds).quantize(
+        return _DOWN.divide(exact.delta(self.descent.delta), self.descent.phases).quantize(
             exact.DELTA_STEP, ROUND_FLOOR, _DOWN
         )
 
