@@ -257,6 +257,15 @@ PREDICTED = Hint(
     empty="choose one",
 )
 
+#: whether people of their own check the model
+CHECKED = Hint(
+    label="Check the model",
+    help="true: about a tenth of the people say, changed at random, whether it does better than one guess for all, "
+    "instead of sending what it is made from; it costs nobody more. Leave out the largest number of people then",
+    first="true",
+    empty="nobody is asked to",
+)
+
 #: which rows of a data set count
 WHERE = Hint(
     label="Only rows where",

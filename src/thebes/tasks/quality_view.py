@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from thebes.privacy.model_quality import NOT_CHECKED, Quality
+from thebes.privacy.model_quality import Quality
 from thebes.tasks.answer_view import AnswerTable, Section, short
 from thebes.tasks.release import Release
 
@@ -17,7 +17,7 @@ def sections(release: Release) -> Sequence[Section]:
         return ()
     found = release.quality
     if found is None:
-        return (Section(_TITLE, f"{NOT_CHECKED[0].upper()}{NOT_CHECKED[1:]}."),)
+        return (Section(_TITLE, f"{release.unchecked[0].upper()}{release.unchecked[1:]}."),)
     said = f"{found.line[0].upper()}{found.line[1:]}."
     return (Section(_TITLE, said, table=AnswerTable.of(("", ""), _lines(found))),)
 

@@ -89,6 +89,12 @@ class Release:
         bought = self.extra.get("quality")
         return None if bought is None else Quality.of_json(bought)
 
+    @property
+    def unchecked(self) -> str:
+        """Say that the model was not checked, and why, where that is told."""
+        why = self.extra.get("quality_note")
+        return NOT_CHECKED if why is None else f"{NOT_CHECKED}: {why}"
+
     def as_json(self) -> dict[str, Any]:
         main = self._main
         body = {
@@ -137,7 +143,7 @@ class Release:
         """Say what was measured beside the value."""
         lines = []
         if "quality" in self.extra:
-            lines.append(NOT_CHECKED if self.quality is None else self.quality.line)
+            lines.append(self.unchecked if self.quality is None else self.quality.line)
         if "interval_note" in self.extra:
             lines.append(str(self.extra["interval_note"]))
         if "missing" in self.extra:

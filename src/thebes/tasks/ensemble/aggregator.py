@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from thebes.tasks.aggregation.checking import Checking
 from thebes.tasks.aggregation.packets import drawn, parts_of
 from thebes.tasks.aggregation.people import Gathering
 from thebes.tasks.aggregation.snapshots import Arrays
@@ -22,13 +23,13 @@ from thebes.tasks.ensemble.bin_search import Search
 from thebes.tasks.ensemble.cells import FeatureCut, SubsetCells, cells_of, given
 from thebes.tasks.ensemble.histogram import Floats, SupportHistogram
 from thebes.tasks.ensemble.kind import EnsembleDocument
-from thebes.tasks.ensemble.model import EnsembleMember, described
+from thebes.tasks.ensemble.model import SHOWN, EnsembleMember, described
 from thebes.tasks.ensemble.release import EnsembleRelease
 from thebes.tasks.protocols import Ask, Closed, Setting, Wait
-from thebes.tasks.release import LEVEL
+from thebes.tasks.release import LEVEL, Release
 
 
-class EnsembleAggregator(Gathering[EnsembleDocument]):
+class EnsembleLearner(Gathering[EnsembleDocument]):
     def __init__(self, document: EnsembleDocument, setting: Setting) -> None:
         super().__init__(document, setting)
         self._cuts = {feature: given(self.document, feature) for feature in self.document.features}
@@ -136,7 +137,7 @@ class EnsembleAggregator(Gathering[EnsembleDocument]):
         else:
             self._histogram(phase, packet, contributions.partition).hear(reports)
 
-    def conclude(self) -> EnsembleRelease | None:
+    def conclude(self) -> Release | None:
         """End a phase: move the thresholds, choose the subsets, learn, or weigh the votes."""
         self._contributors += self.accepted
         document = self.document
@@ -147,7 +148,7 @@ class EnsembleAggregator(Gathering[EnsembleDocument]):
                 document.wanted_in(document.learning) if self._expected is None else self._expected * _more(document)
             )
             self._choice = scouts.chosen(self._scouted(), int(peers))
-        elif self.phase < document.phases - 1:
+        elif self.phase < document.phases_to_learn - 1:
             self._members = self._learned()
         else:
             return self._released(self._rescored() if document.scoring else self._learned())
@@ -215,6 +216,7 @@ class EnsembleAggregator(Gathering[EnsembleDocument]):
             },
             "thresholds": {column: list(self._cuts[column].thresholds) for column in document.ranges},
         }
+        extra["quality"] = None  # until people have checked it
         chosen, scored = self._choice is not None, self._scored() if document.scoring else []
         heard = certificate.Heard(packets, self._scouted(), scored, self._contributors, chosen=chosen)
         return EnsembleRelease(value, certificate.certificate(document, self.setting, heard, self.notes), {}, extra)
@@ -266,6 +268,11 @@ class EnsembleAggregator(Gathering[EnsembleDocument]):
 def _more(document: EnsembleDocument) -> float:
     """Return how many times as many people as the scouts the phase after them has."""
     return document.least_in(document.learning) / document.least_in(document.learning - 1)
+
+
+class EnsembleAggregator(Checking[EnsembleDocument], EnsembleLearner):
+    def shown(self, release: Release) -> dict[str, Any]:
+        return {name: release.value[name] for name in SHOWN}
 
 
 AGGREGATOR = EnsembleAggregator

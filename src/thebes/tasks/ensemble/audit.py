@@ -40,8 +40,19 @@ def cases() -> list[Case]:
     return [
         *found,
         _row("ensemble, one answer about a threshold", KIND.check(DOCUMENT), [question]),
+        _checked(),
         *_broken(),
     ]
+
+
+def _checked() -> Case:
+    """Ask whether a model does better than a guess, made up so that it does for one row and not for the other."""
+    document = KIND.check({**DOCUMENT, "quality": True})
+    phase, table = document.phases - 1, [[0.9, 0.1], [0.9, 0.1]]
+    member = {**_about("x0"), "weight": 1.0, "table": table}
+    ask = Ask("a", f"phase-{phase}", phase, {"base": [0.4, 0.6], "members": [member]})
+    one, other = (sent(document, own, asks=[ask]) for own in (HERE, THERE))
+    return Audited("ensemble, a model checked", EPSILON, 0.0, Adjacency.REPLACE_ONE, one, other, draws=60_000)
 
 
 def _broken() -> list[Case]:

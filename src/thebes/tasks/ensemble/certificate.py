@@ -80,7 +80,7 @@ def _notes(document: EnsembleDocument) -> list[str]:
     notes = []
     if document.anonymity == "none":
         notes.append("Peers choose their own pseudonym and with it their partition, which the server cannot check.")
-    if document.phases > 1:
+    if document.phases_to_learn > 1:
         notes.append(
             "That who answers about thresholds, as a scout or about a classifier is somebody else than who sends "
             "packets holds for peers who keep to the task: one who does not can answer in every phase"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from thebes.tasks.form import PREDICTED, Form, FormState, Hint
+from thebes.tasks.form import CHECKED, PREDICTED, Form, FormState, Hint
 
 
 def _votes(composed: FormState) -> bool:
@@ -50,5 +50,6 @@ FORM = Form(
             help="these score the classifiers on their own values; nobody if empty",
         ),
         "label": PREDICTED,
+        "quality": CHECKED,
     },
 )

@@ -14,7 +14,8 @@ from thebes.privacy.guarantees import Price
 from thebes.privacy.promise import Unit
 from thebes.tasks import explanation
 from thebes.tasks.choice import RuledChoice
-from thebes.tasks.document import Bounds, InvalidDocument, PeopleDocument, Range, Scalar, Values, named, read_as, rule
+from thebes.tasks.document import Bounds, InvalidDocument, Range, Scalar, Values, named, read_as, rule
+from thebes.tasks.model_check import CheckableDocument, asked_instead
 from thebes.tasks.protocols import Words
 
 MISSING = "missing"  #: the category of a value that is not there and has no default
@@ -39,7 +40,7 @@ def frozen(value: Any) -> Any:
     return tuple(frozen(item) for item in value) if isinstance(value, (list, tuple)) else value
 
 
-class EnsembleDocument(PeopleDocument):
+class EnsembleDocument(CheckableDocument):
     """A classifier of `label` from histograms of feature subsets, each report perturbed by its owner.
 
     `epsilon` covers everything one person sends: every packet, or the one answer about a threshold.
@@ -197,7 +198,7 @@ class EnsembleDocument(PeopleDocument):
         return 0 if self.scoring_share is None else 1
 
     @property
-    def phases(self) -> int:
+    def phases_to_learn(self) -> int:
         return self.searching + self.scouting + 1 + self.scoring
 
     @property
@@ -211,8 +212,8 @@ class EnsembleDocument(PeopleDocument):
     def least_in(self, phase: int) -> int:
         """`min_count` send packets; thresholds, choice and scores need people of their own beside them, in shares of
         all."""
-        if phase == self.learning:
-            return self.min_count
+        if phase == self.learning or self.checks_in(phase):
+            return super().least_in(phase)
         searchers = self.binning_share if self.searching else 0.0
         scouts = self.scouting_share or 0.0
         scorers = self.scoring_share or 0.0
@@ -223,7 +224,7 @@ class EnsembleDocument(PeopleDocument):
     def called_in(self, phase: int) -> float:
         """The share of the slots that may answer an early phase: three times as many as it needs and more where these
         are few. Everybody who is there at once would fill it many times over, and pay for nothing."""
-        if phase >= self.phases - 1:
+        if phase >= self.phases_to_learn - 1:
             return 1.0
         least, everybody = self.least_in(phase), sum(map(self.least_in, range(self.phases)))
         return min(1.0, max(3 * least, least + 6 * math.sqrt(least) + 2) / everybody)
@@ -304,7 +305,8 @@ def _leaves(document: EnsembleDocument) -> str:
         then=f"From many packets the server learns a rule that predicts {document.label}; it can believe no single one."
         + coarse
         + scouts
-        + scorers,
+        + scorers
+        + asked_instead(document, "packet"),
     )
 
 

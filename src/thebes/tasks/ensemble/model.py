@@ -17,8 +17,10 @@ from thebes.learning.inputs import NamedInputs, columns_of
 from thebes.privacy.faults import Mistake
 from thebes.tasks.ensemble.cells import FeatureCut, SubsetCells, cells_of
 from thebes.tasks.ensemble.kind import EnsembleDocument, EnsembleKind
+from thebes.tasks.model_check import unusable
 
 Floats = NDArray[np.float64]
+SHOWN = ("base", "members")  #: what whoever has the document needs to have the model
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,10 @@ class EnsembleModel(NamedInputs):
 
     def predict_proba(self, X: Any) -> Floats:
         """The members' common opinion, one column for each of `classes_`."""
-        rows = self._rows(X)
+        return self.of_rows(Rows.one_each(columns_of(X, self.inputs, "X")))
+
+    def of_rows(self, rows: Rows) -> Floats:
+        """The same of rows as their owners hold them."""
         said = np.zeros((rows.people, len(self.classes_)))
         for member in self.members:
             opinion = member.table[member.cells.places(rows)]
@@ -86,17 +91,31 @@ class EnsembleModel(NamedInputs):
         """Accuracy."""
         return float(np.mean(self.predict(X) == np.asarray(y)))
 
-    def _rows(self, X: Any) -> Rows:
-        return Rows.one_each(columns_of(X, self.inputs, "X"))
+
+def shown(document: EnsembleDocument, told: Mapping[str, Any]) -> EnsembleModel:
+    """A model as somebody is shown it who is asked to check it; Mistake where it is none of this task."""
+    try:
+        value = {name: told[name] for name in SHOWN}
+        model = EnsembleModel({"document": document.as_json(), "classes": _labels(document), **value})
+    except (LookupError, TypeError, ValueError, OverflowError, Mistake):
+        raise unusable() from None
+    usable = model.base_rate.shape == model.classes_.shape and np.isfinite(np.log(np.maximum(model.base_rate, 0))).all()
+    if not usable or not all(0 <= member.weight <= 1e6 for member in model.members):
+        raise unusable()
+    return model
+
+
+def _labels(document: EnsembleDocument) -> list[Any]:
+    bound: Any = document.bounds[document.label]
+    return list(bound.values)
 
 
 def described(document: EnsembleDocument, base: Floats, members: Sequence[EnsembleMember]) -> dict[str, Any]:
     """A model as the JSON it is released as."""
-    bound: Any = document.bounds[document.label]
     return {
         "format": "thebes-ensemble",
         "document": document.as_json(),
-        "classes": list(bound.values),
+        "classes": _labels(document),
         "base": base.tolist(),
         "members": [member.as_json() for member in members],
     }

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from thebes.data.rows import Rows
 from thebes.privacy.faults import Mistake, Refusal
 from thebes.privacy.randomness import Randomness
+from thebes.tasks import model_check
 from thebes.tasks.aggregation.packets import part_of
 from thebes.tasks.contributions import Contributions, Layout
 from thebes.tasks.document import Range
@@ -19,6 +20,7 @@ from thebes.tasks.ensemble import example, plan
 from thebes.tasks.ensemble.ballot import Ballot, outcomes
 from thebes.tasks.ensemble.cells import FeatureCut, SubsetCells, cells_of, given
 from thebes.tasks.ensemble.kind import EnsembleDocument
+from thebes.tasks.ensemble.model import shown
 from thebes.tasks.protocols import Ask, Claim
 
 
@@ -38,6 +40,9 @@ class EnsembleOwner:
         """One packet. Whatever the ask says, the report is one mechanism's on one row, with this packet's share."""
         if document.only_simulated is not None and not self._simulated:
             raise Refusal("this task adds no noise, so no price covers it; it is for simulations only")
+        if document.checks_in(ask.phase):
+            gains = _gains(document, ask, rows.first())
+            return model_check.answered(document, ask, gains, claim, randomness=randomness)
         reporter = _reporter(document, ask)
         epsilon = plan.share(document, ask.phase)
         one_each = rows.first()
@@ -55,6 +60,8 @@ class EnsembleOwner:
         return Contributions(ask.part, rows.people, {plan.REPORT: report}, ask.partition)
 
     def layout(self, document: EnsembleDocument, ask: Ask) -> Layout:
+        if document.checks_in(ask.phase):
+            return model_check.LAYOUT
         return plan.layout(_reporter(document, ask))
 
     def foreseen(self, document: EnsembleDocument, randomness: Randomness) -> list[Ask]:
@@ -62,6 +69,13 @@ class EnsembleOwner:
 
     def legible(self, document: EnsembleDocument, contributions: Contributions) -> dict[str, list[Any]]:
         return example.in_words(document, contributions)
+
+
+def _gains(document: EnsembleDocument, ask: Ask, rows: Rows) -> NDArray[np.float64]:
+    """Return what the model that is asked about gains on its most frequent label, on each row."""
+    model = shown(document, ask.payload)
+    said, guess = np.argmax(model.of_rows(rows), axis=1), int(np.argmax(model.base_rate))
+    return model_check.gains_of_labels(said, guess, given(document, document.label).bins(rows))
 
 
 def _reporter(document: EnsembleDocument, ask: Ask) -> plan.Reporter:

@@ -17,6 +17,7 @@ def samples() -> list[Sample]:
         _sample("open", binning_steps=1),
         _sample("odds", method="odds", bins=4, binning_steps=3),
         _sample("odds-scouted", method="odds", scouting_share=0.2, binning_steps=3),
+        _sample("checked", binning_steps=1, quality=True),
         _sample("odds-given", method="odds", feature_subsets=[["town", "age"], ["x0"]], perturbation="subset"),
     ]
 
