@@ -32,6 +32,7 @@ def integrated_by_row(own: pd.DataFrame, inputs: Sequence[str], epsilon: float, 
     """Every request as if it were a person of its own, at a server that is trusted."""
     asked = {
         **_reading("integrated", inputs, epsilon),
+        "quality": False,  # scored on rows of the experiment's own
         "delta": DELTA,
         "model": "LogisticRegression",
         "inputs": list(inputs),

@@ -99,6 +99,7 @@ def _chance_trusted(people: People, epsilon: float, seed: int) -> float:
     columns = [f"{sql} AS {name}" for name, sql in _INPUTS.items()]
     document = {
         "type": "integrated",
+        "quality": False,  # scored on rows of the experiment's own
         "epsilon": epsilon,
         "delta": DELTA,
         "featurizer": f"SELECT {', '.join(columns)}, {people.label} FROM p.t",  # noqa: S608

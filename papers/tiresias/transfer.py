@@ -30,6 +30,7 @@ def integrated(backbone: Backbone, dots: Dots, kinds: Kinds, epsilon: float, see
     """Features, which a collector with the same backbone writes, at a server that is trusted."""
     asked = {
         **_reading("integrated", _names(FEATURES), epsilon),
+        "quality": False,  # scored on rows of the experiment's own
         "delta": DELTA,
         "model": "LogisticRegression",
         "inputs": _names(FEATURES),
