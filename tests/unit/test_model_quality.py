@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -98,6 +99,14 @@ def test_a_release_says_what_its_model_is_worth_everywhere() -> None:
     assert "warning: the model cannot be told from guessing" in back._repr_html_()
     (section,) = sections(back)
     assert "Warning: the model cannot be told from guessing" in section.words
+
+
+def test_of_a_model_whose_guess_was_not_bought_no_verdict_is_given() -> None:
+    found = replace(judged([[140, 10], [130, 20]]), guessing=None, verdict=None)
+    assert Quality.of_json(found.as_json()) == found
+    assert not found.warns
+    assert found.sentence.startswith("the model was tested: on 300 rows")
+    assert "most frequent" not in found.sentence
 
 
 def test_a_release_says_that_its_model_was_not_checked() -> None:

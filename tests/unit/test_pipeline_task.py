@@ -212,6 +212,10 @@ def test_the_same_runs_in_simulation_over_rows_of_ones_own() -> None:
     assert release.verdict == "ACCEPT"
     assert release.certificate.simulated
     assert release.certificate.epsilon <= 4.0
+    (shown,) = release.extra["validation"]
+    assert (release.quality.metric, release.quality.interval.high) == (shown["metric"], shown["bound"])
+    assert (release.quality.guessing, release.quality.verdict, release.quality.warns) == (None, None, False)
+    assert "the model was tested: on " in str(release)
     assert float(release.model.predict({"km": [5.0]})[0]) == pytest.approx(25, abs=8)
     with pytest.raises(Mistake, match="schema"):
         thebes.simulate(DOCUMENT, {"north": rides(1, 10)}, schema={**RIDES, "time": None})

@@ -48,6 +48,8 @@ _WORDS = {
     "accuracy": ("it tells {} right", "the most frequent class alone {}", True),
     "gain": ("it tells {} more right than one guess for everybody", "", True),
     "mse": ("its mean squared error is {}", "that of the best single guess {}", False),
+    "mae": ("its mean absolute error is {}", "that of the best single guess {}", False),
+    "log_loss": ("its mean log loss is {}", "that of the best single guess {}", False),
 }
 
 
@@ -55,6 +57,8 @@ _WORDS = {
 class Quality:
     """The figure of one model. `metric` names what `value` and `interval` are: accuracy, mse, or gain (the share told
     right less that of the guess). `guessing` is what one guess for everybody reaches by the same metric.
+
+    Where guessing was not bought both that and the verdict are None: nothing is said of it.
 
     `people` counts whom or what it was tested on, where private as the noise counted them; `share` is their part of
     all; `epsilon` what the test cost each of them; `of` says who they are, for example "rows that it was not made
@@ -64,8 +68,8 @@ class Quality:
     metric: str
     value: float
     interval: Interval
-    guessing: float
-    verdict: Worth
+    guessing: float | None
+    verdict: Worth | None
     people: int
     share: float | None
     epsilon: float
@@ -74,7 +78,7 @@ class Quality:
     @property
     def warns(self) -> bool:
         """Return whether whoever uses the model must be warned."""
-        return self.verdict.warns
+        return self.verdict is not None and self.verdict.warns
 
     @property
     def sentence(self) -> str:
@@ -88,8 +92,8 @@ class Quality:
         part = "" if self.share is None else f" ({figure(100 * self.share, 3)} % of all)"
         bar = f"{self.interval.level:.0%} interval {told(self.interval.low)} to {told(self.interval.high)}"
         said = f"on {figure(self.people)} {self.of}{part} {reached.format(told(self.value))} ({bar})"
-        said += f", {guessed.format(told(self.guessing))}" if guessed else ""
-        return f"the model {_SAID[self.verdict]}: {said}"
+        said += f", {guessed.format(told(self.guessing))}" if guessed and self.guessing is not None else ""
+        return f"the model {'was tested' if self.verdict is None else _SAID[self.verdict]}: {said}"
 
     @property
     def line(self) -> str:
@@ -102,7 +106,7 @@ class Quality:
             "value": self.value,
             "interval": self.interval.as_json(),
             "guessing": self.guessing,
-            "verdict": str(self.verdict),
+            "verdict": None if self.verdict is None else str(self.verdict),
             "people": self.people,
             "share": self.share,
             "epsilon": self.epsilon,
@@ -118,8 +122,8 @@ class Quality:
                 metric=str(body["metric"]),
                 value=float(body["value"]),
                 interval=Interval(float(bar["level"]), float(bar["low"]), float(bar["high"])),
-                guessing=float(body["guessing"]),
-                verdict=Worth(body["verdict"]),
+                guessing=None if body["guessing"] is None else float(body["guessing"]),
+                verdict=None if body["verdict"] is None else Worth(body["verdict"]),
                 people=int(body["people"]),
                 share=None if body["share"] is None else float(body["share"]),
                 epsilon=float(body["epsilon"]),

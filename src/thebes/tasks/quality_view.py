@@ -28,7 +28,7 @@ def _lines(found: Quality) -> list[tuple[str, str]]:
     )
     return [
         (found.metric, f"{short(found.value)} ({bar})"),
-        ("guessing", short(found.guessing)),
+        *([] if found.guessing is None else [("guessing", short(found.guessing))]),
         ("tested on", f"{short(found.people)} {found.of}"),
         ("epsilon of the test", short(found.epsilon)),
     ]

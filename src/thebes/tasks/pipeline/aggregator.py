@@ -16,7 +16,7 @@ from thebes.tasks.aggregation.snapshots import Arrays
 from thebes.tasks.contributions import Contributions, Layout
 from thebes.tasks.pipeline.answer import LAYOUT, PipelineAnswer, read
 from thebes.tasks.pipeline.kind import PipelineDocument
-from thebes.tasks.pipeline.release import PipelineRelease
+from thebes.tasks.pipeline.release import PipelineRelease, quality_of
 from thebes.tasks.release_reader import certificate_of
 
 
@@ -54,6 +54,8 @@ class PipelineAggregator(Convening[PipelineDocument]):
             **(answer.bundle or {}),
         }
         model = extra.pop("model", None)
+        if model is not None:
+            extra["quality"] = quality_of(extra)
         return PipelineRelease(model, certificate_of(answer.certificate), extra=extra)
 
     def memory(self) -> tuple[dict[str, Any], Arrays]:
@@ -65,7 +67,8 @@ class PipelineAggregator(Convening[PipelineDocument]):
     def _read(self, contributions: Contributions) -> PipelineAnswer:
         try:
             answer = read(str(contributions.fields["answer"][0]))
-        except (ValueError, TypeError, KeyError, RecursionError):
+            _ = answer.bundle and quality_of(answer.bundle)
+        except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
             raise Mistake("payload.answer", "is not what a site says of a pipeline") from None
         price = self.document.epsilon, self.document.delta
         paid = answer.certificate["epsilon"], answer.certificate["delta"]

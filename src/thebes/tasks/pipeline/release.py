@@ -2,12 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
 from thebes.privacy.faults import Mistake
 from thebes.privacy.figures import figure
+from thebes.privacy.measurement import Interval
+from thebes.privacy.model_quality import Quality
 from thebes.tasks.release import Release
+
+ROWS = "rows that it was not made from"
+
+
+def quality_of(bundle: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return what the first of a model's tests bought, in the form that every release has: a bound on one side, which
+    holds with the pipeline's confidence, and nothing about guessing. None of statistics, whose tests see no rows."""
+    tests = [each for each in bundle["validation"] if None not in map(each.get, ("value", "bound", "rows"))]
+    if not tests:
+        return None
+    first, level = tests[0], float(bundle["confidence"])
+    cut = "" if first.get("clipped") is None else f", losses cut at {figure(first['clipped'], 4)}"
+    low, high = (first["bound"], 1.0) if first["metric"] == "accuracy" else (0.0, first["bound"])
+    found = Quality(
+        metric=first["metric"],
+        value=float(first["value"]),
+        interval=Interval(level, float(low), float(high)),
+        guessing=None,
+        verdict=None,
+        people=max(0, round(first["rows"])),
+        share=None,
+        epsilon=float(first["epsilon"]),
+        of=f"{ROWS}{cut}",
+    )
+    return found.as_json()
 
 
 class PipelineRelease(Release):
