@@ -84,6 +84,7 @@ def test_a_person_sees_previews_accepts_and_watches_it_finish(
     me.picture("person-sent")
     world.take_part(task)
     page.get_by_role("heading", name="The answer").wait_for()  # nobody touched the page
+    page.locator("article .tag", has_text="answered").wait_for()
     text = page.inner_text("main")
     assert "answered" in text
     assert "95 % sure" in text

@@ -75,6 +75,15 @@ def home(chromium: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Op
     made.close()
 
 
+@pytest.fixture
+def new_home(chromium: Any, tmp_path: Path) -> Iterator[OpenHome]:
+    """One that has spent nothing, and whose person has chosen no limits."""
+    made = OpenHome(tmp_path / "me")
+    made.me.set_settings({"task": None})
+    yield made
+    made.close()
+
+
 def moved(me: Person, task: str, state: ParticipationState) -> None:
     """Bring a participation into a state in which it would stay for a moment only. Real work passes the same."""
     book = me._book
@@ -166,10 +175,9 @@ def test_a_stale_page_is_refused_in_words_before_anything_happens(
 
 
 def test_limits_are_chosen_before_the_first_yes_and_what_takes_more_is_asked_twice(
-    home: OpenHome, visit: Callable[..., Visitor]
+    new_home: OpenHome, visit: Callable[..., Visitor]
 ) -> None:
-    before = home.me.settings().as_json()
-    home.me.set_settings({"task": None})
+    home = new_home
     task = home.server.post({**MEDIAN, "name": "The first", "epsilon": 0.8, "delta": 0.0})
     me = visit(home.origin, viewport={"width": 390, "height": 844})
     me.open(home.front())
@@ -196,5 +204,63 @@ def test_limits_are_chosen_before_the_first_yes_and_what_takes_more_is_asked_twi
     me.page.get_by_text("Agreed. Your machine does the rest").wait_for()
     assert home.me.task(task)["state"] == "reserved"
     assert home.me.settings().as_json()["local"]["year_epsilon"] == 12.0
-    home.me.withdraw(task)
-    home.me.set_settings({name: before[name] for name in ("task", "local", "trusted")})
+
+
+def test_axe_finds_nothing_on_any_page_after_something_was_done(home: OpenHome, visit: Callable[..., Visitor]) -> None:
+    me = visit(home.origin)
+    me.expected = {422}
+    me.open(home.front())
+    me.axe()  # skips where there is none
+    pages = visited(home, me)
+    trouble = []
+    for address in pages:
+        for look, size in (("light", {"width": 1280, "height": 900}), ("dark", {"width": 390, "height": 844})):
+            me.page.set_viewport_size(size)
+            me.page.emulate_media(color_scheme=look)
+            me.open(address)
+            me.page.wait_for_load_state("networkidle")
+            me.page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
+            place = address.strip("/").split("/")[0] or "overview"
+            me.picture(f"person-{place}-{look}-{size['width']}")
+            trouble += [f"{address}, {look}: {found}" for found in (*me.axe(), *me.sweep())]
+            if not me.fits():
+                trouble.append(f"{address}, {look} scrolls sideways: {me.wide()}")
+    me.page.set_viewport_size({"width": 1280, "height": 900})
+    me.open("/rules")
+    me.page.select_option("#type", "basic")
+    me.page.fill("#epsilon_at_most", "50")
+    me.page.fill("#epsilon_per_week", "50")
+    me.page.fill("#requestor", "ana")
+    me.page.get_by_role("button", name="Yes, add this rule").click()
+    me.page.locator("form .note.bad").wait_for()
+    trouble += [f"after a refusal: {found}" for found in me.axe()]
+    assert trouble == []
+
+
+def visited(home: OpenHome, me: Visitor) -> list[str]:
+    """The pages of a home in which something was agreed to, sent, declined and asked twice."""
+    home.me.set_rules([{"type": "basic", "requestor": "bert", "epsilon_at_most": 0.5, "epsilon_per_week": 1}])
+    by_rule = home.server.post({**MEDIAN, "epsilon": 0.1, "delta": 0.0, "name": "By a rule"}, requestor="bert")
+    declined, open_ = (home.server.post({**MEDIAN, "name": name}) for name in ("Not this one", "Open"))
+    home.me.apply_rules()
+    home.me.turn()
+    home.me.decline(declined)
+    assert home.me.task(by_rule)["state"] == "sent"
+    places = ["/", "/data", "/tasks", "/accepted", "/rules", "/groups", "/limits", "/epsilon", "/privacy"]
+    return [*places, f"/tasks/{open_}", f"/tasks/{by_rule}"]
+
+
+def test_the_decision_stands_on_the_first_screen_of_a_telephone(home: OpenHome, visit: Callable[..., Visitor]) -> None:
+    purpose = "The town would like to know how old we are in the middle, to plan where benches are put up."
+    said = {"purpose": purpose, "contact": "ana@example.org", "expires_at": "2031-01-31T12:00:00+00:00"}
+    task = home.server.post({**MEDIAN, "name": "How old are we, in the middle of us all?", **said})
+    me = visit(home.origin, viewport={"width": 390, "height": 844})
+    me.open(home.front())
+    me.open(f"/tasks/{task}")
+    for name in ("Accept, for epsilon 1", "Decline"):
+        box = me.page.get_by_role("button", name=name).bounding_box()
+        assert box is not None
+        assert box["y"] + box["height"] <= 844
+    me.picture("person-decision-390")
+    for path in ("/favicon.ico", "/static/thebes.svg"):
+        assert me.page.request.get(home.origin + path).status == 200

@@ -15,6 +15,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
+ROOT = Path(__file__).parents[2]
+AXE = "THEBES_AXE"
 REQUIRE, SCREENSHOTS = "THEBES_REQUIRE", "THEBES_SCREENSHOTS"
 PHONE = {"width": 360, "height": 740}
 DESK = {"width": 1180, "height": 860}
@@ -63,8 +65,18 @@ def browser() -> Iterator[Any]:
             running.close()
 
 
-def _missing(reason: str) -> None:
-    if "chromium" in os.environ.get(REQUIRE, ""):
+def axe_core() -> str:
+    """The source of axe-core. Without it the test is skipped, or fails where THEBES_REQUIRE names `axe`."""
+    found = Path(os.environ.get(AXE) or ROOT / "node_modules" / "axe-core" / "axe.min.js")
+    if not found.is_file():
+        _missing(
+            f"axe-core is not installed: npm install --no-save axe-core, or say in {AXE} where axe.min.js is", "axe"
+        )
+    return found.read_text(encoding="utf-8")
+
+
+def _missing(reason: str, what: str = "chromium") -> None:
+    if what in os.environ.get(REQUIRE, ""):
         pytest.fail(f"{reason}, and {REQUIRE} asks for it")
     pytest.skip(reason)
 
@@ -118,6 +130,13 @@ class Visitor:
         """List what of this page somebody cannot use who does not see it, sees little, or has no mouse, as
         sentences."""
         return [str(found) for found in self.page.evaluate(_SWEEP)]
+
+    def axe(self) -> list[str]:
+        """List what axe-core finds on this page, as sentences. Without axe-core the test is skipped."""
+        self.page.evaluate(axe_core())
+        script = """async () => (await axe.run(document, {resultTypes: ['violations']})).violations.flatMap(
+          v => v.nodes.map(n => `${v.id} (${v.impact}): ${n.html.slice(0, 160)} ${n.failureSummary.slice(0, 200)}`))"""
+        return [str(found) for found in self.page.evaluate(script)]
 
     def close(self) -> None:
         self._context.close()

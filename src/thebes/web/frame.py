@@ -17,7 +17,7 @@ from types import CodeType
 from typing import Any
 
 from fastapi import FastAPI, Request
-from fastapi.responses import HTMLResponse, Response
+from fastapi.responses import FileResponse, HTMLResponse, Response
 from jinja2 import BytecodeCache, Environment, FileSystemLoader, StrictUndefined
 from jinja2.bccache import Bucket
 from markupsafe import Markup, escape
@@ -97,8 +97,13 @@ class PageFrame:
 
 
 def serve_files(api: FastAPI) -> None:
-    """The stylesheet and the scripts, from this package."""
+    """The stylesheet and the scripts, from this package, and the icon where browsers look that were told of none."""
+    api.add_api_route("/favicon.ico", _icon, methods=["GET", "HEAD"], include_in_schema=False)
     api.mount("/static", StaticFiles(directory=_HERE / "static"), name="static")
+
+
+def _icon() -> Response:
+    return FileResponse(_HERE / "static" / "thebes.svg", media_type="image/svg+xml")
 
 
 def serve_no_page(api: FastAPI, tell: Callable[[Request, NotFound], Awaitable[Response]]) -> None:

@@ -21,6 +21,7 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 _ONCE = (b"host", b"origin", b"authorization", b"content-type", b"content-length", b"sec-fetch-site", b"cookie")
+_OPEN = ("/", "/favicon.ico")
 _SAFE_METHODS = ("GET", "HEAD")
 MOST_BYTES = 2**26
 _TOO_LONG = f"a request may have {MOST_BYTES} bytes"
@@ -104,7 +105,7 @@ class HostGuard:
         length = headers.get(b"content-length", b"0")
         if not length.isdigit() or int(length[:20]) > MOST_BYTES:
             return 413, _TOO_LONG
-        if scope["method"] == "GET" and (scope["path"] == "/" or scope["path"].startswith("/static/")):
+        if scope["method"] == "GET" and (scope["path"] in _OPEN or scope["path"].startswith("/static/")):
             return None  # the one shows nothing without a session (a code is exchanged there), the other are no secret
         if not self.known(headers):
             return 401, "say who you are: Authorization: Bearer with what stands in the home's file `token`"

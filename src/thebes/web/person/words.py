@@ -92,6 +92,8 @@ STATES = {
 }
 #: sent, and the coordinator no longer knows the task
 FORGOTTEN = StateWords("forgotten", "Your contribution arrived.", "There is nothing left to do.", "over")
+#: sent, and there is an answer already, as there is of what keeps learning
+SO_FAR = StateWords("sent", "Your contribution arrived.", "The answer stands here as it is so far.", "good")
 #: so few members, or so small a share of them, staying away leave a token little to hide
 FEW_AWAY, SHARE_AWAY = 3, 0.1
 #: where taking it back is worth a try
@@ -146,7 +148,9 @@ def twice(task: Mapping[str, Any], allowed: TaskShare) -> str:
 
 def standing(p: Mapping[str, Any]) -> StateWords:
     """The words for a participation as it stands now."""
-    return FORGOTTEN if p["note"] == NOT_KNOWN else state(p["state"])
+    if p["note"] == NOT_KNOWN:
+        return FORGOTTEN
+    return SO_FAR if p["state"] == ParticipationState.SENT and p.get("result") else state(p["state"])
 
 
 def may_decide(task: Mapping[str, Any]) -> bool:
