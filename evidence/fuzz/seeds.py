@@ -320,10 +320,59 @@ def tokens() -> Seeds:
         yield f"{letter}-record", letter.encode() + told(record.as_json())
 
 
+def exports() -> Seeds:
+    """Collect files of made-up people as other programs export them, one for each reader."""
+    import io
+    import zipfile
+
+    view: dict[str, Any] = {"header": "YouTube", "title": "Watched a", "titleUrl": "https://www.youtube.com/watch?v=a"}
+    view |= {"time": "2026-03-01T08:00:00.1Z", "subtitles": [{"name": "B", "url": "https://www.youtube.com/c"}]}
+    yield "y-views", b"y" + told([view, {**view, "details": [{"name": "From Google Ads"}]}])
+    with zipfile.ZipFile(packed := io.BytesIO(), "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("Takeout/YouTube/Verlauf/Wiedergabeverlauf.json", told([view]))
+    yield "Y-takeout", b"Y" + packed.getvalue()
+    play = {"ts": "2026-03-01T08:00:00Z", "ms_played": 1500, "spotify_track_uri": "t", "shuffle": True}
+    yield "s-plays", b"s" + told([{**play, "master_metadata_album_artist_name": "B", "incognito_mode": False}])
+    titles = "Profile Name,Start Time,Duration,Attributes,Title,Supplemental Video Type"
+    yield "n-activity", f'n{titles}\nAna,2026-03-01 08:00:00,00:42:10,,"A: Season 1: B",\nBob,,,,,HOOK\n'.encode()
+    chats = {
+        "android": "28.02.26, 23:05 - Ana: one two\nthree\n03.03.26, 09:00 - Bob: x\n",
+        "iphone": "[2/28/26, 11:05:07\u202fPM] Bob: \u200enotice\n\u200e[3/3/26, 9:00:00\u202fAM] Ana: \u200e<x>\n",
+    }
+    for name, chat in chats.items():
+        yield f"w-{name}", f"w{chat}".encode()
+    entry = (
+        '<Ntry><Amt Ccy="EUR">1.5</Amt><CdtDbtInd>DBIT</CdtDbtInd><Sts>BOOK</Sts><BookgDt><Dt>2026-03-01</Dt></BookgDt>'
+        "<BkTxCd><Domn><Cd>PMNT</Cd><Fmly><Cd>ICDT</Cd></Fmly></Domn></BkTxCd><NtryDtls><TxDtls><RltdPties><Cdtr>"
+        "<Nm>B</Nm></Cdtr></RltdPties></TxDtls></NtryDtls></Ntry>"
+    )
+    yield "b-statement", f"b<Document><BkToCstmrStmt><Stmt>{entry}</Stmt></BkToCstmrStmt></Document>".encode()
+    yield "c-n26", b"cBooking Date,Partner Name,Type,Amount (EUR)\n2026-03-01,B,Presentment,-1.50\n"
+    dkb = '"Konto"\n"Buchungsdatum";"Status";"Umsatztyp";"Betrag (€)"\n"01.03.26";"Gebucht";"Ausgang";"-1.000,5 €"\n'
+    yield "k-dkb", f"k{dkb}".encode()
+    record = (
+        '<Record type="HKQuantityTypeIdentifierStepCount" sourceName="A" unit="count" value="5" '
+        'startDate="2026-03-01 10:00:00 +0200" endDate="2026-03-01 10:10:00 +0200"/>'
+    )
+    slept = record.replace('value="5"', 'value="HKCategoryValueSleepAnalysisAsleep"')
+    for letter in "hH":
+        yield letter, f'{letter}<HealthData><ExportDate value="2026-03-02"/>{record}{slept}</HealthData>'.encode()
+    yield "g-daily", b"gDate,Calories (kcal),Step count\n2026-03-01,1800.5,5\n2026-03-02,1,\n"
+    visit = {"topCandidate": {"placeLocation": {"latLng": "37.9\u00b0, 23.7\u00b0"}, "semanticType": "HOME"}}
+    yield "l-timeline", b"l" + told({"semanticSegments": [{"startTime": "2026-03-01T08:00:00Z", "visit": visit}]})
+    point = '<trkpt lat="37.9" lon="23.7"><time>2026-03-01T08:00:00Z</time></trkpt>'
+    yield "x-gpx", f"x<gpx><trk><trkseg>{point}</trkseg></trk></gpx>".encode()
+    event = "BEGIN:VEVENT\nUID:1\nDTSTART;TZID=Europe/Athens:20260301T100000\nDURATION:PT1H\nSUMMARY:a\nEND:VEVENT\n"
+    yield "i-calendar", f"iBEGIN:VCALENDAR\n{event}END:VCALENDAR\n".encode()
+    yield "t-table", b"tday,price\n2026-03-01,1.5\n2026-03-02,NA\n"
+    user = "https://github.com/ana"
+    yield "G-issues", b"G" + told([{"url": f"{user}/a/issues/1", "user": user, "created_at": "2026-03-01T08:00:00Z"}])
+
+
 def main() -> None:
     makers: tuple[Callable[[], Seeds], ...] = (
         tokens, graphs, weights, frames_, links, contributions, documents, queries, copies, releases,
-        sealed, statements, sites, asks, forms,
+        sealed, statements, sites, asks, forms, exports,
     )  # fmt: skip
     CORPUS.mkdir(exist_ok=True)
     wanted = sys.argv[1:]

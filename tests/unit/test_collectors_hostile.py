@@ -335,3 +335,14 @@ def test_no_archive_unpacks_to_more_than_the_most(tmp_path: Path, monkeypatch: p
         archive.writestr("mine.ics", bytes(2**13))
     with pytest.raises(Mistake, match="far more"):
         [member.stream.read() for member in sources.members(file, lambda name: True)]
+
+
+def test_a_way_of_packing_that_chooses_its_own_memory_is_refused(home: HomeOnDisk, tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "x.zip", "w", zipfile.ZIP_LZMA) as archive:
+        archive.writestr("mine.ics", "BEGIN:VCALENDAR\nEND:VCALENDAR\n")
+    with pytest.raises(Mistake, match=r"mine\.ics: is packed in a way"):
+        home.collect(Calendar(), "--file", str(tmp_path / "x.zip"))
+    with tarfile.open(tmp_path / "x.tar", "w:xz") as tar:
+        tar.addfile(tarfile.TarInfo("issues_000001.json"))
+    with pytest.raises(Mistake, match=r"x\.tar: is a damaged"):
+        home.collect(Github(), "--file", str(tmp_path / "x.tar"), "--user", "ana")

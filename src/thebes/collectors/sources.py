@@ -13,6 +13,7 @@ import re
 import shutil
 import sqlite3
 import stat
+import struct
 import tarfile
 import tempfile
 import zipfile
@@ -40,7 +41,12 @@ _HEADS = (
     tarfile.XGLTYPE,
     tarfile.SOLARIS_XHDTYPE,
 )
-_DAMAGED = (zipfile.BadZipFile, tarfile.TarError, zlib.error, gzip.BadGzipFile, EOFError, RuntimeError)
+_PACKED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  #: other ways choose how much memory they need
+#: what Python's own readers of archives raise for some bytes or other
+_DAMAGED = (
+    *(zipfile.BadZipFile, tarfile.TarError, zlib.error, gzip.BadGzipFile, struct.error),
+    *(EOFError, LookupError, OverflowError, RuntimeError, ValueError),
+)
 
 
 def broken(name: str | Path, line: int | None, why: str) -> Mistake:
@@ -93,6 +99,8 @@ def _members(place: Path, wanted: Callable[[str], bool]) -> Iterator[SourceFile]
                 yield from _tarred(file, place, wanted)
             else:
                 yield SourceFile(place.name, file)
+        except Mistake:
+            raise
         except _DAMAGED:
             raise broken(place, None, "is a damaged or encrypted archive") from None
 
@@ -230,6 +238,8 @@ def _zipped(file: IO[bytes], place: Path, wanted: Callable[[str], bool]) -> Iter
             raise broken(place, None, "has too many files in it")
         for each in sorted(names, key=lambda i: i.filename):
             if not each.is_dir() and wanted(each.filename):
+                if each.compress_type not in _PACKED:
+                    raise broken(each.filename, None, "is packed in a way that exports are not")
                 with archive.open(each) as stream:
                     yield SourceFile(each.filename, io.BufferedReader(_Bounded(stream, each.filename, left)))
 
@@ -247,8 +257,9 @@ class _Head(tarfile.TarInfo):
 
 
 def _tarred(file: IO[bytes], place: Path, wanted: Callable[[str], bool]) -> Iterator[SourceFile]:
-    most = _most_unpacked(place)
-    with tarfile.open(fileobj=file, mode="r:*", tarinfo=_Head) as archive:
+    most, packed = _most_unpacked(place), file.read(2) == b"\x1f\x8b"
+    file.seek(0)
+    with tarfile.open(fileobj=file, mode="r:gz" if packed else "r:", tarinfo=_Head) as archive:
         total, left = 0, [most]
         for count, each in enumerate(archive):
             total += each.size
