@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
+import thebes
 from thebes.privacy.randomness import seeded_for_simulation
 from thebes.tasks import registry
 from thebes.tasks.basic.statistics import answer
@@ -71,3 +72,12 @@ def test_the_bar_of_a_spread_holds_as_often_as_it_says(aggregator, law, n, epsil
     error, held = answers(aggregator, law, n, epsilon, draws, everybody=everybody)
     assert binom.cdf(held, draws, 0.95) > RARE
     assert error <= OVER_SUBSETS[aggregator, law][n] / 2 or epsilon != 1 or not everybody
+
+
+def test_rounding_is_little_of_the_bar_of_many_people() -> None:
+    rows = np.clip(np.random.default_rng(1).normal(50, 15, 100_000), 0, 100)
+    document = {"type": "basic", "epsilon": 8, "min_count": 11, "featurizer": "SELECT x FROM p.t"}
+    document |= {"aggregator": "variance", "bounds": {"x": {"type": "range", "low": 0, "high": 100}}}
+    bar = thebes.simulate(document, {"x": rows}, seed=1).interval(0.95)
+    assert bar.low <= rows.var() <= bar.high
+    assert (bar.high - bar.low) / 2 < 0.03  # .08 where the range has 2^20 steps

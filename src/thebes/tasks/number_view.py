@@ -22,7 +22,7 @@ def sections(release: Release, document: Document) -> list[Section]:
     bars = [bar for bar in bars if math.isfinite(bar[1]) and math.isfinite(bar[2])]
     note = str(release.extra.get("interval_note", ""))
     if not bars:
-        return [Section("Error bar", note or "No error bar is known for this mechanism.")]
+        return [Section("Error bar", release.interval_note)]
     # what sites are asked for has no bounds of the document's own
     bound = (document.bounds or {}).get(document.gives[0]) if isinstance(document, PeopleDocument) else None
     least, most = (bound.low, bound.high) if isinstance(bound, Range) and _inside(value, bound, bars) else (None, None)

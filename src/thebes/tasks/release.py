@@ -20,6 +20,18 @@ from thebes.privacy.model_quality import NOT_CHECKED, Quality
 LEVELS = (0.5, 0.8, 0.9, 0.95, 0.99)
 LEVEL = 0.95
 
+#: of what an interval is, where nothing else is said
+OF_WHAT = (
+    "The interval is of the exact answer over what was contributed, cut to its bounds; it speaks of the noise, not of "
+    "who took part."
+)
+OF_EACH = "Each interval is of one answer by itself, exact over what was contributed; it speaks of the noise alone."
+#: why a model has none
+OF_MODEL = (
+    "No interval: a model is no number. How much of what it predicts is right stands under quality, with an interval, "
+    "where people or rows were kept aside for that."
+)
+
 #: by whether a model was shown to be better than guessing
 _SHOWN = {
     True: "luck does not explain that, so it is better than guessing",
@@ -36,6 +48,9 @@ class Release:
     certificate: Certificate
     intervals: Mapping[float, Interval] = field(default_factory=dict)
     extra: Mapping[str, Any] = field(default_factory=dict)
+
+    #: why a release of this form has no interval, where nothing else is said
+    no_interval: ClassVar[str] = "No interval: how far noise moves this answer is not known."
 
     #: how a kind's own release is made again from its JSON; kinds register here by `form`
     form: ClassVar[str] = "value"
@@ -69,9 +84,22 @@ class Release:
         object.__setattr__(made, "extra", {**self.extra, **more})
         return made
 
+    @property
+    def interval_note(self) -> str:
+        """Say of what the interval is, or why there is none; nothing where there is no answer."""
+        if "interval_note" in self.extra:
+            return str(self.extra["interval_note"])
+        if not self.answered:
+            return ""
+        if self.intervals:
+            return OF_EACH if isinstance(self.value, Mapping) else OF_WHAT
+        if self.certificate.guarantee == "none":
+            return "No interval: this answer is exact, released without noise."
+        return self.no_interval
+
     def interval(self, level: float = LEVEL) -> Interval | None:
-        """Return where the exact answer lies with probability at least `level`, or None where no error bar is known
-        (then `extra["interval_note"]` says why, where that is because of how it was asked).
+        """Return where the exact answer lies with probability at least `level`, or None where no error bar is known:
+        `interval_note` says of what it is, or why there is none.
 
         Only some levels are kept; the nearest one that is high enough is given, and says which it is.
         """
@@ -105,6 +133,8 @@ class Release:
         }
         if self.intervals:
             body["intervals"] = [self._bar(interval) for interval in self.intervals.values()]
+        elif self.interval_note:
+            body["interval_note"] = self.interval_note
         return {**body, **{name: plain(v) for name, v in self.extra.items()}}
 
     @property
@@ -144,8 +174,8 @@ class Release:
         lines = []
         if "quality" in self.extra:
             lines.append(self.unchecked if self.quality is None else self.quality.line)
-        if "interval_note" in self.extra:
-            lines.append(str(self.extra["interval_note"]))
+        if self.interval_note:
+            lines.append(self.interval_note)
         if "missing" in self.extra:
             lines.append(f"without a value: {figure(self.extra['missing']['value'])}")
         if "diagnostics" in self.extra:

@@ -23,6 +23,8 @@ from thebes.privacy.mechanisms.quantile import median
 from thebes.privacy.promise import Adjacency, adjacency_of
 from thebes.privacy.randomness import Randomness
 
+IN_PARTS = "sample and aggregate"
+
 
 @dataclass(frozen=True, slots=True)
 class SafeFunction:
@@ -183,7 +185,7 @@ def sample_and_aggregate(
             value=found.value,
             event=found.event,
             adjacency=promise,
-            mechanism="sample and aggregate",
+            mechanism=IN_PARTS,
             parameters=parameters,
             simulated=randomness.simulated,
             bought=found.bought,
@@ -195,7 +197,7 @@ def sample_and_aggregate(
         value=grid.low + noisy / number * grid.step,
         event=PureEvent(e),
         adjacency=promise,
-        mechanism="sample and aggregate",
+        mechanism=IN_PARTS,
         parameters=parameters | {"noise_scale": scale * grid.step / number},
         spread=_rounded_spread(scale * grid.step / number, grid.step),
         simulated=randomness.simulated,

@@ -23,7 +23,7 @@ from thebes.privacy.mechanisms.count import count
 from thebes.privacy.mechanisms.histogram import by_key, histogram, histogram_of_unknown_keys, names_of_bins
 from thebes.privacy.mechanisms.mean import mean
 from thebes.privacy.mechanisms.quantile import iqr, median, quantile
-from thebes.privacy.mechanisms.sample_aggregate import sample_and_aggregate
+from thebes.privacy.mechanisms.sample_aggregate import IN_PARTS, sample_and_aggregate
 from thebes.privacy.mechanisms.sum import sum_
 from thebes.privacy.mechanisms.variance import std, variance
 from thebes.privacy.promise import Adjacency
@@ -55,6 +55,7 @@ _RESULTS: Mapping[str, Callable[[list[Ends]], Ends]] = {
 Floats = NDArray[np.float64]
 REPLACE = Adjacency.REPLACE_ONE
 _MANY = 10_000  #: people, times epsilon
+_COARSE, _FINE = 12, 24  #: bits of the steps of a range for a quantile of few people, and for a spread of many
 
 
 @dataclass(frozen=True)
@@ -90,10 +91,16 @@ def answer(
     bounds = {c: {"type": "range", "low": r[0], "high": r[1]} for c, r in zip(document.gives, found.ends, strict=True)}
     made = _made(document, measured, bounds, ("bounds",) if found.unknown else ())
     if not found.unknown:
-        return made
+        return made if measured.mechanism != IN_PARTS else replace(made, note=_of_parts(document, measured))
     told = told_of(document, found, measured)
     parameters = {**made.parameters, "range": dict(found.parameters)}
     return replace(made, intervals=told.intervals, note=told.note, beside=told.beside, parameters=parameters)
+
+
+def _of_parts(document: BasicDocument, measured: Measurement) -> str:
+    """Say of what the bar of a statistic is that was computed in parts, which may all differ from everybody."""
+    parts = f"the middle one of {measured.parameters['blocks']} groups' results"
+    return f"The interval is of {parts}; the {document.aggregator} of everybody may lie outside it."
 
 
 def count_of(
@@ -117,6 +124,8 @@ def _over_range(
     n = len(values) if document.missing == "refuse" and len(values) else None
     additive: Mapping[str, Callable[..., Measurement]] = {"sum": sum_, "mean": mean, "variance": variance, "std": std}
     if name in additive and document.subsets is None:
+        # Of many people rounding would be most of a spread's error bar.
+        fine = {"bits": _FINE} if name in ("variance", "std") and _bits(n, epsilon) > _COARSE else {}
         return additive[name](
             values,
             bounds=ranges[0],
@@ -125,6 +134,7 @@ def _over_range(
             adjacency=REPLACE,
             n=n,
             randomness=randomness,
+            **fine,
         )
     ordered: Mapping[str, Callable[..., Measurement]] = {
         "median": median,
@@ -162,7 +172,7 @@ def _over_range(
 def _bits(n: int | None, epsilon: Decimal) -> int:
     """Into how many steps (2^bits) to cut the range for a quantile: finer ones where noise would not hide them. More
     grid points are more that can be drawn far away, so few people are asked by a coarse grid."""
-    return 16 if n is not None and n * epsilon >= _MANY else 12
+    return 16 if n is not None and n * epsilon >= _MANY else _COARSE
 
 
 def histogram_of(

@@ -28,6 +28,7 @@ class RowsRelease(Release):
     """`rows` (also `value`) are the perturbed rows in the columns' own values; `fit` and `mean` take the noise out."""
 
     form = "rows"
+    no_interval = "No interval of the rows: none can be believed by itself. Means and shares of columns have their own."
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "value", self.rows)

@@ -27,7 +27,7 @@ from thebes.tasks.draw_discard.outliers import Outliers
 from thebes.tasks.draw_discard.plan import plan
 from thebes.tasks.missing_values import WORKED
 from thebes.tasks.protocols import Setting
-from thebes.tasks.release import Release
+from thebes.tasks.release import OF_MODEL, Release
 
 MOST_NAMED = 1000  #: weights that are written one by one
 _AT_ONCE = 2**22
@@ -131,6 +131,7 @@ class _OfLanes(Release):
     """A release of lanes, in what both forms share: one lane is shown, the others can be."""
 
     form = "lanes"
+    no_interval = OF_MODEL
 
     @cached_property
     def document(self) -> DrawDiscardDocument:

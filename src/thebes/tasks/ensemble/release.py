@@ -6,7 +6,7 @@ from functools import cached_property
 
 from thebes.privacy.figures import figure
 from thebes.tasks.ensemble.model import EnsembleModel
-from thebes.tasks.release import Release
+from thebes.tasks.release import OF_MODEL, Release
 
 
 class EnsembleRelease(Release):
@@ -14,6 +14,7 @@ class EnsembleRelease(Release):
     `extra["thresholds"]` where ranges were cut."""
 
     form = "ensemble"
+    no_interval = OF_MODEL
 
     @cached_property
     def model(self) -> EnsembleModel:

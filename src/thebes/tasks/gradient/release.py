@@ -20,7 +20,7 @@ from thebes.learning.inputs import NamedInputs, columns_of, is_named
 from thebes.privacy.faults import Mistake
 from thebes.tasks.document import Bounds
 from thebes.tasks.gradient.network import catalogue_folder, taken
-from thebes.tasks.release import Release
+from thebes.tasks.release import OF_MODEL, Release
 
 Floats = NDArray[np.float64]
 
@@ -29,6 +29,7 @@ class NetworkRelease(Release):
     """`value` is {"weights": base64 safetensors, ...}; `model` predicts; `gradient` is the last round's mean."""
 
     form = "network"
+    no_interval = OF_MODEL
 
     @cached_property
     def model(self) -> TrainedNetwork:

@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 
 from thebes.privacy.faults import Mistake
-from thebes.tasks.release import Release
+from thebes.tasks.release import OF_MODEL, Release
 
 
 class ModelRelease(Release):
     """`value` is the model as plain data (None where none could be trained); `model` is fitted and predicts."""
 
     form = "model"
+    no_interval = OF_MODEL
 
     @cached_property
     def model(self) -> Any:

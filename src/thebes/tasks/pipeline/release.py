@@ -10,7 +10,7 @@ from thebes.privacy.faults import Mistake
 from thebes.privacy.figures import figure
 from thebes.privacy.measurement import Interval
 from thebes.privacy.model_quality import Quality
-from thebes.tasks.release import Release
+from thebes.tasks.release import OF_MODEL, Release
 
 ROWS = "rows that it was not made from"
 
@@ -42,6 +42,7 @@ class PipelineRelease(Release):
     """`value` is the model as data, or None where none was good enough; `model` predicts."""
 
     form = "pipeline"
+    no_interval = OF_MODEL
 
     @property
     def answered(self) -> bool:

@@ -15,7 +15,7 @@ from thebes.learning.graph.weights import pack_flat, unpack_flat
 from thebes.learning.inputs import NamedInputs
 from thebes.privacy.faults import Mistake
 from thebes.privacy.figures import figure
-from thebes.tasks.release import Release
+from thebes.tasks.release import OF_MODEL, Release
 from thebes.tasks.train.encoder import Encoding, Floats
 from thebes.tasks.train.plan import FARTHEST, TrainingPlan, network
 
@@ -28,6 +28,7 @@ class TrainedRelease(Release):
     `rounds` says of every round how far it moved the weights."""
 
     form = "train"
+    no_interval = OF_MODEL
 
     @cached_property
     def model(self) -> TrainedModel:
