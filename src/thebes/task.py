@@ -265,20 +265,21 @@ def draw_discard(
     family: str = "logistic",
     crosses: str | Sequence[Sequence[str]] | None = None,
     mechanism: str = "privunit",
-    learning_rate: float | Sequence[float] = 0.001,
+    learning_rate: float | Sequence[float] | None = None,
     **options: Any,
 ) -> Task:
     """A model of `output` that is trained without end, by one owner after another: "linear", "logistic", "poisson" or
     "multinomial" `family`, with products of inputs as further features where `crosses` says so.
 
-    With mechanism "laplace" give `epsilon_per_weight` instead of epsilon. Options besides: instances, decay, keep,
-    reduce, clip, max_participations, start, outliers, false_positives, stale_after, average, target.
+    With mechanism "laplace" give `epsilon_per_weight` instead of epsilon. Without a `learning_rate` a falling one that
+    suits the noise is taken. Options besides: instances, decay, keep, reduce, clip, max_participations, start,
+    outliers, false_positives, stale_after, average, target.
 
     Example: draw_discard("SELECT age, sex, income FROM census.person", inputs=["age", "sex"], output="income",
         epsilon=8, crosses="pairwise", min_count=1000, learning_rate=0.01,
         bounds={"age": range_(17, 90), "sex": values("Female", "Male"), "income": values("<=50K", ">50K")})
     """
-    fields = {
+    fields: dict[str, Any] = {
         "type": "draw-discard",
         "server": "untrusted",
         "featurizer": featurizer,
@@ -286,8 +287,9 @@ def draw_discard(
         "inputs": _names("inputs", inputs),
         "output": output,
         "mechanism": mechanism,
-        "learning_rate": list(learning_rate) if isinstance(learning_rate, (list, tuple)) else learning_rate,
     }
+    if learning_rate is not None:
+        fields["learning_rate"] = list(learning_rate) if isinstance(learning_rate, (list, tuple)) else learning_rate
     if crosses is not None:
         fields["crosses"] = crosses if isinstance(crosses, str) else [list(pair) for pair in crosses]
     return _written(fields, epsilon, bounds, options)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 import thebes
 from papers import datasets
+from papers.draw_discard import known_weights
 from thebes.tasks import registry
 from thebes.tasks.choice import DocumentChoice
 
@@ -119,7 +120,8 @@ MEASURED = {"bounded": bounded, "ensemble": ensemble, "gradient": gradient}
 
 
 def test_every_kind_that_has_a_choice_is_measured() -> None:
-    asked = {"basic"}  # between ranges that are declared and estimated only who asks can choose
+    # Between ranges that are declared and estimated only who asks can choose; rates are measured below.
+    asked = {"basic", "draw-discard"}
     assert {kind for kind in registry.types() if hasattr(registry.kind(kind), "choice")} == set(MEASURED) | asked
 
 
@@ -147,3 +149,29 @@ def test_what_is_left_open_errs_at_most_a_tenth_more_than_the_best_that_could_be
 
     named = {name: errs({**document, field: name}) for name in rivals(kind, document)}
     assert errs(document) <= 1.1 * min(named.values()), named
+
+
+#: what hides a step; and how many people answer
+STEPS: dict[str, Document] = {
+    "epsilon 8": {"mechanism": "privunit", "epsilon": 8.0},
+    "epsilon 2": {"mechanism": "privunit", "epsilon": 2.0},
+    "log 32 by weight": {"mechanism": "laplace", "epsilon_per_weight": float(np.log(32))},
+    "nothing": {"mechanism": "none", "epsilon": 100.0},
+}
+FIXED = (0.001, 0.005, 0.01, 0.05, 0.2, 0.5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("updates", [10_000, 60_000])
+@pytest.mark.parametrize("hidden", STEPS)
+def test_steps_of_no_named_rate_reach_what_the_best_fixed_rate_reaches_but_for_a_hundredth(
+    hidden: str, updates: int
+) -> None:
+    crowd, test = known_weights.people(updates, seed=1), known_weights.people(50_000, seed=99)
+    body = {**known_weights.DOCUMENT, **STEPS[hidden], "instances": 20}
+
+    def right(**more: Any) -> float:
+        release: Any = thebes.simulate({**body, **more}, crowd, seed=1)
+        return float((release.model.predict(test) == test["o"]).mean())
+
+    assert right() >= max(right(learning_rate=rate) for rate in FIXED) - 0.01

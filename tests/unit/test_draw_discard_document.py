@@ -44,6 +44,29 @@ def test_the_seeds_model_of_five_predictors_and_their_crosses_has_33_weights() -
     assert {"b=1 x e1=A", "e1=B x e2=c", "b=1 x d", "d x i"} <= set(names)
 
 
+@pytest.mark.parametrize(
+    ("more", "rate"),
+    [({}, 0.051), ({"epsilon": 2.0}, 0.0038), ({"clip": 0.1}, 0.51), ({"mechanism": "none", "epsilon": 100.0}, 0.5)],
+)
+def test_a_document_that_names_no_rate_gets_one_that_suits_the_noise_and_falls(more, rate) -> None:
+    made = document(**more)
+    assert (made.learning_rate, made.decay) == (rate, 30_000)
+    assert f"a learning rate of {rate:g}, halved after 30,000 updates" in registry.kind("draw-discard").explain(made)
+    assert "it suits the noise" in registry.kind("draw-discard").explain(made)
+    assert registry.check(made.as_json()).digest == made.digest
+
+
+def test_a_document_that_names_a_rate_keeps_it_and_so_do_those_that_were_stored() -> None:
+    for named in ({"learning_rate": 0.001}, {"learning_rate": [0.1, 0.2], "keep": 0.2}):
+        made = document(**named)
+        assert made.decay is None
+        stored = made.as_json()
+        assert "decay" not in stored
+        assert registry.accepted_earlier(stored).digest == made.digest
+        assert "the task names it" in registry.kind("draw-discard").explain(made)
+    assert document(decay=500).decay == 500
+
+
 def test_crosses_may_be_listed_or_left_out() -> None:
     assert plan(document(crosses=None)).weights == 9
     assert plan(document(crosses=[["d", "i"], ["b", "e1"]])).names[9:] == ("d x i", "b=1 x e1=A", "b=1 x e1=B")

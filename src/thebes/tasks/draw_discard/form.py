@@ -44,13 +44,17 @@ FORM = Form(
         "epsilon_per_weight": Hint(
             label="Epsilon of each weight", help="each person pays this for every weight", when=_each
         ),
-        "learning_rate": Hint(help="0.001 if empty; several with commas are trained at once"),
+        "learning_rate": Hint(
+            help="a falling one that suits the noise if empty; several with commas are trained at once"
+        ),
         "keep": Hint(
             label="Learning rate to show",
             help="the first if empty",
             when=lambda form: "," in form.get("learning_rate"),
         ),
-        "decay": Hint(label="Half as fast after", help="so many updates; always the same if empty"),
+        "decay": Hint(
+            label="Half as fast after", help="so many updates; always the same if empty, where you give a rate"
+        ),
         "instances": Hint(),
         "max_participations": Hint(label="Times a person may take part", help="they share the price"),
         "reduce": Hint(label="Several rows of one person", help="mean: as one; sum: each counts"),

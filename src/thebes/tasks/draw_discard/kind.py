@@ -14,6 +14,7 @@ from thebes.privacy.figures import figure
 from thebes.privacy.guarantees import Price
 from thebes.privacy.promise import Unit
 from thebes.tasks import explanation
+from thebes.tasks.choice import RuledChoice
 from thebes.tasks.document import (
     Bounds,
     InvalidDocument,
@@ -234,6 +235,7 @@ class DrawDiscardKind:
         return f"{str(document.get('family', 'network')).capitalize()} model of {document['output']}"
 
     def check(self, document: Mapping[str, Any]) -> DrawDiscardDocument:
+        from thebes.tasks.draw_discard import rates
         from thebes.tasks.draw_discard.plan import plan, weights_of
 
         plain = raw(document)
@@ -247,6 +249,10 @@ class DrawDiscardKind:
                 if given is not None and checked.epsilon != whole:
                     raise Mistake("epsilon", f"must be weights times epsilon_per_weight, {whole!r}, or be left out")
                 checked = read_as(DrawDiscardDocument, {**plain, "epsilon": whole})
+            # A rate is chosen once, by whoever reads the document first, and stands under its digest.
+            if plain.get("learning_rate") is None:
+                plain |= {"epsilon": checked.epsilon, "learning_rate": rates.rate_for(checked, plan(checked))}
+                checked = read_as(DrawDiscardDocument, {"decay": rates.DECAY, **plain})
             plan(checked)
         except Mistake as refused:
             if isinstance(refused, InvalidDocument):
@@ -256,6 +262,11 @@ class DrawDiscardKind:
 
     def price(self, document: DrawDiscardDocument, *, unit: Unit = Unit.DEVICE) -> Price:
         return Price(document.epsilon, document.delta, unit)
+
+    def choice(self, document: DrawDiscardDocument) -> RuledChoice:
+        from thebes.tasks.draw_discard.rates import choice
+
+        return choice(document)
 
     def explain(self, document: DrawDiscardDocument) -> str:
         columns = ", ".join((*document.inputs, document.output))
@@ -270,6 +281,7 @@ class DrawDiscardKind:
                 then="The model goes back so changed and is mixed into the others at once, so it cannot be taken back. "
                 f"The task goes on until it is ended, and its answer changes all the time.{turns}",
             ),
+            choice=self.choice(document),
         )
 
 
