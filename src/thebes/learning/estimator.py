@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, is_regressor
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from thebes.learning.arguments import one_of, positive, randomness_of
@@ -134,13 +134,17 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         self.low_, self.high_ = features.low, features.high
         return features, (None if target is None else Box(box.low[width:], box.high[width:]))
 
+    def _share_aside(self, rows: int, budget: FitBudget) -> float:
+        """Return the share of the rows that a test takes."""
+        return share_of(rows, numbers=is_regressor(self)) if budget.counts_are_public else PRIVATE_SHARE
+
     def _set_aside(self, rows: int, budget: FitBudget) -> NDArray[np.bool_]:
         """Choose the rows that the model is not made from; none where it is not to be tested. From here on the budget
         knows how many are left, where that is public."""
         self.quality_ = None
         if not getattr(self, "quality", False):
             return np.zeros(rows, dtype=np.bool_)
-        aside = set_aside(rows, budget.adjacency, budget.randomness)
+        aside = set_aside(rows, self._share_aside(rows, budget), budget.adjacency, budget.randomness)
         if budget.counts_are_public:
             budget.size = rows - int(aside.sum())
         return aside
@@ -305,7 +309,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
         notes = (*notes, f"{MISSING}; a row whose label is none of the classes counts for nothing.")
         self._certify(budget, len(rows), mechanism, notes, parameters)
         if self.quality:
-            self._checked(box.unit(rows[aside]), labels[aside], budget, _share_aside(len(rows), budget))
+            self._checked(box.unit(rows[aside]), labels[aside], budget, self._share_aside(len(rows), budget))
         return self
 
     def _tested(self, units: Floats, told: NDArray[Any], terms: TrialTerms) -> Quality:
@@ -355,7 +359,7 @@ class PrivateRegressor(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
         notes = (*notes, f"{MISSING}; a row without a target counts for nothing.")
         self._certify(budget, len(rows), mechanism, notes, parameters)
         if self.quality:
-            self._checked(box.unit(rows[aside]), target[aside], budget, _share_aside(len(rows), budget))
+            self._checked(box.unit(rows[aside]), target[aside], budget, self._share_aside(len(rows), budget))
         return self
 
     def _tested(self, units: Floats, told: NDArray[Any], terms: TrialTerms) -> Quality:
@@ -379,10 +383,6 @@ class PrivateRegressor(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
 
     def _bounds_in_words(self) -> Mapping[str, Any]:
         return {**super()._bounds_in_words(), "y": self.target_range_.tolist()}
-
-
-def _share_aside(rows: int, budget: FitBudget) -> float:
-    return share_of(rows) if budget.counts_are_public else PRIVATE_SHARE
 
 
 def _without_cells(message: str) -> str:

@@ -52,11 +52,12 @@ def note(share: float, whom: str) -> str:
     )
 
 
-def set_aside(rows: int, adjacency: Adjacency, randomness: Randomness) -> NDArray[np.bool_]:
-    """Choose the rows that a model is tested on: by place where their number is public, else by a coin of each one's
-    own (`privacy.held_out`)."""
-    chosen = held_out.places if adjacency is Adjacency.REPLACE_ONE else held_out.tossed
-    return chosen(rows, randomness)
+def set_aside(rows: int, share: float, adjacency: Adjacency, randomness: Randomness) -> NDArray[np.bool_]:
+    """Choose the rows that a model is tested on: this share of the places where their number is public, else by a coin
+    of each one's own (`privacy.held_out`)."""
+    if adjacency is Adjacency.REPLACE_ONE:
+        return held_out.places(rows, share, randomness)
+    return held_out.tossed(rows, randomness)
 
 
 def of_labels(

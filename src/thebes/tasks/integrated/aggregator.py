@@ -44,7 +44,8 @@ class IntegratedAggregator(Keeping[IntegratedDocument]):
         extra: dict[str, Any] = {"inputs": list(document.inputs), "output": document.output}
         extra |= measured(document, missing, columns.get(FAILURE), source)
         # By place among all who answered, before anybody is left out: else one person would move others between parts.
-        aside = places(len(table), source) if document.quality else np.zeros(len(table), dtype=np.bool_)
+        share = share_of(len(table), numbers=document.model in REGRESSIONS)
+        aside = places(len(table), share, source) if document.quality else np.zeros(len(table), dtype=np.bool_)
         epsilon = EpsilonShares.of(document).answer
         try:
             absent = extra["missing"]["value"] / len(table) if "missing" in extra else 0.0
@@ -56,7 +57,6 @@ class IntegratedAggregator(Keeping[IntegratedDocument]):
         certificate = self._certificate(model.certificate_, estimated)
         extra["quality"] = None
         if document.quality:
-            share = share_of(len(table))
             found = self._tested(model, table[~missing & aside], epsilon, share)
             certificate = replace(certificate, notes=(*certificate.notes, note(share, "people")))
             extra["quality"] = found.as_json()
