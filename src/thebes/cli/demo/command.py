@@ -157,7 +157,7 @@ def _tell_dear(rows: list[dict[str, Any]], console: Console) -> None:
 
     most = float(PROPOSED[0][2])
     people = registry.people_types()
-    dear = [row for row in rows if row["type"] in people and (row["epsilon"] or 0) > most]
+    dear = [row for row in rows if row.get("type") in people and (row.get("epsilon") or 0) > most]
     if dear:
         told = f"{plural(len(dear), 'task')} of these took more than epsilon {figure(most)} of each person"
         console.print(f"{told}: with the proposed limits a person is asked twice before that.", highlight=False)
