@@ -257,3 +257,46 @@ def test_second_moment_noise_has_the_derived_scale(adjacency):
     square = 0.81 * (1.69 * WIDTH + 1)
     moved = math.sqrt(2) * square if replace else square
     assert_scale(noise, gaussian_cdf, moved * ratio_for(5000.0, DELTA) / math.sqrt(0.75 * rest(adjacency)))
+
+
+@pytest.mark.few(1)
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+@pytest.mark.parametrize("delta", [0.0, DELTA])
+def test_noise_on_the_boxes_and_steps_of_k_means_has_the_derived_scale(adjacency, delta):
+    """Boxes: one row is in one of them at each level. Steps: a row and its weight in one of two clusters."""
+    replace, counted = adjacency == "replace-one", 0 if adjacency == "replace-one" else 1
+    X = np.random.default_rng(6).uniform(-1, 1, size=(20_000, 2))
+    noise, levels = [], 0
+    for seed in range(100):
+        spy = Spy(seed)
+        learning.KMeans(
+            epsilon=0.3, delta=delta, adjacency=adjacency, bounds={"*": (-1, 1)}, n_clusters=2, random_state=spy
+        ).fit(X)
+        boxes = spy.releases[counted:-1]
+        levels = len(boxes)
+        for values, added in boxes:
+            assert values.sum() % len(X) == 0  # each level counts everybody once
+            noise.extend(added / (values.sum() // len(X)))
+    assert levels > 3
+    share = rest(adjacency) / 2
+    if delta:
+        moved = math.sqrt(2) if replace else 1.0
+        assert_scale(noise, gaussian_cdf, moved * ratio_for(0.3, DELTA) * math.sqrt(levels / share))
+    else:
+        assert_scale(noise, laplace_cdf, (2 if replace else 1) * levels / (0.3 * share))
+
+    weight = math.sqrt(WIDTH) / 2 if delta else 1.0
+    noise = noise_of(
+        "KMeans",
+        adjacency,
+        release=-1,
+        step=lambda values: 64 * weight / (values[0] + values[WIDTH + 1]),
+        repeats=80,
+        delta=delta,
+        n_clusters=2,
+    )
+    if delta:
+        moved = 2 * math.sqrt(WIDTH) if replace else math.sqrt(1.25 * WIDTH)
+        assert_scale(noise, gaussian_cdf, moved * ratio_for(EPSILON, DELTA) / math.sqrt(share))
+    else:
+        assert_scale(noise, laplace_cdf, (2 if replace else 1) * (1 + WIDTH) / (EPSILON * share))

@@ -221,6 +221,30 @@ def test_clusters_are_found_when_noise_is_small():
     assert np.allclose(model.cluster_centers_[np.argsort(model.cluster_centers_[:, 0])], centres, atol=0.1)
 
 
+def test_distances_to_centres_are_those_that_decide_the_cluster():
+    X, _ = table()
+    model = make("KMeans", n_clusters=3).fit(X)
+    away = model.transform(X)
+    assert away.shape == (60, 3)
+    assert np.array_equal(away.argmin(axis=1), model.predict(X))
+    assert np.allclose(
+        model.transform(model.cluster_centers_),
+        np.sqrt(((model.centres_[:, None] - model.centres_[None]) ** 2).sum(axis=2)),
+        atol=1e-9,
+    )
+    assert model.get_feature_names_out().tolist() == ["kmeans0", "kmeans1", "kmeans2"]
+    assert np.array_equal(learning.from_json(json.loads(json.dumps(model.to_json()))).transform(X), away)
+    assert not hasattr(model, "inertia_")
+    assert not hasattr(model, "labels_")
+
+
+def test_a_table_without_places_that_stand_out_still_gives_centres():
+    for rows in (np.zeros((3, 2)), np.full((50, 2), 15.0)):
+        model = make("KMeans", epsilon=0.1, delta=0.0, n_clusters=5).fit(rows)
+        assert model.centres_.shape == (5, 2)
+        assert (np.abs(model.centres_) <= 1).all()
+
+
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("loaded", [False, True])

@@ -1,4 +1,4 @@
-"""k-means by noisy Lloyd steps: each step releases, per cluster, a noisy count and a noisy sum of rows."""
+"""k-means: starts from a tree of noisy counts, then noisy Lloyd steps, each a noisy count and sum per cluster."""
 
 from __future__ import annotations
 
@@ -8,20 +8,28 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import ClusterMixin
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 
 from thebes.learning.arguments import whole
 from thebes.learning.budget import FitBudget, Floats, Reach
+from thebes.learning.density import centres_of, draws_for, learned_density
 from thebes.learning.estimator import MISSING, PrivateEstimator
 from thebes.learning.rows import blocks
 from thebes.privacy.faults import Mistake
 
+_COUNT_SHARE = Fraction(1, 50)
+#: What starts cost; the steps have the rest.
+_START_SHARE = Fraction(1, 2)
 
-class KMeans(ClusterMixin, PrivateEstimator):  # type: ignore[misc]
-    """k-means in public bounds: pure (Laplace) with delta 0, Gaussian otherwise; each of `steps` steps costs the same.
 
-    Starts are drawn without looking at the rows: the most spread out of a few random points of the box.
-    Proof: a row (a, u) enters the sums of one cluster; its cluster depends on the row and released centres only.
+class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, PrivateEstimator):  # type: ignore[misc]
+    """k-means in public bounds: pure (Laplace) with delta 0, Gaussian otherwise.
+
+    Half of the budget counts rows in ever smaller boxes; weighted k-means on what stands out gives the starts. The
+    other half pays for `steps` noisy Lloyd steps, each as much. A single cluster needs no start: its steps have all.
+    Proof: of the counts see `learned_density`. In a step a row (a, u) enters the sums of one cluster, `_reach`; its
+    cluster depends on the row and released centres only. What is split is fixed in advance, see `FitBudget`.
+    There is no `inertia_` and no `labels_`: both are of the training rows, and neither was bought.
     """
 
     _numbers = ("centres_",)
@@ -34,7 +42,7 @@ class KMeans(ClusterMixin, PrivateEstimator):  # type: ignore[misc]
         delta: Any = 0.0,
         bounds: Any = None,
         n_clusters: int = 8,
-        steps: int = 5,
+        steps: int = 1,
         random_state: Any = None,
     ) -> None:
         self.epsilon = epsilon
@@ -46,6 +54,7 @@ class KMeans(ClusterMixin, PrivateEstimator):  # type: ignore[misc]
         self.random_state = random_state
 
     def _check_arguments(self, budget: FitBudget) -> None:
+        budget.in_bulk()
         whole("n_clusters", self.n_clusters)
         whole("steps", self.steps)
 
@@ -54,8 +63,10 @@ class KMeans(ClusterMixin, PrivateEstimator):  # type: ignore[misc]
         budget = self._budget()
         rows = self._rows(X, reset=True, budget=budget)
         box, _ = self._boxes(rows, None, budget)
-        self.centres_ = _lloyd(box.unit(rows), self.n_clusters, self.steps, budget)
-        mechanism = "noisy Lloyd steps, " + ("laplace" if budget.pure else "gaussian")
+        units = box.unit(rows)
+        starts, share = _bought_starts(units, self.n_clusters, budget)
+        self.centres_ = _lloyd(units, starts, self.steps, budget, share)
+        mechanism = "noisy counts of boxes and Lloyd steps, " + ("laplace" if budget.pure else "gaussian")
         self._certify(
             budget, len(rows), mechanism, (MISSING + ".",), {"clusters": self.n_clusters, "steps": self.steps}
         )
@@ -70,6 +81,15 @@ class KMeans(ClusterMixin, PrivateEstimator):  # type: ignore[misc]
         """The number of the nearest centre, distances measured in units of the bounds."""
         return _nearest(self._units(X), self.centres_)
 
+    def transform(self, X: Any) -> Floats:
+        """The distance of each row to each centre, in units in which every column's bounds lie 2 apart."""
+        units = self._units(X)
+        return np.sqrt(np.column_stack([_squared(units, centre) for centre in self.centres_]))
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.centres_)
+
     def fit_predict(self, X: Any, y: Any = None, **options: Any) -> NDArray[np.int64]:
         """Centres from X, then each row's cluster. The clusters of X are for the owner of X: they are no release."""
         return self.fit(X).predict(X)
@@ -81,9 +101,21 @@ class KMeans(ClusterMixin, PrivateEstimator):  # type: ignore[misc]
         return {**super()._shapes(), "centres_": (self.n_clusters, self.n_features_in_)}
 
 
-def _lloyd(units: Floats, clusters: int, steps: int, budget: FitBudget) -> Floats:
-    width = units.shape[1]
-    centres = _starts(clusters, width, budget)
+def _bought_starts(units: Floats, clusters: int, budget: FitBudget) -> tuple[Floats, Fraction]:
+    """The centres to start from, and the share that is left; where no rows stand out, they are drawn blindly."""
+    if clusters == 1:
+        return np.zeros((1, units.shape[1])), Fraction(1)
+    rows, rest = budget.row_count(len(units), _COUNT_SHARE), Fraction(1)
+    if not budget.counts_are_public:
+        rest -= _COUNT_SHARE
+    density = learned_density(units, rows, budget, rest * _START_SHARE)
+    found = centres_of(density, clusters, draws_for(clusters, budget))
+    starts = _blind_starts(clusters, units.shape[1], budget) if found is None else found
+    return starts, rest * (1 - _START_SHARE)
+
+
+def _lloyd(units: Floats, starts: Floats, steps: int, budget: FitBudget, share: Fraction) -> Floats:
+    centres, (clusters, width) = starts, starts.shape
     # A count weighs as much as a typical column's sum; see `_reach`.
     weight = 1.0 if budget.pure else math.sqrt(width) / 2
 
@@ -98,7 +130,7 @@ def _lloyd(units: Floats, clusters: int, steps: int, budget: FitBudget) -> Float
             blocks(build, units),
             width=clusters * (1 + width),
             reach=_reach(width, weight, pure=budget.pure),
-            share=Fraction(1, steps),
+            share=share / steps,
         )
         table = sums.value.reshape(clusters, 1 + width)
         counts = table[:, :1] / weight
@@ -121,19 +153,23 @@ def _reach(width: int, weight: float, *, pure: bool) -> Reach:
 def _nearest(units: Floats, centres: Floats) -> NDArray[np.int64]:
     best, chosen = np.full(len(units), np.inf), np.zeros(len(units), dtype=np.int64)
     for c, centre in enumerate(centres):
-        away = np.zeros(len(units))
-        for j, place in enumerate(centre):
-            away += (units[:, j] - place) ** 2
+        away = _squared(units, centre)
         chosen = np.where(away < best, c, chosen)
         best = np.minimum(away, best)
     return chosen
 
 
-def _starts(clusters: int, width: int, budget: FitBudget) -> Floats:
+def _squared(units: Floats, centre: Floats) -> Floats:
+    away = np.zeros(len(units))
+    for j, place in enumerate(centre):
+        away += (units[:, j] - place) ** 2
+    return away
+
+
+def _blind_starts(clusters: int, width: int, budget: FitBudget) -> Floats:
+    """The most spread out of a few lots of random points."""
     tries = 20
     words = budget.randomness.below(2**30, tries * clusters * width)
     points = (words.reshape(tries, clusters, width) / 2**30 - 0.5) * 1.2
-    if clusters == 1:
-        return np.zeros((1, width))
     away = ((points[:, :, None, :] - points[:, None, :, :]) ** 2).sum(axis=3) + 1e9 * np.eye(clusters)
     return np.asarray(points[away.min(axis=(1, 2)).argmax()])
