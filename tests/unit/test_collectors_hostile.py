@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from thebes.collectors import sources, stream_parser
+from thebes.collectors.shipped import bank, health
 from thebes.collectors.shipped.bank import Bank
 from thebes.collectors.shipped.browser import Browser
 from thebes.collectors.shipped.calendar import Calendar
@@ -346,3 +347,19 @@ def test_a_way_of_packing_that_chooses_its_own_memory_is_refused(home: HomeOnDis
         tar.addfile(tarfile.TarInfo("issues_000001.json"))
     with pytest.raises(Mistake, match=r"x\.tar: is a damaged"):
         home.collect(Github(), "--file", str(tmp_path / "x.tar"), "--user", "ana")
+
+
+def test_what_is_counted_in_memory_has_an_end(
+    home: HomeOnDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(health, "MOST_DAYS", 5)
+    monkeypatch.setattr(bank, "MOST_ENTRIES", 5)
+    records = "".join(f'<Record type="{n}" startDate="2026-03-01T00:00:00" value="1"/>\n' for n in range(9))
+    (tmp_path / "export.xml").write_text(f"<HealthData>{records}</HealthData>")
+    with pytest.raises(Mistake, match=r"export\.xml, line 6: measures more kinds"):
+        home.collect(Health(), "--file", str(tmp_path / "export.xml"))
+    entries = "".join(f"2026-03-01,{n}.00,x\n" for n in range(9))
+    (tmp_path / "x.csv").write_text(f"Booking Date,Amount (EUR),Type\n{entries}")
+    with pytest.raises(Mistake, match=r"x\.csv, line 7: has more entries"):
+        home.collect(Bank(), "--file", str(tmp_path / "x.csv"), "--layout", "n26")
+    assert home.rows("bank", "entries") == home.rows("health", "daily") == []
