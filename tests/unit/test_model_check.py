@@ -33,7 +33,12 @@ ENSEMBLE: dict[str, Any] = {
     "bins": {"x": [0.0]},
     "quality": True,
 }
-DOCUMENTS = {"ensemble": ENSEMBLE}
+BOUNDED: dict[str, Any] = {
+    **{name: ENSEMBLE[name] for name in ("epsilon", "min_count", "featurizer", "bounds", "quality")},
+    "type": "bounded",
+    "predicted": "y",
+}
+DOCUMENTS = {"ensemble": ENSEMBLE, "bounded": BOUNDED}
 KINDS = pytest.mark.parametrize("told", DOCUMENTS.values(), ids=DOCUMENTS.keys())
 FAR = {"expires_at": "2100-01-01T00:00:00+00:00"}
 
@@ -194,7 +199,14 @@ BAD: dict[str, list[Any]] = {
         {"base": [0.0, 1.0], "members": []},
         {"base": [0.5, 0.5], "members": [{"features": [], "weight": 1, "table": [[1e999, 0]]}]},
         {"base": "ab", "members": "cd"},
-    ]
+    ],
+    "bounded": [
+        {},
+        {"weights": [[1.0]], "starts": [0.0], "guess": 0},
+        {"weights": [[1.0, 2.0]], "starts": [0.0], "guess": 0, "classes": [0]},
+        {"weights": [[1.0]], "starts": [1e999], "guess": 0, "classes": [0]},
+        {"weights": "no", "starts": None, "guess": [], "classes": {}},
+    ],
 }
 
 
@@ -223,3 +235,33 @@ def _half_missing() -> dict[str, Any]:
     table = people(4000)
     table["y"] = np.array([None if number % 2 else value for number, value in enumerate(table["y"])], dtype=object)
     return table
+
+
+def test_a_model_of_numbers_is_checked_by_its_squared_error() -> None:
+    draw = np.random.default_rng(2)
+    x = draw.uniform(-1, 1, 8000)
+    span = {"type": "range", "low": -1.0, "high": 1.0, "default": 0.0}
+    told = {**BOUNDED, "featurizer": "SELECT x, z FROM p.t", "bounds": {"x": span, "z": span}, "predicted": "z"}
+    found = {}
+    for useful in (True, False):
+        z = np.clip(np.sign(x if useful else draw.normal(size=x.size)) * 0.9 + 0.1 * x, -1, 1)
+        release: Any = thebes.simulate({**told, "epsilon": 8.0}, {"p.t": {"x": x, "z": z}}, seed=1)
+        model = release.fit("linear", output="z")
+        gains = np.square((z - np.clip(np.mean(z), -1, 1)) / 2) - np.square((z - model.predict({"x": x})) / 2)
+        found[useful] = release.quality
+        assert release.quality.interval.low < gains.mean() < release.quality.interval.high
+        assert release.quality.metric == "squared gain"
+        assert "fit('linear', output='z')" in str(release)
+    assert not found[True].warns
+    assert found[False].warns
+
+
+def test_rows_are_checked_where_it_is_said_for_which_model() -> None:
+    for more in (
+        {"predicted": None},
+        {"predicted": "nobody"},
+        {"featurizer": "SELECT y FROM p.t", "bounds": {"y": LABEL}},
+    ):
+        with pytest.raises(InvalidDocument) as refused:
+            registry.check({**BOUNDED, **more})
+        assert refused.value.argument == "predicted"

@@ -19,6 +19,7 @@ from thebes.privacy.model_quality import CLAIM, LEVEL, NO_BETTER, Quality, verdi
 from thebes.privacy.randomness import Randomness
 
 ANSWERS = 3  #: 0: the model does worse than the guess, 1: as well, 2: better
+SQUARED = "squared gain"  #: the metric of a model of numbers
 _STEPS = 2**20  #: of a gain between 0 and 1
 
 

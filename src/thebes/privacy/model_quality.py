@@ -47,6 +47,7 @@ class Worth(StrEnum):
 _WORDS = {
     "accuracy": ("it tells {} right", "the most frequent class alone {}", True),
     "gain": ("it tells {} more right than one guess for everybody", "", True),
+    "squared gain": ("its squared error is less than that of one guess by {} of the squared range", "", True),
     "mse": ("its mean squared error is {}", "that of the best single guess {}", False),
     "mae": ("its mean absolute error is {}", "that of the best single guess {}", False),
     "log_loss": ("its mean log loss is {}", "that of the best single guess {}", False),

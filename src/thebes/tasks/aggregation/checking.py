@@ -96,7 +96,7 @@ class Checking(Gathering[CheckableDocumentType]):
             return self._judged()
         made = super().conclude()  # type: ignore[safe-super]
         if made is None or not self.document.checking:
-            return made
+            return made if made is None or self.document.quality is None else made.beside(quality=None)
         self._shown = self.shown(made)
         return made.beside(quality=None, quality_note=SOON)
 

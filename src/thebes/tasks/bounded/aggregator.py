@@ -10,10 +10,13 @@ from numpy.typing import NDArray
 
 from thebes.data.rows import FAILURES
 from thebes.privacy.certificate import Certificate
+from thebes.privacy.gain_quality import SQUARED
 from thebes.privacy.mechanisms.local.categories import CategoryMechanism
 from thebes.privacy.promise import Adjacency
+from thebes.tasks.aggregation.checking import Checking
 from thebes.tasks.aggregation.people import Gathering
 from thebes.tasks.aggregation.snapshots import Arrays
+from thebes.tasks.bounded import checked_model
 from thebes.tasks.bounded.encoder import plan
 from thebes.tasks.bounded.kind import PRESENT, BoundedDocument
 from thebes.tasks.bounded.release import RowsRelease
@@ -21,9 +24,10 @@ from thebes.tasks.contributions import Contributions, Layout
 from thebes.tasks.document import FAILURE, Range, Values
 from thebes.tasks.missing_values import WORKED
 from thebes.tasks.protocols import Setting
+from thebes.tasks.release import Release
 
 
-class BoundedAggregator(Gathering[BoundedDocument]):
+class BoundedLearner(Gathering[BoundedDocument]):
     def __init__(self, document: BoundedDocument, setting: Setting) -> None:
         super().__init__(document, setting)
         self._plan = plan(document)
@@ -42,7 +46,7 @@ class BoundedAggregator(Gathering[BoundedDocument]):
     def hear(self, contributions: Contributions) -> None:
         self._heard.append(contributions.fields)
 
-    def conclude(self) -> RowsRelease:
+    def conclude(self) -> Release | None:
         reports = self._together()
         extra: dict[str, Any] = {"document": self.document.as_json(), "reports": reports}
         failures = self._plan.parts.get(FAILURE)
@@ -99,6 +103,16 @@ class BoundedAggregator(Gathering[BoundedDocument]):
 
 def _bound(bound: Range | Values) -> dict[str, Any]:
     return bound.model_dump(mode="json", exclude_none=True)
+
+
+class BoundedAggregator(Checking[BoundedDocument], BoundedLearner):
+    def shown(self, release: Release) -> dict[str, Any]:
+        self._heard = []  # the release holds all of it
+        return checked_model.shown(release)
+
+    @property
+    def metric(self) -> str:
+        return "gain" if checked_model.kind_of(self.document) == "logistic" else SQUARED
 
 
 AGGREGATOR = BoundedAggregator

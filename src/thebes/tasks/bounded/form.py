@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
-from thebes.tasks.form import Form, Hint
+from dataclasses import replace
+
+from thebes.tasks.form import CHECKED, PREDICTED, Form, Hint
 
 _WAYS = "auto: what is expected to err least; split: each column by itself; privunit: the row as one"
 
-FORM = Form(rank=3, fields={"mechanism": Hint(help=_WAYS)})
+FORM = Form(
+    rank=3,
+    fields={
+        "mechanism": Hint(help=_WAYS),
+        "predicted": replace(PREDICTED, label="Column of the model to check", empty="none", place="answer"),
+        "quality": replace(CHECKED, first=""),  # rows are no model: of what is to be checked the asker must say
+    },
+)

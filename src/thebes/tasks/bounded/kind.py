@@ -12,7 +12,8 @@ from thebes.privacy.guarantees import Price
 from thebes.privacy.promise import Unit
 from thebes.tasks import explanation
 from thebes.tasks.choice import DocumentChoice, settled
-from thebes.tasks.document import Bounds, InvalidDocument, PeopleDocument, Values, read_as, rule
+from thebes.tasks.document import Bounds, InvalidDocument, Values, named, read_as, rule
+from thebes.tasks.model_check import CheckableDocument, asked_instead
 from thebes.tasks.protocols import Words
 
 SHORT = "privunit-short"
@@ -20,7 +21,7 @@ MISSING = "missing"  #: the category of a set without a default
 PRESENT = ".present"  #: suffix of the column that says whether a range without a default had a value
 
 
-class BoundedDocument(PeopleDocument):
+class BoundedDocument(CheckableDocument):
     """One perturbed row from each person. `epsilon` covers the whole row, however many columns it has."""
 
     type: Literal["bounded"] = "bounded"
@@ -30,6 +31,7 @@ class BoundedDocument(PeopleDocument):
     #: shortened, for fits only; "auto", which a document that says nothing is settled for when it is first read: the
     #: least expected error of a fit, of the first two
     mechanism: Literal["auto", "split", "privunit", "privunit-short"] = "auto"
+    predicted: str | None = None  #: the column whose linear model, fitted from the rows, people check
 
     @model_validator(mode="after")
     def _every_column_is_bounded(self) -> Self:
@@ -41,6 +43,16 @@ class BoundedDocument(PeopleDocument):
             bound = self.bounds[column]
             if isinstance(bound, Values) and bound.default is None and MISSING in bound.values:
                 raise rule(f"bounds.{column}", f"needs a default: {MISSING!r} stands for a value that is not there")
+        return self
+
+    @model_validator(mode="after")
+    def _checks_a_model(self) -> Self:
+        if self.quality and self.predicted is None:
+            raise rule("predicted", "is needed with quality: name the column whose model is to be checked")
+        if self.predicted is not None and self.predicted not in self.gives:
+            raise rule("predicted", f"names {named(self.predicted)}, which the featurizer does not give")
+        if self.quality and len(self.gives) < 2:
+            raise rule("predicted", "is the only column: there is nothing to predict it from")
         return self
 
 
@@ -86,7 +98,7 @@ class BoundedKind:
                 does="",
                 changes=f"your {', '.join(document.gives)}",
                 then=f"{seen}, and can trust no single one of them. A value you do not have is answered at random as "
-                "well.",
+                "well." + asked_instead(document, "row"),
             ),
             choice=choice,
         )

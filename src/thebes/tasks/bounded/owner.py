@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 from thebes.data.rows import Rows
 from thebes.privacy.mechanisms.local.privunit import PrivUnit
 from thebes.privacy.randomness import Randomness
+from thebes.tasks import model_check
+from thebes.tasks.bounded import checked_model
 from thebes.tasks.bounded.decoder import decoded
 from thebes.tasks.bounded.encoder import categories, plan, vector
 from thebes.tasks.bounded.kind import PRESENT, BoundedDocument
@@ -29,9 +31,12 @@ class BoundedOwner:
     ) -> Contributions:
         """One report for each part of the plan. A missing value takes the default, or the category `missing`, or
         the middle of the range beside a presence bit; all through the same mechanisms."""
+        columns, present = _columns(document, rows.first())
+        if document.checks_in(ask.phase):
+            gained = checked_model.gains(document, ask.payload, columns, present)
+            return model_check.answered(document, ask, gained, claim, randomness=randomness)
         claim.consume(epsilon=document.epsilon, delta=document.delta)
         layout = plan(document)
-        columns, present = _columns(document, rows.first())
         fields: dict[str, NDArray[np.generic]] = {}
         for name, mechanism in layout.parts.items():
             if isinstance(mechanism, PrivUnit):
@@ -45,7 +50,7 @@ class BoundedOwner:
         return Contributions(ask.part, rows.people, fields)
 
     def layout(self, document: BoundedDocument, ask: Ask) -> Layout:
-        return plan(document).slots()
+        return model_check.LAYOUT if document.checks_in(ask.phase) else plan(document).slots()
 
     def legible(self, document: BoundedDocument, contributions: Contributions) -> dict[str, list[Any]]:
         return {name: values.tolist() for name, values in decoded(plan(document), contributions.fields).items()}

@@ -16,6 +16,7 @@ from thebes.privacy.mechanisms.local.categories import CategoryMechanism
 from thebes.privacy.mechanisms.local.numbers import NumberMechanism
 from thebes.privacy.mechanisms.local.shape import Estimate, about
 from thebes.tasks.bounded import moment_fit
+from thebes.tasks.bounded.checked_model import kind_of
 from thebes.tasks.bounded.decoder import Arrays, decoded
 from thebes.tasks.bounded.encoder import REPORT, EncodingPlan, categories, plan, simplex
 from thebes.tasks.bounded.kind import PRESENT, BoundedDocument, BoundedKind
@@ -178,4 +179,7 @@ class RowsRelease(Release):
                 if interval is not None:
                     line += f"  ({interval.level:.0%} interval {figure(interval.low)} to {figure(interval.high)})"
                 lines.append(line)
+        if self.document.quality:
+            fitted = f"fit({kind_of(self.document)!r}, output={self.document.predicted!r})"
+            lines.append(f"the model that people check: {fitted}")
         return lines

@@ -14,6 +14,8 @@ def samples() -> list[Sample]:
         _sample("split-delta", delta=1e-5),
         _sample("privunit", mechanism="privunit"),
         _sample("privunit-short", mechanism="privunit-short"),
+        _sample("checked", mechanism="privunit", quality=True, predicted="town"),
+        _sample("checked-range", mechanism="split", delta=1e-5, quality=True, predicted="age"),
         _sample("whichever-errs-least", delta=1e-6),
     ]
 
