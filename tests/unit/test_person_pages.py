@@ -302,7 +302,7 @@ def test_a_page_that_stays_open_asks_its_coordinator_nothing(world: World) -> No
     changed = world.http.get(mark, headers=PARTIAL)
     assert changed.headers["hx-trigger"] == "changed"
     assert mark not in changed.text
-    for address in (f"/tasks/{task}/standing", "/accepted/now", "/here"):
+    for address in (f"/tasks/{task}/standing", "/accepted/now", "/here", "/privacy/spent"):
         assert words.state("reserved").word in harmless(world.http.get(address, headers=PARTIAL))
 
 

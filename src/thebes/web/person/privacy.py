@@ -33,6 +33,10 @@ def routes(indoors: Indoors) -> APIRouter:
         """Show whether the journal is whole; by itself, because reading all of it takes a moment."""
         return indoors.part("journal.html", verified=person.verify())
 
+    @made.get("/privacy/spent")
+    def spent(request: Request) -> Response:
+        return indoors.part("spent.html", **_context(person))
+
     @made.post("/privacy/limits")
     def limits(request: Request, body: Annotated[dict[str, Any], Body()]) -> Response:
         changed: dict[str, Any] = {}
