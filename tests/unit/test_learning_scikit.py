@@ -221,6 +221,18 @@ def test_clusters_are_found_when_noise_is_small():
     assert np.allclose(model.cluster_centers_[np.argsort(model.cluster_centers_[:, 0])], centres, atol=0.1)
 
 
+@pytest.mark.parametrize("name", CLASSIFIERS)
+def test_logarithms_of_probabilities_are_theirs_and_finite_far_out(name):
+    X, y = table()
+    model = make(name).fit(X, y)
+    likely, logs = model.predict_proba(X), model.predict_log_proba(X)
+    assert np.allclose(np.exp(logs), likely, atol=1e-12)
+    assert np.array_equal(logs.argmax(axis=1), likely.argmax(axis=1))
+    assert np.isfinite(model.predict_log_proba(np.full((1, 2), 15.0))).all()
+    loaded = learning.from_json(json.loads(json.dumps(model.to_json())))
+    assert np.array_equal(loaded.predict_log_proba(X), logs)
+
+
 def test_distances_to_centres_are_those_that_decide_the_cluster():
     X, _ = table()
     model = make("KMeans", n_clusters=3).fit(X)

@@ -331,6 +331,12 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
         odds = np.exp(odds - odds.max(axis=1, keepdims=True))
         return np.asarray(odds / odds.sum(axis=1, keepdims=True))
 
+    def predict_log_proba(self, X: Any) -> Floats:
+        """The natural logarithm of `predict_proba`, finite also where a probability is too small for a number."""
+        odds = self._log_odds(self._units(X))
+        odds = odds - odds.max(axis=1, keepdims=True)
+        return np.asarray(odds - np.log(np.exp(odds).sum(axis=1, keepdims=True)))
+
     def predict(self, X: Any) -> NDArray[Any]:
         """The likeliest class of each row."""
         chosen = self._log_odds(self._units(X)).argmax(axis=1)
