@@ -387,7 +387,11 @@ def test_an_ensemble_is_summed_up_by_its_labels() -> None:
     )
     body = json.dumps(thebes.simulate(document, rows, seed=1).as_json())
     told = result.shown(document, body)
-    assert [section.title for section in told.sections] == ["Classifier", "Where ranges were cut"]
+    assert [section.title for section in told.sections] == [
+        "Classifier",
+        "Where ranges were cut",
+        "What the model is worth",
+    ]
     assert told.sections[0].words.startswith("8 small models vote. ")
     assert told.sections[0].picture is not None
     assert drawings.chart(told.sections[0].picture).count('class="error"') == 6  # two error bars of three strokes
