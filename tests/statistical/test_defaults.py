@@ -162,7 +162,7 @@ FIXED = (0.001, 0.005, 0.01, 0.05, 0.2, 0.5)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("updates", [10_000, 60_000])
+@pytest.mark.parametrize("updates", [10_000, 60_000, 200_000])
 @pytest.mark.parametrize("hidden", STEPS)
 def test_steps_of_no_named_rate_reach_what_the_best_fixed_rate_reaches_but_for_a_hundredth(
     hidden: str, updates: int

@@ -45,13 +45,18 @@ def test_the_seeds_model_of_five_predictors_and_their_crosses_has_33_weights() -
 
 
 @pytest.mark.parametrize(
-    ("more", "rate"),
-    [({}, 0.051), ({"epsilon": 2.0}, 0.0038), ({"clip": 0.1}, 0.51), ({"mechanism": "none", "epsilon": 100.0}, 0.5)],
+    ("more", "rate", "decay"),
+    [
+        ({}, 0.068, 66_000),
+        ({"epsilon": 2.0}, 0.0051, 880_000),
+        ({"clip": 0.1}, 0.68, 66_000),
+        ({"mechanism": "none", "epsilon": 100.0}, 0.5, 30_000),
+    ],
 )
-def test_a_document_that_names_no_rate_gets_one_that_suits_the_noise_and_falls(more, rate) -> None:
+def test_a_document_that_names_no_rate_gets_one_that_suits_the_noise_and_falls(more, rate, decay) -> None:
     made = document(**more)
-    assert (made.learning_rate, made.decay) == (rate, 30_000)
-    assert f"a learning rate of {rate:g}, halved after 30,000 updates" in registry.kind("draw-discard").explain(made)
+    assert (made.learning_rate, made.decay) == (rate, decay)
+    assert f"a learning rate of {rate:g}, halved after {decay:,} updates" in registry.kind("draw-discard").explain(made)
     assert "it suits the noise" in registry.kind("draw-discard").explain(made)
     assert registry.check(made.as_json()).digest == made.digest
 

@@ -251,8 +251,9 @@ class DrawDiscardKind:
                 checked = read_as(DrawDiscardDocument, {**plain, "epsilon": whole})
             # A rate is chosen once, by whoever reads the document first, and stands under its digest.
             if plain.get("learning_rate") is None:
-                plain |= {"epsilon": checked.epsilon, "learning_rate": rates.rate_for(checked, plan(checked))}
-                checked = read_as(DrawDiscardDocument, {"decay": rates.DECAY, **plain})
+                rate = rates.rate_for(checked, plan(checked))
+                plain |= {"epsilon": checked.epsilon, "learning_rate": rate}
+                checked = read_as(DrawDiscardDocument, {"decay": rates.decay_for(checked, rate), **plain})
             plan(checked)
         except Mistake as refused:
             if isinstance(refused, InvalidDocument):
