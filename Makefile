@@ -7,7 +7,7 @@ READY  := $(VENV)/.ready
 .DEFAULT_GOAL := help
 # Tests start hundreds of processes; each would compile the whole house anew.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help demo test test-slow test-heavy laws check bench audit chaos fuzz peers docs clean
+.PHONY: help demo test test-slow test-heavy laws check bars bench audit chaos fuzz peers docs clean
 .PHONY: changelog release wheel licences sbom vulnerabilities hashed hashes
 
 help:  ## list the verbs
@@ -50,6 +50,9 @@ bench: $(READY)  ## measure, as ratios within one run; writes evidence/bench/res
 
 peers: $(READY)  ## beside other libraries, each in an environment of its own; writes docs/peers.md
 	@$(BIN)/python -m evidence.peers
+
+bars: $(READY)  ## how often error bars hold and how wide they are; writes docs/bars.md
+	@$(BIN)/python -m evidence.bars
 
 audit: $(READY)  ## what samples say about every claimed epsilon
 	@$(BIN)/python -m evidence.audit
