@@ -31,6 +31,7 @@ from thebes.tasks.release import OF_MODEL, Release
 
 MOST_NAMED = 1000  #: weights that are written one by one
 _AT_ONCE = 2**22
+_UNCHECKED = "it is never done learning, so nobody is asked to check it: an answer would be about another moment"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,8 @@ def released(
         "stale": sum(lane.stale for lane in standing.lanes),
         "spread": _rms(kept.models),
         "lanes": lanes,
+        "quality": None,
+        "quality_note": _UNCHECKED,
     }
     if standing.failures is not None:
         counts = np.asarray(standing.failures.value) * standing.failures.contributors

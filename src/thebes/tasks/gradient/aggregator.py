@@ -27,6 +27,7 @@ from thebes.tasks.missing_values import WORKED
 from thebes.tasks.protocols import Setting
 
 _AT_ONCE = 2**22
+_UNCHECKED = "nobody is asked to check a network, whose gradients name no guess to compare it with"
 
 
 class GradientAggregator(Gathering[GradientDocument]):
@@ -86,6 +87,7 @@ class GradientAggregator(Gathering[GradientDocument]):
         if self.document.backbone is not None:
             value["backbone"] = self.document.backbone
         extra: dict[str, Any] = {"inputs": list(self.document.inputs), "gradient": gradient.tolist()}
+        extra |= {"quality": None, "quality_note": _UNCHECKED}
         if self._network.failures is not None:
             from thebes.data.rows import FAILURES
 
