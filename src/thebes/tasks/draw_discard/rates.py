@@ -9,6 +9,8 @@ not before the steps made could have led somewhere. The figures were measured ag
 
 from __future__ import annotations
 
+import math
+
 from thebes.privacy.figures import figure
 from thebes.tasks.choice import RuledChoice
 from thebes.tasks.draw_discard.kind import DrawDiscardDocument
@@ -18,17 +20,18 @@ _EARLIEST = 30_000.0  #: no fewer updates make a step half as long,
 _WAY = 4500.0  #: nor fewer than lead so far at the first rate, in clips
 _STEADY = 0.008  #: the first rate where the noise of a weight is as large as the greatest gradient, both 1
 _LARGEST = 0.5
+_LEAST, _LATEST = 1e-9, 1e12  #: where noise is so loud that nothing can be learned
 
 
 def rate_for(document: DrawDiscardDocument, made: ParticipationPlan) -> float:
     """Return the rate to begin with, to two digits, so that machines with other floating point write the same."""
-    noise = made.first_deviation / document.clip
-    return float(f"{min(_LARGEST, _STEADY / (noise * noise)) / document.clip:.2g}")
+    noise = max(made.first_deviation / document.clip, math.sqrt(_STEADY / _LARGEST))  # a quieter one: the largest rate
+    return float(f"{max(_STEADY / (noise * noise), _LEAST) / document.clip:.2g}")
 
 
 def decay_for(document: DrawDiscardDocument, rate: float) -> float:
     """Return after how many updates a step is half as long, to two digits."""
-    return float(f"{max(_EARLIEST, _WAY / (rate * document.clip)):.2g}")
+    return float(f"{min(max(_EARLIEST, _WAY / (rate * document.clip)), _LATEST):.2g}")
 
 
 def choice(document: DrawDiscardDocument) -> RuledChoice:
