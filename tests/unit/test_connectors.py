@@ -88,6 +88,11 @@ def test_a_description_is_refused_by_its_field(source: dict[str, Any], field: st
     assert "secret" not in str(refused.value)
 
 
+def test_a_field_that_no_such_source_has_is_refused_with_those_that_it_has(tmp_path: Path) -> None:
+    with pytest.raises(Mistake, match="is not a field of such a source, which has kind, path, table"):
+        open_connector({"kind": "sqlite", "path": "x.db", "table": "t", "tabel": "t"}, folder=tmp_path)
+
+
 @pytest.mark.parametrize("kind", ["csv", "parquet", "duckdb", "sqlite"])
 def test_a_file_that_is_not_there_is_said_to_be_missing(kind: str, tmp_path: Path) -> None:
     table = {"table": "rows"} if kind in ("duckdb", "sqlite") else {}

@@ -55,6 +55,11 @@ def test_without_rows_no_guess_is_told_because_people_are_made_up_like_it() -> N
     assert np.isfinite(point.error)
 
 
+def test_without_rows_a_column_without_bounds_is_refused_with_what_to_give() -> None:
+    with pytest.raises(Mistake, match="'age' can have; give a table of people like them, or declare its bounds"):
+        error_curve({**asked("median"), "bounds": None}, epsilons=[1], people=[50], repeats=2)
+
+
 @pytest.mark.parametrize(("output", "measure"), [("kind", WRONG), ("weight", SQUARED)])
 def test_a_model_is_judged_over_people_it_did_not_learn_from(output, measure) -> None:
     x = DRAW.uniform(0, 1, 1200)

@@ -199,7 +199,8 @@ def crowd_of(document: PeopleDocument, rows: Any, people: int, seed: int) -> Pop
         elif isinstance(bound, Values):
             columns[column] = draw.choice(np.array(bound.values, dtype=object), people)
         else:
-            raise Mistake("rows", f"are needed: the document does not say which values {column!r} can have")
+            told = f"are needed: the document does not say which values {column!r} can have"
+            raise Mistake("rows", f"{told}; give a table of people like them, or declare its bounds")
     if not columns:
         raise Mistake("rows", "are needed: the featurizer names no column")
     return people_of(columns)

@@ -107,7 +107,10 @@ def read_source(model: type[Model], body: Mapping[str, Any]) -> Model:
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False)[0]
         where = ".".join(str(part) for part in ("source", *first["loc"]))
-        raise Mistake(where[:120], first["msg"].removeprefix("Value error, ")) from None
+        why = first["msg"].removeprefix("Value error, ")
+        if first["type"] == "extra_forbidden" and len(first["loc"]) == 1:
+            why = f"is not a field of such a source, which has {', '.join(sorted(model.model_fields))}"
+        raise Mistake(where[:120], why) from None
 
 
 def open_connector(source: Mapping[str, Any], *, folder: Path) -> Connector:
