@@ -101,6 +101,8 @@ def fitted(*, epsilon: float = 1.0) -> list[Fitted]:
         ),
         ("ridge", learning.Ridge, {"bounds": WITH_TARGET, "delta": 1e-2, "steps": 4}, ("weights_",), 500),
         ("k-means", learning.KMeans, {"bounds": BOX, "n_clusters": 1, "steps": 1}, ("centres_",), 800),
+        ("standard scaler", learning.StandardScaler, {"bounds": BOX}, ("centre_", "spread_"), 800),
+        ("principal components", learning.PCA, {"bounds": BOX, "delta": 1e-2}, ("explained_variance_",), 500),
         ("k-means from bought starts", learning.KMeans, {"bounds": BOX, "n_clusters": 2}, ("centres_",), 800),
         (
             "bounds estimated",

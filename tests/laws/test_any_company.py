@@ -55,6 +55,9 @@ ESTIMATORS: list[tuple[str, dict[str, Any]]] = [
     ("DecisionTreeClassifier", {"max_depth": 3}),
     ("KMeans", {"n_clusters": 3, "steps": 3}),
     ("KMeans", {"n_clusters": 3, "steps": 3, "delta": 0}),
+    ("StandardScaler", {}),
+    ("StandardScaler", {"delta": 0}),
+    ("PCA", {}),
 ]
 
 

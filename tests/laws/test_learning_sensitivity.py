@@ -33,11 +33,16 @@ FITS = [
     ("DecisionTreeClassifier", {"max_depth": 2}),
     ("KMeans", {"n_clusters": 2, "steps": 3}),
     ("KMeans", {"n_clusters": 2, "steps": 3, "delta": 0}),
+    ("StandardScaler", {}),
+    ("StandardScaler", {"delta": 0}),
+    ("PCA", {}),
 ]
+#: what no labels are for, and what nobody tests
+ALONE = ("KMeans", "PCA", "StandardScaler")
 
 
 def fit(name, options, X, y, adjacency, recorder, epsilon):
-    classes = {} if name in ("LinearRegression", "Ridge", "KMeans") else {"classes": [0, 1, 2]}
+    classes = {} if name in ("LinearRegression", "Ridge", *ALONE) else {"classes": [0, 1, 2]}
     settings = {"epsilon": epsilon, "delta": 1e-5, "bounds": {"*": (-1.0, 1.0), "y": (0.0, 2.0)}, **classes, **options}
     model = getattr(learning, name)(adjacency=adjacency, random_state=recorder, **settings)
     return model.fit(X, y)
@@ -93,7 +98,7 @@ def test_no_neighbour_moves_a_sum_further_than_its_noise_allows(name, options, a
 
 
 @pytest.mark.few(2)
-@pytest.mark.parametrize(("name", "options"), [(name, options) for name, options in FITS if name != "KMeans"])
+@pytest.mark.parametrize(("name", "options"), [(name, options) for name, options in FITS if name not in ALONE])
 @pytest.mark.parametrize("adjacency", ["replace-one", "add-remove-one"])
 @settings(max_examples=40, deadline=None)
 @given(case=neighbours(), epsilon=st.sampled_from([0.5, 8.0]), times=st.integers(1, 4))

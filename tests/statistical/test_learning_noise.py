@@ -300,3 +300,43 @@ def test_noise_on_the_boxes_and_steps_of_k_means_has_the_derived_scale(adjacency
         assert_scale(noise, gaussian_cdf, moved * ratio_for(EPSILON, DELTA) / math.sqrt(share))
     else:
         assert_scale(noise, laplace_cdf, (2 if replace else 1) * (1 + WIDTH) / (EPSILON * share))
+
+
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+@pytest.mark.parametrize("delta", [0.0, DELTA])
+def test_noise_on_the_sums_of_a_scaler_has_the_derived_scale(adjacency, delta):
+    """One release has it all: values, and their squares times a weight that makes them cost nothing beside."""
+    X, noise = np.full((64, WIDTH), 0.5), []
+    for seed in range(60):
+        spy = Spy(seed)
+        bounds = {"*": (-1.0, 1.0)}
+        learning.StandardScaler(epsilon=EPSILON, delta=delta, adjacency=adjacency, bounds=bounds, random_state=spy).fit(
+            X
+        )
+        values, added = spy.releases[-1]
+        noise.extend(added * 32 / values[0])
+    replace, share = adjacency == "replace-one", rest(adjacency)
+    if delta:
+        moved = 2 * math.sqrt(WIDTH) if replace else math.sqrt(WIDTH * (1 + 1.66**2))
+        assert_scale(noise, gaussian_cdf, moved * ratio_for(EPSILON, DELTA) / math.sqrt(share))
+    else:
+        assert_scale(noise, laplace_cdf, (2 if replace else 1.5) * WIDTH / (EPSILON * share))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+def test_noise_on_the_products_of_components_has_the_derived_scale(adjacency):
+    """Rows of which every column is half a unit from the middle: their spread is known, and so is the longest row."""
+    rows, width, noise = 20_000, 5, []
+    X = np.where(np.arange(rows) % 2, 0.5, -0.5)[:, None] * np.ones(width)
+    for seed in range(300):
+        spy = Spy(seed)
+        learning.PCA(
+            epsilon=EPSILON, delta=DELTA, adjacency=adjacency, bounds={"*": (-1.0, 1.0)}, random_state=spy
+        ).fit(X)
+        values, added = spy.releases[-1]
+        noise.extend(added * rows / 4 / values[0])
+    longest = 1.5**2 * width / 4
+    moved = math.sqrt(2) * longest if adjacency == "replace-one" else longest
+    share = 0.75 * rest(adjacency)
+    assert_scale(noise, gaussian_cdf, moved * ratio_for(EPSILON, DELTA) / math.sqrt(share))

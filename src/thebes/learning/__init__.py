@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from thebes.learning.linear import Ridge as Ridge
     from thebes.learning.logistic import LogisticRegression as LogisticRegression
     from thebes.learning.naive_bayes import GaussianNB as GaussianNB
+    from thebes.learning.transformers import PCA as PCA
+    from thebes.learning.transformers import StandardScaler as StandardScaler
 
 _HOME = {
     "DecisionTreeClassifier": "forest",
@@ -24,12 +26,15 @@ _HOME = {
     "KMeans": "clusters",
     "LinearRegression": "linear",
     "LogisticRegression": "logistic",
+    "PCA": "transformers",
     "RandomForestClassifier": "forest",
     "Ridge": "linear",
+    "StandardScaler": "transformers",
     "from_json": "document",
 }
 
 __all__ = [
+    "PCA",
     "DecisionTreeClassifier",
     "GaussianNB",
     "KMeans",
@@ -37,6 +42,7 @@ __all__ = [
     "LogisticRegression",
     "RandomForestClassifier",
     "Ridge",
+    "StandardScaler",
     "from_json",
 ]
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
 
 from thebes.learning.arguments import one_of, whole
 from thebes.learning.budget import FitBudget, Floats, Noisy, Reach
@@ -40,7 +41,7 @@ class RandomForestClassifier(PrivateClassifier):
     `_reach`. Which tree a row feeds, and every split, is drawn without looking at the rows or from released numbers.
     """
 
-    _numbers = ("features_", "thresholds_", "leaves_")
+    _numbers = ("features_", "thresholds_", "leaves_", "importances_")
 
     def __init__(
         self,
@@ -105,7 +106,9 @@ class RandomForestClassifier(PrivateClassifier):
         released: Noisy = (budget.laplace_counts if budget.pure else budget.gaussian_counts)(
             counts.reshape(-1), reach=reach, share=share
         )
-        self.leaves_ = _shares(released.value.reshape(counts.shape), noise)
+        leaves = released.value.reshape(counts.shape)
+        self.leaves_ = _shares(leaves, noise)
+        self.importances_ = _importances(leaves, self.features_, units.shape[1])
         mechanism = "noisy leaves, " + ("laplace" if budget.pure else "gaussian")
         return mechanism, (), {"trees": trees, "depth": depth, "rows": "shared" if shared else "disjoint"}
 
@@ -121,8 +124,22 @@ class RandomForestClassifier(PrivateClassifier):
             "features_": (trees, inner),
             "thresholds_": (trees, inner),
             "leaves_": (trees, inner + 1, len(self.classes_)),
+            "importances_": (self.n_features_in_,),
         }
         return {**super()._shapes(), **own}
+
+    def _of_earlier(self) -> dict[str, Any]:
+        """Return that no importances were kept with models before there were any."""
+        return {"importances_": np.zeros(self.n_features_in_)}
+
+    @property
+    def feature_importances_(self) -> Floats:
+        """The part of each column in what splits tell of the classes, by the released counts alone. Noise parts classes
+        a little, too, so that a column that tells nothing has a small part."""
+        check_is_fitted(self)
+        if not self.importances_.any():
+            raise Mistake("model", "tells no importances: it was released before they were kept, or all of it is noise")
+        return self.importances_
 
     def _log_odds(self, units: Floats) -> Floats:
         leaf = _leaves_of(units, self.features_, self.thresholds_)
@@ -210,6 +227,26 @@ def _leaves_of(units: Floats, features: NDArray[np.int64], thresholds: Floats) -
     for _ in range(inner.bit_length()):  # one level after the other, also where there is no row
         node = 2 * node + 1 + (units[rows, features[every, node]] > thresholds[every, node])
     return np.asarray(node - inner)
+
+
+def _importances(counts: Floats, features: NDArray[np.int64], width: int) -> Floats:
+    """Add up how far splits at each column lower the Gini impurity of the noisy counts, as shares of all of it."""
+    found = np.zeros(width)
+    below = np.maximum(counts, 0.0)
+    for level in range(int(math.log2(counts.shape[1])) - 1, -1, -1):
+        split = features[:, 2**level - 1 : 2 ** (level + 1) - 1]
+        above = below[:, 0::2] + below[:, 1::2]
+        gained = _impurity(above) - _impurity(below[:, 0::2]) - _impurity(below[:, 1::2])
+        np.add.at(found, split, np.maximum(gained, 0.0))
+        below = above
+    total = float(found.sum())
+    return found / total if total > 0 else found
+
+
+def _impurity(counts: Floats) -> Floats:
+    """Gini's impurity of each node times the rows in it."""
+    rows = counts.sum(axis=-1)
+    return np.asarray(rows - (counts**2).sum(axis=-1) / np.maximum(rows, 1e-300))
 
 
 def _shares(counts: Floats, noise: float) -> Floats:
