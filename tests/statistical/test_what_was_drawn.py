@@ -99,7 +99,7 @@ def test_the_scale_on_a_query_s_certificate_is_the_scale_of_its_draws(runs):
 def test_the_scales_on_a_model_s_certificate_are_those_of_its_draws(runs):
     """The first round's, every later one's, and those of sizes, losses and curvature: each was drawn, and no other."""
     models = [run for run in runs if run[0].name.startswith("drawn: train")]
-    assert len(models) == 5
+    assert len(models) == 7
     for task, claim, noises, _ in models:
         stated = {float(scale) for name, scale in claim.parameters.items() if name.startswith("scale")}
         if task.name.startswith("drawn: train, noise"):  # nothing but the gradients in later rounds, clipped to 1

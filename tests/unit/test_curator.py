@@ -333,7 +333,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"statistic": "quantile", "columns": ("age",)}, "quantile"),
     ({"statistic": "quantile", "columns": ("age",), "quantile": 0.5, "bins": 100}, "bins"),
     ({"statistic": "quantile", "columns": ("age",), "quantile": 0.5, "bins": (3.0,)}, "bins"),
-    ({"statistic": "quantile", "columns": ("age",), "quantile": 0.5, "by": ("sex",)}, "by"),
+    ({"statistic": "histogram", "columns": ("age",), "bins": 4, "by": ("sex",)}, "by"),
     ({"statistic": "histogram", "columns": ("age",), "bins": 1}, "bins"),
     ({"statistic": "histogram", "columns": ("age",), "bins": (3.0, 3.0)}, "bins"),
     ({"statistic": "histogram", "columns": ("age",), "bins": ()}, "bins"),

@@ -18,7 +18,7 @@ import typer
 from tests.support.federation import CENSUS, Gathering, Steward, refusal
 from tests.support.half_kinds import known
 from tests.support.site_home import ask, site_home
-from thebes.cli import task_runs
+from thebes.cli import connection, task_runs
 from thebes.coordinator.auth.accounts import Role, Somebody
 from thebes.coordinator.sites import federation
 from thebes.curator.cache.planner import BOUGHT
@@ -410,7 +410,7 @@ def test_the_command_line_says_it_in_the_same_words(
     verdicts = {"hill": {"allowed": None, "reason": "gone", "message": "is not linked"}, "north": no}
     told = {"price": price, "expires_at": None, "allowed": None, "verdicts": verdicts}
     server = Server(Spoken(told, {}))  # type: ignore[arg-type]
-    monkeypatch.setattr(task_runs, "_server", lambda *_: nullcontext(server))
+    monkeypatch.setattr(connection, "server_at", lambda *_: nullcontext(server))
     document = tmp_path / "count.json"
     document.write_text(json.dumps({**COUNT, "epsilon": 1.9}))
     task_runs.quote(document, "here", None, None, None)

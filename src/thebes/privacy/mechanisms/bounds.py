@@ -125,7 +125,7 @@ def estimate_bounds(
         value=found,
         event=PureEvent(e),
         adjacency=promise,
-        mechanism="log histogram bounds",
+        mechanism="log histogram bounds with laplace noise",
         parameters={
             "bins": bins.count,
             "noise_scale": scale,

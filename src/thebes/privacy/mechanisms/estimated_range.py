@@ -167,7 +167,7 @@ def estimate_range(
         value=EstimatedRange(bounds, cells, noise, n),
         event=Composed((seen.event, chosen.event, noise.event)),
         adjacency=promise,
-        mechanism="log histogram bounds, taken outward",
+        mechanism="log histogram bounds with laplace noise, taken outward",
         parameters={
             **seen.parameters,
             "epsilon_shares": [float(first), float(second), float(third)],

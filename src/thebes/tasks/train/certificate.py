@@ -9,6 +9,7 @@ from typing import Any
 
 from thebes.privacy.certificate import Certificate
 from thebes.privacy.promise import Adjacency, Unit
+from thebes.tasks.train import trial
 from thebes.tasks.train.plan import TrainingPlan, facts
 
 
@@ -90,6 +91,8 @@ def certificate(
             "delta": descent.delta,
         },
     }
+    if descent.quality:
+        parameters["scale_of_the_test"] = trial.scale(plan)
     if drawn_by is not None:
         parameters["drawn_by"] = drawn_by
     return Certificate(

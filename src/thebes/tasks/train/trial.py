@@ -84,6 +84,11 @@ def judged(plan: TrainingPlan, table: NDArray[Any], sites: int, randomness: Rand
     return of_losses(noisy, hidden, steps=LossBesideGuess().steps, width=high - low, **told)
 
 
+def scale(plan: TrainingPlan) -> float:
+    """Return the scale of a table's noise, in people, or in losses of 1."""
+    return _noise(plan).scale / (LossBesideGuess().steps if plan.encoding.classes is None else 1)
+
+
 def _noise(plan: TrainingPlan) -> Additive:
     """Noise for the whole of what a round's steps may spend. Over samples a step's ratio is that of its own coin, so a
     table has one step's."""
