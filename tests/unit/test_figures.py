@@ -25,6 +25,7 @@ NOT_FOR_EYES = {
     "web/site/words.py": "an option of a command line",
     "learning/features.py": "the name of a feature, a part of models",
     "tasks/draw_discard/example.py": "a number again, rounded",
+    "tasks/draw_discard/rates.py": "a number again, rounded",
     "ledger/amounts.py": "losses as the journal spells them",
 }
 

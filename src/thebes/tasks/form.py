@@ -257,12 +257,11 @@ PREDICTED = Hint(
     empty="choose one",
 )
 
-#: whether people of their own check the model
+#: whether people of their own check the model: more people than the task needs without, so only if that is asked for
 CHECKED = Hint(
     label="Check the model",
     help="true: about a tenth of the people say, changed at random, whether it does better than one guess for all, "
     "instead of sending what it is made from; it costs nobody more. Leave out the largest number of people then",
-    first="true",
     empty="nobody is asked to",
 )
 

@@ -13,6 +13,6 @@ FORM = Form(
     fields={
         "mechanism": Hint(help=_WAYS),
         "predicted": replace(PREDICTED, label="Column of the model to check", empty="none", place="answer"),
-        "quality": replace(CHECKED, first=""),  # rows are no model: of what is to be checked the asker must say
+        "quality": CHECKED,
     },
 )

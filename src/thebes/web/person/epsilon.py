@@ -8,6 +8,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from thebes.privacy.accounting.odds import meaning
+from thebes.privacy.figures import figure
 from thebes.tasks.answer_view import Bars
 from thebes.web import drawings
 from thebes.web.person.layout import Indoors
@@ -20,7 +21,7 @@ def routes(indoors: Indoors) -> APIRouter:
 
     @made.get("/epsilon")
     def epsilon(request: Request) -> Response:
-        bars = {"no answer": 50.0, **{f"epsilon {shown:g}": float(times_in_hundred(shown)) for shown in SHOWN}}
+        bars = {"no answer": 50.0, **{f"epsilon {figure(shown)}": float(times_in_hundred(shown)) for shown in SHOWN}}
         picture = drawings.chart(Bars(bars, title="How often of 100 times a guess is right at most"))
         times = {shown: times_in_hundred(shown) for shown in SHOWN}
         return indoors.page(request, "epsilon.html", title="What is epsilon?", times=times, picture=picture)
