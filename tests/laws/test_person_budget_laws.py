@@ -176,10 +176,27 @@ def test_a_year_passes_no_limit_where_two_calendar_years_would() -> None:
     for _ in range(60):
         for _ in range(2):
             machine.claim(Decimal("1.5"), "ana")
+        for key, _, _ in machine.claims[-2:]:
+            if (claim := machine.ledger.claim(key=key)).state.open:
+                claim.consume()
         machine.pass_days(17)
     held = [machine.held(days=(day, day + timedelta(days=365))) for _, day, _ in machine.claims]
     assert max(held) == 6
     assert machine.held() >= 12, "after a year there is room again"
+
+
+def test_what_was_agreed_to_and_has_not_left_counts_in_every_year() -> None:
+    """A coordinator may ask for it after a year: then it leaves beside whatever was agreed to since."""
+    machine = LimitsMachine()
+    machine.set(Decimal(6), Decimal(30), 30, Decimal(6))
+    machine.claim(Decimal(6), "ana")
+    machine.pass_days(400)
+    machine.claim(Decimal(6), "ben")
+    assert len(machine.claims) == 1
+    machine.ledger.claim(key=machine.claims[0][0]).release()
+    machine.pass_days(40)
+    machine.claim(Decimal(6), "ben")
+    assert len(machine.claims) == 2
 
 
 def test_a_year_begins_with_what_was_claimed_before_there_were_years() -> None:

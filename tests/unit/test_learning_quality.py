@@ -206,3 +206,23 @@ def test_a_document_from_before_there_was_the_test_keeps_digest_and_meaning() ->
     assert registry.check(written).as_json()["quality"] is True
     assert registry.accepted_earlier(registry.check(written).as_json()).quality
     assert registry.check(registry.posted(written)).digest == registry.posted(written).digest
+
+
+def test_a_model_that_says_no_number_is_tested_as_the_worst_one_and_tells_nothing_more():
+    X, y = np.array([[0.5, 0.5], [-0.5, 0.1]] * 30), np.array([0.2, -0.1] * 30)
+    bounds = {"*": (-1.0, 1.0), "y": (-1.0, 1.0)}
+    model = learning.Ridge(
+        epsilon=5.0, delta=1e-6, adjacency="add-remove-one", bounds=bounds, method="moments", random_state=1
+    ).fit(X, y)
+    model.weights_ = np.array([5e307, 5e307, 0.0])
+    found = {
+        model.tested(
+            X[:rows], y[:rows], epsilon=0.5, adjacency="add-remove-one", randomness=seeded_for_simulation(7)
+        ).interval.high
+        for rows in (40, 41, 42, 43)
+    }
+    assert len(found) == 1  # by parity, before: what is no number was the smallest integer
+    broken = model.to_json()
+    broken["numbers"]["spread_"] = [0.5, 0.5, 0.0]
+    with pytest.raises(Mistake, match="spread_"):
+        learning.from_json(broken)

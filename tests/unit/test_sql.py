@@ -271,7 +271,8 @@ def test_picked_rows_say_that_they_were_picked_and_a_divisor_that_may_be_0_has_n
     question = sql.read("SELECT educ, COUNT(*) AS n FROM pums GROUP BY educ ORDER BY n DESC LIMIT 2", SCHEMA, epsilon=1)
     answer = question.answer(thebes.simulate(question.document, {"one": PUMS}, schema=SCHEMA, seed=1))
     assert len(answer) == 2
-    assert "too high" in str(answer)
+    assert "chosen after the noise" in str(answer)
+    assert all(bar["n"] is None for bar in answer.bars)  # none is kept that holds for all eight groups at once
     ratio = sql.read("SELECT SUM(age) / COUNT(*) AS r FROM pums WHERE age > 99", SCHEMA, epsilon=0.05)
     found = ratio.answer(thebes.simulate(ratio.document, {"one": PUMS}, schema=SCHEMA, seed=1))
     assert found.bars[0]["r"] is None
@@ -303,3 +304,31 @@ def test_whatever_is_written_ends_in_a_document_or_a_mistake(seed: int) -> None:
             sql.read(" ".join(parts), SCHEMA, epsilon=1.0)
         except Mistake:
             continue
+
+
+def test_statistics_in_any_order_are_one_question_and_are_told_by_their_names() -> None:
+    from thebes.tasks import registry
+
+    told = {"s2": {"statistic": "sum", "column": "age"}, "s1": {"statistic": "count"}}
+    body = {"type": "query", "dataset": "pums", "epsilon": 5.0}
+    turned = dict(reversed(told.items()))
+    one, other = (registry.check({**body, "statistics": each}) for each in (told, turned))
+    assert one.digest == other.digest
+    assert list(one.statistics) == list(other.statistics) == ["s1", "s2"]
+    with thebes.open_data(PUMS, SCHEMA, epsilon=30, name="pums") as table:
+        table.query(told, epsilon=5.0)
+        row = table.sql("SELECT COUNT(*) AS n, SUM(age) AS total FROM pums", 5.0).rows[0]
+    assert abs(row["n"] - PEOPLE) < 200 < row["total"] / 100
+
+
+def test_rows_that_having_chose_have_bars_for_all_groups_or_none() -> None:
+    schema = {"unit": "person", "columns": {"g": {"type": "string", "values": [f"g{n}" for n in range(60)]}}}
+    rows, wrong = {"g": ["g0"] * 500}, 0
+    question = sql.read("SELECT g, COUNT(*) AS n FROM t GROUP BY g HAVING COUNT(*) > 3", schema, epsilon=1)
+    for seed in range(30):
+        answer = question.answer(thebes.simulate(question.document, {"one": rows}, schema=schema, seed=seed))
+        assert "chosen after the noise" in str(answer)
+        for row, bars in zip(answer, answer.bars, strict=True):
+            truth = 500 if row["g"] == "g0" else 0
+            wrong += bars["n"] is not None and not bars["n"][0] <= truth <= bars["n"][1]
+    assert wrong == 0

@@ -64,6 +64,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     quality_: Quality | None
     low_: Floats
     high_: Floats
+    spread_: Floats  #: of columns, where it was bought
 
     def _budget(self) -> FitBudget:
         """Judge every argument that can be judged without data, and open the budget."""
@@ -244,6 +245,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
                 raise Mistake("model", f"{name} has the wrong shape")
         if not (self.low_ < self.high_).all():
             raise Mistake("model", "low_ must be below high_")
+        if "spread_" in self._numbers and not (self.spread_ > 0).all():
+            raise Mistake("model", "spread_ must be above 0")
 
     def _of_earlier(self) -> dict[str, Any]:
         """Return numbers that documents written by earlier versions lack, and what they were."""

@@ -93,11 +93,6 @@ class StandardScaler(_Transformer):
         width = (self.n_features_in_,)
         return {**super()._shapes(), "centre_": width, "spread_": width}
 
-    def _check_numbers(self) -> None:
-        super()._check_numbers()
-        if not (self.spread_ > 0).all():
-            raise Mistake("model", "spread_ must be above 0")
-
 
 class PCA(_Transformer):
     """Principal components of columns from -1 to 1, as the bounds have them, under (epsilon, delta), delta > 0.

@@ -63,9 +63,9 @@ class ConcentratedEvent:
 class LaplaceEvent:
     """Laplace noise, continuous or on a grid, whose scale is `ratio` times the L1 sensitivity.
 
-    `steps` is that sensitivity in steps of the noise's grid, or any lower bound of it; as large as you like for
-    continuous noise. With few steps the loss is more often extreme: noise on a count (one step) costs exactly what
-    randomised response costs, the most that its epsilon allows. So 1 is the safe value.
+    `steps` is that sensitivity in steps of the noise's grid, where the scale is that many times `ratio` or larger; as
+    large as you like for continuous noise. Noise on a count (one step) costs exactly what randomised response costs,
+    the most that its epsilon allows: so 1 is the safe value where the distance is not known, and no other is.
 
     How many numbers share the distance does not matter. Let f_a be the trade-off of noise against noise moved by a.
     Moving one number by a and then another by b keeps f_b(1 - f_a) (group privacy; Dong, Roth & Su 2022), and that is

@@ -15,7 +15,8 @@ from thebes.sql.arithmetic import BarredValue
 from thebes.tasks.release import Release
 
 PICKED = (
-    "Only some rows are shown, the first after the noise: what is largest is so by luck too, and on average too high."
+    "Which rows are shown (HAVING, LIMIT) was chosen after the noise, which favours those that it made larger or "
+    "smaller: a bar holds for all groups at once, and is left out where none is known that does."
 )
 _MOST_PRINTED = 40
 Ends = tuple[float, float]
@@ -109,7 +110,8 @@ class SqlAnswer:
         widths = [max(len(line[i]) for line in shown) for i in range(len(self.columns))]
         table = ["  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)).rstrip() for line in shown]
         more = [f"... and {len(lines) - len(shown)} rows more"] if len(lines) > len(shown) else []
-        bars = [f"In brackets: where the exact number lies, {self.level:.0%} of the time, each by itself."]
+        each = "for all groups at once" if self.notes else "each by itself"
+        bars = [f"In brackets: where the exact number lies, {self.level:.0%} of the time, {each}."]
         return "\n".join(
             [
                 *table,

@@ -1,7 +1,8 @@
 """Rows of one's own behind a ledger: private answers from a file tonight, without a network.
 
-What must stay true: an answer's price is set aside before its rows are looked at and charged before noise is drawn, in
-a ledger that outlives this process where one is named; a question that cannot be paid, or answered, costs nothing.
+What must stay true: an answer's price is set aside and charged before its rows are looked at, in a ledger that
+outlives this process where one is named; a question that the schema or the budget does not allow costs nothing. What
+fails after that stays charged: a failure may tell of rows.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from thebes.tasks.query.kind import QueryDocument
 from thebes.tasks.release import Release
 
 _SITE = "here"  #: what the one site is called in certificates
+_BLOCK = "rows"  #: of the ledger, however the rows are called
 _FILES = {".csv": "csv", ".tsv": "csv", ".parquet": "parquet"}
 
 
@@ -44,8 +46,9 @@ def open_data(
 ) -> PrivateTable:
     """Open rows of your own (a DataFrame, a dict of columns, a CSV or Parquet file) for private questions.
 
-    `epsilon` and `delta` are for everything that is ever asked of them: keep `ledger`, the path of a file, and the same
-    budget counts on tomorrow. Without one it is forgotten with this process. `schema` says what is known about the
+    `epsilon` and `delta` are for everything that is ever asked of them: keep `ledger`, the path of a file that is for
+    these rows alone, and the same budget counts on tomorrow, whatever `name` they go by in questions. Without one it is
+    forgotten with this process. `schema` says what is known about the
     columns without looking at a row: bounds, values, and by which column a person's rows are known.
 
     Example: open_data("patients.csv", schema, epsilon=1, ledger="budget.db").sql("SELECT AVG(age) FROM data", 0.2)
@@ -72,7 +75,7 @@ class PrivateTable:
         self._table = _table(rows, self.schema, Path(self._scratch.name))
         self._ledger = Ledger("memory://" if ledger is None else f"sqlite:///{Path(ledger).resolve()}")
         self._block = self._ledger.open_block(
-            name,
+            _BLOCK,
             epsilon=epsilon,
             delta=delta,
             unit=self.schema.unit,
@@ -83,7 +86,7 @@ class PrivateTable:
     @property
     def left(self) -> Budget:
         """The most that one more answer may cost."""
-        return self._ledger.remaining(self.name)
+        return self._ledger.remaining(_BLOCK)
 
     def sql(self, text: str, epsilon: float, delta: float = 0.0) -> SqlAnswer:
         """Answer one SELECT over these rows. What all of its columns cost together is `epsilon` and `delta`."""
@@ -111,7 +114,7 @@ class PrivateTable:
         if not isinstance(ask, Ask):
             raise Fault("the one site is not asked")
         claim = self._ledger.reserve(
-            [self.name],
+            [_BLOCK],
             loss=cost(document, kind.event(document, self.schema), self._block.filter).whole,
             purpose="query",
             spender=self.name,

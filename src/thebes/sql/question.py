@@ -32,7 +32,8 @@ class SqlQuestion:
     text: str
     document: dict[str, Any]
     columns: Mapping[str, Arithmetic] = field(repr=False)
-    groups: tuple[dict[str, Any], ...] = field(repr=False)  #: the values of the keys, group by group
+    #: the values of the keys, by the name that a group has in a release
+    groups: Mapping[str, dict[str, Any]] = field(repr=False)
     having: Arithmetic | None = field(default=None, repr=False)
     order: tuple[tuple[Arithmetic, bool], ...] = field(default=(), repr=False)
     limit: int | None = None
@@ -47,36 +48,41 @@ class SqlQuestion:
     def answer(self, release: Release, level: float = LEVEL) -> SqlAnswer:
         """Make the table of the answer out of what was released. Each bar holds with at least this probability, by
         itself."""
-        surely = {name: _surely(len(one.uses), level) for name, one in self.columns.items()}
+        groups = [
+            (group, {name: BarredValue(value) for name, value in keys.items()}) for group, keys in self.groups.items()
+        ]
         rows = []
-        for place, keys in enumerate(self.groups):
-            told = {name: BarredValue(value) for name, value in keys.items()}
-            found: dict[str, BarredValue] = {}
-            for name, one in self.columns.items():
-                found[name] = one.of({**told, **self._statistics(release, place, surely[name])})
-            plain = {**told, **self._statistics(release, place, None)}
-            if self.having is not None and not self.having.of(plain).value:
-                continue
-            rows.append(([_sortable(one.of(plain).value) for one, _ in self.order], found))
+        for group, keys in groups:
+            plain = {**keys, **self._statistics(release, group, None)}
+            if self.having is None or self.having.of(plain).value:
+                rows.append(([_sortable(one.of(plain).value) for one, _ in self.order], group, keys))
         for number, (_, falls) in reversed(list(enumerate(self.order))):
             rows.sort(key=lambda row, number=number: row[0][number], reverse=falls)  # type: ignore[misc]
-        kept = [found for _, found in rows[: self.limit]]
-        picked = self.limit is not None and len(rows) > self.limit and bool(self.order)
-        return SqlAnswer.of(list(self.columns), kept, release=release, level=level, picked=picked)
+        kept = rows[: self.limit]
+        # Which rows are shown follows from the noise: a bar must hold for all groups at once, whichever these are.
+        picked = len(rows) < len(groups) or (len(kept) < len(rows) and bool(self.order))
+        at_once = len(groups) if picked else 1
+        surely = {name: _surely(at_once * len(one.uses), level) for name, one in self.columns.items()}
+        found = [
+            {
+                name: one.of({**keys, **self._statistics(release, group, surely[name])})
+                for name, one in self.columns.items()
+            }
+            for _, group, keys in kept
+        ]
+        return SqlAnswer.of(list(self.columns), found, release=release, level=level, picked=picked)
 
-    def _statistics(self, release: Release, group: int, surely: float | None) -> dict[str, BarredValue]:
-        names = list(self.document["statistics"])
-        values = list(release.value.values())
-        bar = (
-            None
-            if surely is None or not release.intervals or surely > max(release.intervals)
-            else release.interval(surely)
-        )
+    def _statistics(self, release: Release, group: str, surely: float | None) -> dict[str, BarredValue]:
+        """Return the statistics of one group by their names, with ends that hold so surely."""
+        places = {name: number for number, name in enumerate(release.value)}
+        known = surely is not None and release.intervals and surely <= max(release.intervals)
+        bar = release.interval(surely) if known and surely is not None else None
         found = {}
-        for number, name in enumerate(names):
-            place = group * len(names) + number
+        for name in self.document["statistics"]:
+            told = f"{group}, {name}" if group else name
+            place = places[told]
             ends = NONE if bar is None else (float(np.asarray(bar.low)[place]), float(np.asarray(bar.high)[place]))
-            found[name] = BarredValue(float(values[place]), ends)
+            found[name] = BarredValue(float(release.value[told]), ends)
         return found
 
 
@@ -141,12 +147,13 @@ def _keys(statement: Statement, rows: RowExpressions) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def _groups(schema: Schema, keys: tuple[str, ...]) -> tuple[dict[str, Any], ...]:
-    """The keys of each group, in the order in which an answer has them."""
+def _groups(schema: Schema, keys: tuple[str, ...]) -> dict[str, dict[str, Any]]:
+    """Return the keys of each group, by its name in a release."""
     if not keys:
-        return ({},)
-    axes = keys_of(schema, keys, field="by").axes
-    return tuple(dict(zip(keys, values, strict=True)) for values in product(*(axis.values or () for axis in axes)))
+        return {"": {}}
+    groups = keys_of(schema, keys, field="by")
+    values = product(*(axis.values or () for axis in groups.axes))
+    return {name: dict(zip(keys, own, strict=True)) for name, own in zip(groups.names, values, strict=True)}
 
 
 def _surely(parts: int, level: float) -> float:

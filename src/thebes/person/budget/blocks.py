@@ -69,14 +69,14 @@ class PersonBlocks:
 
     def _claimed_since(self, trust: str, first: date, year: str) -> Budget:
         """Add up what may have been claimed on this day or later, into no block of this year. What is still open counts
-        whole."""
+        whole, however long ago it was agreed to: it may leave today."""
         return added(
             loss_as_budget(claim.loss) if claim.state.open else consumed(claim)
             for claim in self.ledger.claims()
             if claim.purpose != CARRIED
             and all(base_name(name) != year for name in claim.blocks)
             and (ends := [end for name in claim.blocks if (end := _last_day(trust, name)) is not None])
-            and min(ends) > first
+            and (claim.state.open or min(ends) > first)
         )
 
     def of(self, base: str, epsilon: Decimal, delta: Decimal) -> Block:

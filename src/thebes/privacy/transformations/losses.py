@@ -18,7 +18,8 @@ BITS = 20  #: a row is so many bits' worth of steps
 @dataclass(frozen=True, slots=True)
 class LossBesideGuess(Transformation):
     """Each row, a loss and a value, both in [0, 1], gives its loss in steps, rounded up, and the three cells that
-    `BernsteinSums` of degree 2 gives the value: what any one number for everybody loses is linear in these."""
+    `BernsteinSums` of degree 2 gives the value: what any one number for everybody loses is linear in these. A loss that
+    is no number is the worst one: NaN passes a clip, and as an integer it has no bound."""
 
     @property
     def values(self) -> BernsteinSums:
@@ -40,7 +41,7 @@ class LossBesideGuess(Transformation):
         return Sensitivity(3 * self.steps, 3 * self.steps**2, 4)
 
     def total(self, rows: Any) -> Integers:
-        table = np.clip(np.asarray(rows, dtype=np.float64).reshape(-1, 2), 0.0, 1.0)
+        table = np.clip(np.nan_to_num(np.asarray(rows, dtype=np.float64).reshape(-1, 2), nan=1.0), 0.0, 1.0)
         totals = np.zeros(4, dtype=np.int64)
         for start in range(0, len(table), BLOCK):
             lost, value = table[start : start + BLOCK].T

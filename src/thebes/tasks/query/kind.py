@@ -87,6 +87,12 @@ class QueryDocument(RowsDocument):
     bins: int | tuple[float, ...] | None = None  #: how many, or the places to cut at
     quantile: float | None = Field(default=None, gt=0, lt=1)
 
+    @field_validator("statistics")
+    @classmethod
+    def _in_order(cls, value: dict[str, AskedStatistic] | None) -> dict[str, AskedStatistic] | None:
+        """Order statistics by their names: documents of one digest measure alike."""
+        return None if value is None else dict(sorted(value.items()))
+
     @field_validator("by", mode="before")
     @classmethod
     def _keys(cls, value: object) -> object:

@@ -141,6 +141,7 @@ class TrainAggregator(Convening[TrainDocument]):
             exact = self.descent.noise == "coordinator"
             source = self.plan.source(self.setting.randomness) if exact else None
             self._quality = trial.judged(self.plan, self._table, len(self.answered), source)
+            self._begin()  # what was exact is forgotten
             return self._released(lost=1)
         found = self._noised() if self.descent.noise == "coordinator" else self._averages()
         before, loss = self._weights, found.loss

@@ -88,10 +88,12 @@ def routes(indoors: Indoors) -> APIRouter:
 
     def _question(task_id: str, *, sure: bool) -> str:
         """Return what is to be asked before a yes counts: for limits, or once more; empty where nothing is."""
-        allowed, each = person.settings().task, person.task(task_id)["each"]
+        allowed, task = person.settings().task, person.task(task_id)
         if allowed is None:
             return "limits"
-        return "" if sure or allowed.covers(each["epsilon"], each["delta"]) else "sure"
+        parts = [task["each"], *(task[name] for name in ("paid", "set_aside") if name in task)]  # all of this task
+        epsilon, delta = (sum(part[name] for part in parts) for name in ("epsilon", "delta"))
+        return "" if sure or allowed.covers(epsilon, delta) else "sure"
 
     def _standing(task_id: str) -> dict[str, Any]:
         return facing(person.task(task_id, anew=False), person.balance())

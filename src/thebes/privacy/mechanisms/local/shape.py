@@ -53,13 +53,14 @@ class Estimate:
 def about(value: Floats, error: Floats, contributors: int) -> Estimate:
     """An estimate whose error was read off the scatter of the reports themselves.
 
-    Its interval is Student's, as the scatter of few is uncertain: z (1 + (z^2 + 1) / (4 (n - 1))) for the normal z, the
-    first term of that law's expansion (Abramowitz & Stegun 1964, 26.7.5).
+    Its interval is Student's, as the scatter of few is uncertain: as surely as the normal z holds, with n - 1 degrees
+    of freedom.
     """
-    more = 1 / (4 * max(contributors - 1, 1))
 
     def within(z: float) -> tuple[Floats, Floats]:
-        reach = z * (1 + (z * z + 1) * more) * error
+        from scipy.special import ndtr, stdtrit
+
+        reach = float(stdtrit(max(contributors - 1, 1), ndtr(z))) * error
         return value - reach, value + reach
 
     return Estimate(value, error, contributors, within)
