@@ -43,7 +43,7 @@ def test_of_a_coordinator_a_person_and_a_site(tmp_path: Path) -> None:
 
 
 def outlasts_once(address: str) -> bool:
-    """That one of some connections is used again after a rest."""
+    """Return whether one of some connections is used again after a rest."""
     return any(outlasts(address) for _ in range(20))
 
 

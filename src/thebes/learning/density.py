@@ -123,7 +123,7 @@ def _noise(depth: int, budget: FitBudget, share: Fraction) -> float:
 
 
 def _depth(rows: float, budget: FitBudget, share: Fraction) -> int:
-    """So many levels that rows spread evenly would just stand out in the last."""
+    """Return how many levels it takes until rows that are spread evenly just stand out in the last."""
     deeper = range(_SHALLOWEST + 1, _DEEPEST + 1)
     standing = (depth for depth in deeper if rows / 2**depth >= _STANDS_OUT * _noise(depth, budget, share))
     return max(standing, default=_SHALLOWEST)

@@ -51,9 +51,10 @@ class SqlQuestion:
         groups = [
             (group, {name: BarredValue(value) for name, value in keys.items()}) for group, keys in self.groups.items()
         ]
+        places = {name: number for number, name in enumerate(release.value)}
         rows = []
         for group, keys in groups:
-            plain = {**keys, **self._statistics(release, group, None)}
+            plain = {**keys, **self._statistics(release, group, places, None)}
             if self.having is None or self.having.of(plain).value:
                 rows.append(([_sortable(one.of(plain).value) for one, _ in self.order], group, keys))
         for number, (_, falls) in reversed(list(enumerate(self.order))):
@@ -65,16 +66,17 @@ class SqlQuestion:
         surely = {name: _surely(at_once * len(one.uses), level) for name, one in self.columns.items()}
         found = [
             {
-                name: one.of({**keys, **self._statistics(release, group, surely[name])})
+                name: one.of({**keys, **self._statistics(release, group, places, surely[name])})
                 for name, one in self.columns.items()
             }
             for _, group, keys in kept
         ]
         return SqlAnswer.of(list(self.columns), found, release=release, level=level, picked=picked)
 
-    def _statistics(self, release: Release, group: str, surely: float | None) -> dict[str, BarredValue]:
+    def _statistics(
+        self, release: Release, group: str, places: Mapping[str, int], surely: float | None
+    ) -> dict[str, BarredValue]:
         """Return the statistics of one group by their names, with ends that hold so surely."""
-        places = {name: number for number, name in enumerate(release.value)}
         known = surely is not None and release.intervals and surely <= max(release.intervals)
         bar = release.interval(surely) if known and surely is not None else None
         found = {}

@@ -60,7 +60,7 @@ class PersonBlocks:
         return self.ledger.block(block.name)
 
     def _with_room(self, base: str, epsilon: Decimal, delta: Decimal, more: Budget) -> tuple[Decimal, Decimal]:
-        """That limit, or as much as is needed for what the newest block of a name holds and this on top."""
+        """Return that limit, or as much as is needed for what the newest block of a name holds and this on top."""
         if not more.epsilon and not more.delta:
             return epsilon, delta
         own = [b for b in self.ledger.blocks() if base_name(b.name) == base and b.state is BlockState.OPEN]
