@@ -9,14 +9,13 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-AXE = "THEBES_AXE"
 REQUIRE, SCREENSHOTS = "THEBES_REQUIRE", "THEBES_SCREENSHOTS"
 PHONE = {"width": 360, "height": 740}
 DESK = {"width": 1180, "height": 860}
@@ -31,6 +30,7 @@ ARGUMENTS = (
     "--disable-component-update",
     "--disable-sync",
 )
+_AXE = (files("axe_playwright_python") / "axe.min.js").read_text(encoding="utf-8")
 _SWEEP = (Path(__file__).parent / "sweep.js").read_text(encoding="utf-8")
 _NAMES = ("chromium", "chromium-browser", "google-chrome")
 
@@ -65,18 +65,8 @@ def browser() -> Iterator[Any]:
             running.close()
 
 
-def axe_core() -> str:
-    """The source of axe-core. Without it the test is skipped, or fails where THEBES_REQUIRE names `axe`."""
-    found = Path(os.environ.get(AXE) or ROOT / "node_modules" / "axe-core" / "axe.min.js")
-    if not found.is_file():
-        _missing(
-            f"axe-core is not installed: npm install --no-save axe-core, or say in {AXE} where axe.min.js is", "axe"
-        )
-    return found.read_text(encoding="utf-8")
-
-
-def _missing(reason: str, what: str = "chromium") -> None:
-    if what in os.environ.get(REQUIRE, ""):
+def _missing(reason: str) -> None:
+    if "chromium" in os.environ.get(REQUIRE, ""):
         pytest.fail(f"{reason}, and {REQUIRE} asks for it")
     pytest.skip(reason)
 
@@ -132,8 +122,8 @@ class Visitor:
         return [str(found) for found in self.page.evaluate(_SWEEP)]
 
     def axe(self) -> list[str]:
-        """List what axe-core finds on this page, as sentences. Without axe-core the test is skipped."""
-        self.page.evaluate(axe_core())
+        """List what axe-core finds on this page, as sentences."""
+        self.page.evaluate(_AXE)
         script = """async () => (await axe.run(document, {resultTypes: ['violations']})).violations.flatMap(
           v => v.nodes.map(n => `${v.id} (${v.impact}): ${n.html.slice(0, 160)} ${n.failureSummary.slice(0, 200)}`))"""
         return [str(found) for found in self.page.evaluate(script)]
