@@ -19,21 +19,19 @@ from thebes.curator.cache.planner import Planner
 from thebes.curator.cache.requirement import Wanted
 from thebes.curator.pipelines.outcome import NotRun
 from thebes.curator.questions.plans import Plan
-from thebes.curator.streams.stream import Context, Stream
+from thebes.curator.streams.stream import Stream
 from thebes.data.table import Table
 from thebes.ledger import BudgetExceeded, ClaimEnded
 from thebes.privacy.faults import Fault, Refusal, ThebesError
 from thebes.privacy.randomness import Randomness, system
 from thebes.site.budget.budget import SiteBudget
-from thebes.site.budget.policy import PolicyRule
 from thebes.site.dataset import DataSet
 from thebes.site.requests.gate import as_declared, without_noise
 from thebes.site.requests.messages import BEYOND, Declined, declined
 from thebes.site.requests.planned_question import Planning, TaskAccount
 from thebes.site.requests.request import Allowed, Charge
 from thebes.site.requests.response_store import ResponseStore, SiteRequest
-from thebes.site.streams import context_of, covered
-from thebes.tasks import registry
+from thebes.site.streams import covered
 from thebes.tasks.contributions import Contributions, Layout
 from thebes.tasks.site_protocols import Attempting, Planned
 from thebes.wire import frames
@@ -102,8 +100,7 @@ class Contributing:
 
     def _computed(self, allowed: Allowed) -> tuple[dict[str, Any], Charge]:
         """The owner's half over the rows, with a claim that it consumes before it draws noise."""
-        document, ask, dataset = allowed.document, allowed.ask, allowed.dataset
-        owner = registry.site_owner(document)
+        document, ask, dataset, owner = allowed.document, allowed.ask, allowed.dataset, allowed.owner
         blocks: list[str] = []
         if dataset.blocks is None:
             table = self._reached(allowed)  # rows that cannot be reached cost nothing
@@ -144,7 +141,7 @@ class Contributing:
         document, dataset, part = allowed.document, allowed.dataset, allowed.ask.part
         stream = self._stream(dataset)
         try:
-            context = asking(stream, allowed.rule, allowed.request.requestor)
+            context = allowed.context(stream)
             if without_noise(document):
                 there = stream.blocks(context=context)
                 return Charge(None, None, part), [block.name for block in there if block.state != "dropped"]
@@ -180,7 +177,7 @@ class Contributing:
     def _planner(self, allowed: Allowed) -> tuple[Planner, tuple[Plan, Wanted | None, str]] | None:
         """Return who has the released answers of the data set, and what is asked as they understand it; None where
         answers are not used again."""
-        owner = registry.site_owner(allowed.document)
+        owner = allowed.owner
         if not isinstance(owner, Planned) or without_noise(allowed.document):
             return None
         planner = self._caches(allowed.dataset)
@@ -219,13 +216,13 @@ class Contributing:
             lambda blocks: self._reached(allowed, blocks),
             lambda: self._look(allowed),
             allowed.ask.part,
-            context=None if stream is None else asking(stream, allowed.rule, allowed.request.requestor),
+            context=None if stream is None else allowed.context(stream),
         )
 
     def _told(self, allowed: Allowed, released: Released) -> tuple[dict[str, Any], Charge]:
         """Return what a planner answered, as the contribution that leaves."""
         answered, planning, ask = released.answered, released.planning, allowed.ask
-        owner = registry.site_owner(allowed.document)
+        owner = allowed.owner
         assert isinstance(owner, Planned)  # noqa: S101  # else no planner was asked
         paid = answered.cost if planning.afresh else planning.account.charged()
         charge = Charge(None, None, ask.part, epsilon=float(paid[0]), delta=float(paid[1]), paid=True)
@@ -244,9 +241,8 @@ class Contributing:
         document, ask, dataset = allowed.document, allowed.ask, allowed.dataset
         if dataset.blocks is None:
             raise Declined(Code.SCHEMA, "dataset does not grow: a pipeline works on blocks of rows that keep coming in")
-        owner = registry.stream_owner(document)
-        stream = self._stream(dataset)
-        asking(stream, allowed.rule, allowed.request.requestor)
+        stream, owner = self._stream(dataset), allowed.attempts
+        allowed.context(stream)
         try:
             right = self._attempting(stream, allowed.request)
             made = owner.attempt(document, ask, right)
@@ -257,14 +253,6 @@ class Contributing:
         paid = owner.paid(made)
         charge = Charge(None, None, ask.part, epsilon=float(paid.epsilon), delta=float(paid.delta), paid=True)
         return _contribution(allowed, carried(owner.layout(document, ask, dataset.schema), made), charge), charge
-
-
-def asking(stream: Stream, rule: PolicyRule, requestor: str) -> Context:
-    """For whom a growing data set is asked under a rule; declined where the rule does not let its requestor."""
-    try:
-        return context_of(stream, rule, requestor)
-    except Refusal as refused:
-        raise declined(Code.POLICY, refused) from None
 
 
 def _contribution(

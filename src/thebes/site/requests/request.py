@@ -1,4 +1,4 @@
-"""One ask on a site's desk: what it says it is about, what allows it, what its document costs, and what is paid."""
+"""One ask that a site handles: what it says it is about, what allows it, what its document costs, and what is paid."""
 
 from __future__ import annotations
 
@@ -6,17 +6,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from thebes.curator.streams.stream import Context, Stream
 from thebes.ledger import LedgerClaim
 from thebes.privacy import exact
-from thebes.privacy.faults import Fault
+from thebes.privacy.faults import Fault, Refusal
 from thebes.site.budget.policy import PolicyRule
 from thebes.site.dataset import DataSet
-from thebes.site.requests.messages import TaskAsk
+from thebes.site.requests.messages import TaskAsk, declined
 from thebes.site.requests.response_store import SiteRequest
+from thebes.site.streams import context_of
 from thebes.tasks import registry
 from thebes.tasks.block_price import Cost, cost
 from thebes.tasks.protocols import Ask
 from thebes.tasks.site_document import SiteDocument
+from thebes.tasks.site_protocols import SiteOwner, StreamOwner
+from thebes.wire.link import Code
 
 
 class Turn:
@@ -75,6 +79,28 @@ class Allowed:
     @property
     def ask(self) -> Ask:
         return self.question.ask
+
+    @property
+    def owner(self) -> SiteOwner[Any]:
+        """Return the half of the document that runs here, on rows."""
+        return registry.site_owner(self.document)
+
+    @property
+    def attempts(self) -> StreamOwner[Any]:
+        """Return the half of a document that is answered in attempts over a growing data set."""
+        return registry.stream_owner(self.document)
+
+    def context(self, stream: Stream) -> Context:
+        """Return for whom a growing data set is asked; declined where the rule does not let its requestor."""
+        return asking(stream, self.rule, self.request.requestor)
+
+
+def asking(stream: Stream, rule: PolicyRule, requestor: str) -> Context:
+    """Return for whom a growing data set is asked under a rule; declined where the rule does not let its requestor."""
+    try:
+        return context_of(stream, rule, requestor)
+    except Refusal as refused:
+        raise declined(Code.POLICY, refused) from None
 
 
 @dataclass(slots=True)

@@ -26,10 +26,10 @@ from thebes.site.budget.pipeline_rights import KIND as PIPELINE
 from thebes.site.budget.policy import Policy, PolicyRule
 from thebes.site.budget.quotes import quoted
 from thebes.site.dataset import DataSet, DataSets
-from thebes.site.requests.contribution import Contributing, Released, asking
+from thebes.site.requests.contribution import Contributing, Released
 from thebes.site.requests.gate import Gate, without_noise
 from thebes.site.requests.messages import Declined, TaskAsk, declined, read, task_of, who_asks
-from thebes.site.requests.request import Allowed, Matter, Turn
+from thebes.site.requests.request import Allowed, Matter, Turn, asking
 from thebes.site.requests.response_store import CLOSED, KeptAnswer, ResponseStore, SiteRequest
 from thebes.site.steward.audit_log import Audit
 from thebes.tasks import registry
