@@ -39,7 +39,7 @@ def shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[int, list[di
     monkeypatch.setattr(command, "_play", played)
     status = 0
     try:
-        command.demo(people=50, sites=0, seed=7, exit=True, json=str(tmp_path / "rows.json"))
+        command.demo(people=50, sites=0, seed=7, exit=True, kind=[], json=str(tmp_path / "rows.json"))
     except typer.Exit as ended:
         status = ended.exit_code
     return status, json.loads((tmp_path / "rows.json").read_text())["tasks"]

@@ -16,6 +16,7 @@ from rich.console import Console
 from thebes.cli.demo import command
 from thebes.cli.demo.scenes import scenes
 from thebes.data.rows import Rows
+from thebes.privacy.faults import Mistake
 from thebes.tasks.scene import SceneVerdict, beside, far, told_right
 
 DRAW = np.random.default_rng(1)
@@ -108,10 +109,10 @@ def test_only_what_failed_ends_the_demo_with_status_one(
 ) -> None:
     without_processes(monkeypatch, word)
     if status is None:
-        command.demo(people=50, sites=0, seed=7, exit=True, json=None)
+        command.demo(people=50, sites=0, seed=7, exit=True, kind=[], json=None)
     else:
         with pytest.raises(typer.Exit) as ended:
-            command.demo(people=50, sites=0, seed=7, exit=True, json=None)
+            command.demo(people=50, sites=0, seed=7, exit=True, kind=[], json=None)
         assert ended.value.exit_code == status
     told = capsys.readouterr()
     assert f"y, one after another: {word}, 1.0 s" in told.err
@@ -122,7 +123,7 @@ def test_the_table_stands_beside_the_json_which_holds_every_task(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     without_processes(monkeypatch, "ok")
-    command.demo(people=50, sites=0, seed=7, exit=True, json="-")
+    command.demo(people=50, sites=0, seed=7, exit=True, kind=[], json="-")
     told = capsys.readouterr()
     body = json.loads(told.out)
     assert [task["name"] for task in body["tasks"]] == [scene.name for scene in scenes(50)]
@@ -137,3 +138,12 @@ def test_what_guessing_gives_stands_beside_the_figure() -> None:
     page = io.StringIO()
     command.show([{**row, "epsilon": 1.0, "seconds": 0.1, "verdict": "guess"}], 50, 0, Console(file=page, width=80))
     assert "right, guess 0.52" in page.getvalue()
+
+
+def test_one_kind_can_be_played_alone_and_asks_no_hospital_for_nothing() -> None:
+    alone = scenes(60, kinds=["basic"])
+    assert {scene.document["type"] for scene in alone} == {"basic"}
+    assert [scene.name for scene in alone] == [s.name for s in scenes(60) if s.document["type"] == "basic"]
+    assert (command.sites_of(["basic"], 3), command.sites_of(["query"], 3), command.sites_of([], 3)) == (0, 3, 3)
+    with pytest.raises(Mistake, match="must be one of basic, "):
+        command.sites_of(["tall"], 3)

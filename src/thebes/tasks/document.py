@@ -219,6 +219,10 @@ class PeopleDocument(Document):
             raise ValueError(refused.message) from None
         return value
 
+    def texts(self) -> tuple[str, ...]:
+        """Return the columns whose values are texts of no declared set; a kind that has such says which."""
+        return ()
+
     @model_validator(mode="after")
     def _counts(self) -> Self:
         if self.max_count is not None and self.max_count < self.min_count:

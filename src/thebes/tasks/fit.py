@@ -144,7 +144,7 @@ def whole(document: PeopleDocument, rows: Rows) -> tuple[Rows, NDArray[np.int64]
 
 def is_number(document: PeopleDocument, column: str) -> bool:
     """Return whether a column is read as numbers."""
-    return not isinstance((document.bounds or {}).get(column), Values) and not _as_text(document, column)
+    return not isinstance((document.bounds or {}).get(column), Values) and column not in document.texts()
 
 
 def _whole(document: PeopleDocument, rows: Rows) -> tuple[Rows, Flags]:
@@ -174,7 +174,7 @@ def _each(document: PeopleDocument, rows: Rows) -> Iterator[tuple[Fit, Flags]]:
             _, undeclared = kept.categories(column, bound.values)
             usable = ~undeclared
             faults["not among the declared values"] = undeclared & ~none
-        elif _as_text(document, column):
+        elif column in document.texts():
             usable = ~none
         else:
             numbers, missing = kept.numbers(column)
@@ -195,10 +195,6 @@ def columns_of(document: PeopleDocument) -> tuple[str, ...]:
     inputs = getattr(document, "inputs", ())
     outputs = getattr(document, "outputs", (document.output,) if hasattr(document, "output") else ())
     return (*inputs, *outputs) or tuple(document.gives)
-
-
-def _as_text(document: PeopleDocument, column: str) -> bool:
-    return hasattr(document, "texts") and column in document.texts()
 
 
 def _none(values: NDArray[Any]) -> Flags:
@@ -253,7 +249,7 @@ def _stand_in(document: PeopleDocument, column: str) -> str:
     bound = (document.bounds or {}).get(column)
     if isinstance(bound, Values):
         return _shown(bound.values[0])
-    if _as_text(document, column):
+    if column in document.texts():
         return "an empty text"
     return f"{figure(bound.middle)}, the middle of the range," if isinstance(bound, Range) else "0"
 

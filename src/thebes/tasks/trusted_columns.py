@@ -59,10 +59,6 @@ class TrustedDocument(PeopleDocument):
         """The columns that travel."""
         return self.gives
 
-    def texts(self) -> tuple[str, ...]:
-        """Of those, the ones that travel as text."""
-        return ()
-
 
 def undeclared(
     document: TrustedDocument,

@@ -19,7 +19,7 @@ import typer
 
 from thebes.cli import output
 from thebes.cli.demo.progress import bars, step
-from thebes.privacy.faults import Fault, ThebesError
+from thebes.privacy.faults import Fault, Mistake, ThebesError
 from thebes.privacy.figures import figure, plural
 from thebes.tasks import kind_failure
 from thebes.tasks.kind_failure import KindFailed, guarded
@@ -43,6 +43,7 @@ def demo(
     sites: int = typer.Option(3, min=0, max=10, help="How many hospitals with made-up patients; 0 for none."),
     seed: int = typer.Option(7, min=0, help="Which people to make up; chance in the answers stays real."),
     exit: bool = typer.Option(False, "--exit", help="End when done; status 0 only if no part failed."),
+    kind: list[str] = typer.Option([], "--kind", help="Play this kind of task alone; again for another."),
     json: str | None = output.json_option(),
 ) -> None:
     """Run the whole system on this machine with made-up people and hospitals: every kind of task, beside the truth.
@@ -61,6 +62,7 @@ def demo(
     from thebes.cli.stop_signals import StopAsked, stoppable
     from thebes.data.engines.scratch import Scratch
 
+    sites = sites_of(kind, sites)
     started = time.perf_counter()
     console = Console(stderr=json == "-")
     rows: list[dict[str, Any]] = []
@@ -86,14 +88,14 @@ def demo(
             if progress is None:
                 joined = f" and {sites} sites are linked" if sites else ""
                 _tell_step(f"{people} people have come in{joined}", time.perf_counter() - started)
-            for scene in scenes(people, without):
+            for scene in scenes(people, without, kind):
                 if scene.left_out:
                     typer.echo(f"thebes: {scene.name}: left out, {scene.left_out}", err=True)
                     continue
                 rows.append(_play(stage, scene, progress))
                 if progress is None:
                     _tell_step(f"{scene.name}: {rows[-1]['verdict']}", rows[-1]["seconds"])
-            for asked in _asked_of(stage, without):
+            for asked in _asked_of(stage, without, kind):
                 rows.append(_ask_sites(stage, asked, progress))
                 if progress is None:
                     _tell_step(f"{asked.name}: {rows[-1]['verdict']}", rows[-1]["seconds"])
@@ -186,12 +188,23 @@ def _tell_addresses(stage: Stage, console: Console) -> None:
     )
 
 
-def _asked_of(stage: Stage, without: Failed) -> list[SiteScene]:
+def sites_of(kinds: list[str], sites: int) -> int:
+    """Return how many hospitals kinds need, if any are named; Mistake where one is no kind."""
+    from thebes.tasks import registry
+
+    known = [*registry.people_types(), *registry.site_types()]
+    for kind in kinds:
+        if kind not in known:
+            raise Mistake("--kind", f"must be one of {', '.join(sorted(known))}")
+    return sites if not kinds or set(kinds) & set(registry.site_types()) else 0
+
+
+def _asked_of(stage: Stage, without: Failed, kinds: list[str]) -> list[SiteScene]:
     """Return what the hospitals are asked, if there are any."""
     from thebes.cli.demo.scenes import site_scenes
 
     hospitals = stage.hospitals
-    return [] if hospitals is None else site_scenes(hospitals.made_up, without)
+    return [] if hospitals is None else site_scenes(hospitals.made_up, without, kinds)
 
 
 def _row(type_: str, name: str, epsilon: float | None) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from operator import itemgetter
 from typing import Any, TypeVar
@@ -34,13 +34,13 @@ def sharpness(people: int) -> float:
     return float(max(1, -(-100 // wanted(people))))
 
 
-def scenes(people: int, failed: Failed = _raised) -> list[Scene]:
-    """Return every scene, those that cost least first, for so many people. A small crowd pays more for the same
-    sharpness."""
+def scenes(people: int, failed: Failed = _raised, kinds: Collection[str] = ()) -> list[Scene]:
+    """Return every scene, those that cost least first, for so many people; of some kinds alone where they are named. A
+    small crowd pays more for the same sharpness."""
     from thebes.simulation.population import SITES
 
     crowd = MadeUpPeople(sharpness(people), tuple(SITES))
-    return _given(registry.people_types(), crowd, lambda scene: _counted(scene, people), failed)
+    return _given(_named(registry.people_types(), kinds), crowd, lambda scene: _counted(scene, people), failed)
 
 
 def waiting(people: int) -> list[Scene]:
@@ -59,9 +59,13 @@ def _lacks_one(whole: dict[str, Any]) -> bool:
     return document.server == "untrusted" and document.phases == 1 and not document.endless
 
 
-def site_scenes(hospitals: MadeUpHospitals, failed: Failed = _raised) -> list[SiteScene]:
-    """Return every scene of these hospitals, those that cost least first."""
-    return _given(registry.site_types(), hospitals, lambda scene: scene, failed)
+def site_scenes(hospitals: MadeUpHospitals, failed: Failed = _raised, kinds: Collection[str] = ()) -> list[SiteScene]:
+    """Return every scene of these hospitals, or those of some kinds, those that cost least first."""
+    return _given(_named(registry.site_types(), kinds), hospitals, lambda scene: scene, failed)
+
+
+def _named(types: Iterable[str], kinds: Collection[str]) -> list[str]:
+    return [type_ for type_ in types if not kinds or type_ in kinds]
 
 
 def _given(types: Iterable[str], players: Any, made: Callable[[AnyScene], AnyScene], failed: Failed) -> list[AnyScene]:
