@@ -74,6 +74,16 @@ def graphs() -> Seeds:
     )
     graph = Graph((Input("x", (1, 2, 6, 6)),), (Weight("w", (2, 2, 3, 3)),), nodes, "out")
     yield "picture", write_model(graph, {"w": np.ones((2, 2, 3, 3), np.float32)}).encode()
+    shapes = {"t": (3, 4), "i": (8, 4), "h": (8, 2)}
+    layers = (
+        Node("e", "thebes.embedding", {"weight": Reference("t"), "indices": Reference("x"), "padding_idx": 0}),
+        Node("a", "thebes.attention", {"query": Reference("e"), "key": Reference("e"), "value": Reference("e")}),
+        Node("l", "thebes.lstm", {"input": Reference("a"), "weight_ih": Reference("i"), "weight_hh": Reference("h")}),
+        Node("out", "aten.select.int", {"self": Reference("l"), "dim": 1, "index": -1}),
+    )
+    named = tuple(Weight(name, shape) for name, shape in shapes.items())
+    sequence = Graph((Input("x", (1, 5)),), named, layers, "out")
+    yield "sequence", write_model(sequence, {n: np.ones(s, np.float32) for n, s in shapes.items()}).encode()
     torch.manual_seed(0)
     small = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.Tanh(), torch.nn.LayerNorm(3), torch.nn.Linear(3, 2))
     for name, loss in (("numbers", torch.nn.MSELoss()), ("classes", torch.nn.CrossEntropyLoss())):

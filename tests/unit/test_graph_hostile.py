@@ -94,6 +94,24 @@ def picture(operation: str, arguments: dict, weight=(4, 3, 3, 3), shape=(1, 3, 8
     return json.dumps(content) + "\n" + raw
 
 
+def recurrent(steps: int, gates: int = 4, nodes: int = 1) -> str:
+    """A recurrent layer of four hidden numbers over a sequence."""
+    weights = {"w": (4 * gates, 4), "h": (16, 4)}
+    call = {"input": Reference("x"), "weight_ih": Reference("w"), "weight_hh": Reference("h")}
+    chain = [Node("n0", "thebes.lstm", call)]
+    for place in range(1, nodes):
+        chain.append(Node(f"n{place}", "thebes.lstm", {**call, "input": Reference(f"n{place - 1}")}))
+    graph = Graph((Input("x", (1, steps, 4)),), tuple(Weight(*each) for each in weights.items()), tuple(chain), "n0")
+    return write_model(graph, {name: np.zeros(shape, np.float32) for name, shape in weights.items()})
+
+
+def looked_up(rows: int, wide: int, places: int) -> str:
+    """An embedding of so many places from a table of rows."""
+    call = {"weight": Reference("w"), "indices": Reference("x")}
+    graph = Graph((Input("x", (1, places)),), (Weight("w", (rows, wide)),), (Node("n", "thebes.embedding", call),), "n")
+    return write_model(graph, {"w": np.zeros((rows, wide), np.float32)})
+
+
 FORBIDDEN = [
     *("aten.from_file.default", "aten.set_.source_Storage", "aten.as_strided.default", "aten.resize_.default"),
     *("aten.rand.default", "aten.bernoulli.default", "aten.dropout.default", "aten.embedding.default"),
@@ -200,6 +218,14 @@ def corpus() -> dict[str, str]:
         "a kernel wider than the picture": picture("aten.conv2d.default", {"input": "x", "weight": "w"}, (4, 3, 9, 9)),
         "a division by no group": picture("aten.group_norm.default", {"input": "x", "num_groups": 0}),
         "groups that do not divide": picture("aten.group_norm.default", {"input": "x", "num_groups": 2}),
+        "a sequence without end": recurrent(129),
+        "gates that do not fit": recurrent(8, gates=3),
+        "a sequence that is none": node("thebes.lstm", {"input": "n1", "weight_ih": "w", "weight_hh": "w"}),
+        "a table too wide for its places": looked_up(500_000, 1, 200),
+        "a table that is none": node("thebes.embedding", {"weight": "b", "indices": "n1"}),
+        "a padding that is no place": node("thebes.embedding", {"weight": "w", "indices": "n1", "padding_idx": -7}),
+        "places for attention that do not fit": node("thebes.attention", {"query": "n1", "key": "w", "value": "w"}),
+        "a mask from data": node("thebes.attention", {"query": "n1", "key": "n1", "value": "n1", "attn_mask": "n1"}),
         "too much work": picture(
             "aten.conv2d.default", {"input": "x", "weight": "w", "padding": "same"}, (64, 64, 15, 15), (1, 64, 500, 500)
         ).replace("conv2d.default", "conv2d.padding"),

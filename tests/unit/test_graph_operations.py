@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from thebes.learning.graph import read_loss, read_model
 from thebes.learning.graph.document import Graph, Input, Node, Weight, write_model
@@ -12,6 +13,7 @@ from thebes.learning.graph.operations import OPERATIONS, Reference, kernels
 FLAT = (1, 6)
 SIGNAL = (1, 2, 8)
 PICTURE = (1, 2, 6, 6)
+STEPS = (1, 4, 6)
 A, V, B = "a", "v", "b"
 
 # operation -> (shape of the input, arguments; "a" is the scaled input, "v" and "b" are weights of the given shapes)
@@ -76,10 +78,15 @@ CASES: dict[str, tuple] = {
         {"input": A, "target": V, "log_input": True, "full": True, "eps": 1e-8, "reduction": 1},
         (1, 6),
     ),
+    "thebes.lstm": (STEPS, {"input": A, "weight_ih": V, "weight_hh": B}, (12, 6), (12, 3)),
+    "thebes.gru": (STEPS, {"input": A, "weight_ih": V, "weight_hh": B, "reverse": True}, (9, 6), (9, 3)),
+    "thebes.attention": (STEPS, {"query": A, "key": V, "value": A, "is_causal": True}, STEPS),
+    "thebes.embedding": (FLAT, {"weight": V, "indices": A, "padding_idx": 1}, (3, 2)),
 }
 ONE_TENSOR = [
     *("relu", "relu6", "tanh", "sigmoid", "silu", "selu", "hardswish", "hardsigmoid", "mish", "log_sigmoid"),
     *("abs", "neg", "exp", "log", "log1p", "sqrt", "square", "sin", "cos", "erf", "reciprocal", "mean", "sum"),
+    "trunc",
 ]
 CASES |= {f"{name}.default": (FLAT, {"self": A}) for name in ONE_TENSOR}
 
@@ -88,6 +95,10 @@ LOSS = (
     '"weights":[],"nodes":[{"name":"s","operation":"aten.square.default","arguments":{"self":"outputs"}},'
     '{"name":"l","operation":"aten.sum.default","arguments":{"self":"s"}}],"output":"l"}'
 )
+
+
+def full(name: str) -> str:
+    return name if name.startswith("thebes.") else f"aten.{name}"
 
 
 def model_of(name: str) -> str:
@@ -104,7 +115,7 @@ def model_of(name: str) -> str:
 
     nodes = [
         Node(A, "aten.mul.Tensor", {"self": Reference("x"), "other": Reference("w")}),
-        Node("r", f"aten.{name}", {key: parsed(value) for key, value in arguments.items()}),
+        Node("r", full(name), {key: parsed(value) for key, value in arguments.items()}),
         # a loss is a single number: give every case the batch axis that a model must keep
         Node("out", "aten.reshape.default", {"self": Reference("r"), "shape": (1, -1)}),
     ]
@@ -114,7 +125,7 @@ def model_of(name: str) -> str:
 
 
 def test_every_allowed_operation_has_a_case():
-    assert {f"aten.{name}" for name in CASES} == set(OPERATIONS)
+    assert {full(name) for name in CASES} == set(OPERATIONS)
 
 
 @pytest.mark.few(39)
@@ -135,16 +146,47 @@ def test_batched_gradients_are_those_of_each_example_alone(name):
         assert np.abs(gradient - expected).max() <= 1e-5 * max(1.0, np.abs(expected).max())
 
 
+def torchs():
+    return {name: kernel for name, kernel in kernels().items() if name.startswith("aten.")}
+
+
+class Watched(TorchDispatchMode):
+    """Keep every kernel that is called under it."""
+
+    def __init__(self):
+        super().__init__()
+        self.called = []
+
+    def __torch_dispatch__(self, kernel, _, positional=(), options=None):
+        self.called.append(kernel)
+        return kernel(*positional, **(options or {}))
+
+
+@pytest.mark.parametrize("name", sorted(name for name in CASES if name.startswith("thebes.")))
+def test_a_layer_of_our_own_follows_no_index_and_draws_nothing(name):
+    model = read_model(model_of(name))
+    weights = {n: torch.tensor(values) for n, values in model.values.items()}
+    with Watched() as watched:
+        evaluate(model.graph, {**weights, "x": torch.ones(CASES[name][0])})
+    assert watched.called
+    for kernel in watched.called:
+        assert "index" not in str(kernel), kernel
+        assert "embedding" not in str(kernel), kernel
+        assert torch.Tag.nondeterministic_seeded not in kernel.tags, kernel
+        assert torch.Tag.data_dependent_output not in kernel.tags, kernel
+
+
 def test_no_allowed_operation_changes_its_arguments_or_draws_random_numbers():
-    for name, kernel in kernels().items():
+    for name, kernel in torchs().items():
         assert not kernel._schema.is_mutable, name
         assert torch.Tag.nondeterministic_seeded not in kernel.tags, name
         assert torch.Tag.data_dependent_output not in kernel.tags, name
 
 
 def test_every_argument_of_the_list_exists_in_torch():
-    for name, operation in OPERATIONS.items():
-        theirs = {argument.name: argument for argument in kernels()[name]._schema.arguments}
+    for name, kernel in torchs().items():
+        operation = OPERATIONS[name]
+        theirs = {argument.name: argument for argument in kernel._schema.arguments}
         assert set(operation.required) | set(operation.optional) <= set(theirs), name
         needed = {each for each, argument in theirs.items() if not argument.has_default_value()}
         assert needed <= set(operation.required) | {"stride"}, name

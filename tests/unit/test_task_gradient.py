@@ -81,6 +81,36 @@ def test_only_where_nothing_is_left_is_it_refused_with_every_reason() -> None:
     assert all(reason in str(refused.value) for reason in ("privunit: epsilon", "gaussian: delta"))
 
 
+@pytest.mark.parametrize("kind", ["recurrent", "codes"])
+def test_a_network_over_a_sequence_learns_in_a_simulation(kind: str) -> None:
+    """The label is whether the last step is up (numbers), or whether the code is an even one."""
+    torch.manual_seed(0)
+    draw = np.random.default_rng(9)
+    if kind == "codes":
+        model, steps = torch.nn.Sequential(torch.nn.Embedding(6, 2), torch.nn.Flatten()), 1
+        rows = draw.integers(0, 6, (1200, 1)).astype(float)
+        label = rows[:, 0].astype(int) % 2
+    else:
+        model, steps = LastState(), 4
+        rows = draw.uniform(-1, 1, (1200, 4))
+        label = (rows[:, -1] > 0).astype(int)
+    text, loss = encode(model, torch.nn.CrossEntropyLoss(), inputs=1 if kind == "codes" else (steps, 1))
+    names = [f"s{step}" for step in range(steps)]
+    document = linear(epsilon=20.0, inputs=names, outputs=["y"], model=text, loss=loss, rounds=12, learning_rate=2.0)
+    document["featurizer"] = f"SELECT {', '.join(names)}, y FROM p.t"
+    release = thebes.simulate(document, {**dict(zip(names, rows.T, strict=True)), "y": label}, seed=3)
+    assert release.extra["beside_guess"]["reached"] > 0.9
+
+
+class LastState(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer, self.out = torch.nn.GRU(1, 3, batch_first=True), torch.nn.Linear(3, 2)
+
+    def forward(self, steps):
+        return self.out(self.layer(steps)[0][:, -1])
+
+
 def asked(document, seed: int = 1):
     setting = Setting(unit=Unit.DEVICE, randomness=randomness.seeded_for_simulation(seed), simulated=True)
     aggregator = registry.aggregator(document, setting)

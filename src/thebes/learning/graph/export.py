@@ -15,24 +15,36 @@ from numpy.typing import NDArray
 from torch import fx
 
 from thebes.learning.graph.document import Graph, Input, Node, Weight, shown
+from thebes.learning.graph.export_recurrent import RECURRENT, unrolled
+from thebes.learning.graph.layers import UnfitLayer
 from thebes.learning.graph.operations import OPERATIONS, Argument, Reference, Shape, UnfitArgument
 from thebes.privacy.faults import Fault, Mistake
 
 _VIEWS = ("flatten", "unflatten", "reshape", "view", "permute", "transpose", "unsqueeze", "squeeze", "select", "slice")
 _HINTS = {
     "dropout": "dropout draws random numbers: use p=0 or call .eval() first",
-    "embedding": "an index taken from data is not allowed: feed one-hot columns instead",
+    "embedding_bag": "use an Embedding and its mean",
+    "index": "an index taken from data is not allowed: use an Embedding",
+    "zeros": "a constant tensor cannot travel: only parameters do",
     "batch_norm": "it mixes examples: use GroupNorm",
     "binary_cross_entropy": "it needs probabilities: use BCEWithLogitsLoss on logits",
     "nll_loss_nd": "class numbers arrive as zeros and a one: use CrossEntropyLoss on logits",
     "to": "every tensor is float32: leave the conversion out",
+}
+#: torch's operations that are layers of our own
+_LAYERS = {
+    "aten.scaled_dot_product_attention.default": "thebes.attention",
+    "aten.embedding.default": "thebes.embedding",
 }
 
 
 def export_model(model: Any, shape: Sequence[int]) -> tuple[Graph, dict[str, NDArray[np.float32]]]:
     """The graph of `model` for one example of this shape (without batch axis) and the values of its weights."""
     _refuse_what_stays(model, "model")
-    example = torch.rand((1, *shape), generator=torch.Generator().manual_seed(1))
+    tables = [part.num_embeddings for part in model.modules() if isinstance(part, torch.nn.Embedding)]
+    example = torch.rand((1, *shape), generator=torch.Generator().manual_seed(1)) * min(tables, default=1)
+    if isinstance(next((part for part in model.modules() if not any(part.children())), None), torch.nn.Embedding):
+        example = example.to(torch.int64)  # a first layer that looks numbers up takes whole ones
     names, weights, values = _weights(model)
     graph = _traced(model, (example,), names, weights, ("number",), "model")
     return graph, values
@@ -125,6 +137,7 @@ class _Translation:
         self.names = names
         self.nodes: list[Node] = []
         self.called: dict[str, str | list[str]] = {}
+        self.zeros: set[str] = set()  #: traced constants that only a recurrent layer may take, as its first state
 
     def run(self, program: Any, labels: tuple[str, ...]) -> str:
         given = iter(labels)
@@ -170,6 +183,12 @@ class _Translation:
         if self.is_identity(name, node):
             self.called[node.name] = self.reference(node.args[0]).name
             return
+        if name == "aten.zeros.default":
+            self.zeros.add(node.name)
+            return
+        if name in RECURRENT:
+            self.called[node.name] = unrolled(node, self.reference, self.zeros, self.add, self.argument)
+            return
         self.emit(name, node)
 
     def is_identity(self, name: str, node: Any) -> bool:
@@ -178,7 +197,9 @@ class _Translation:
         if name in ("aten.contiguous.default", "aten.clone.default", "aten.alias.default"):
             return True
         if name.startswith("aten.to."):
-            return bool(node.meta["val"].dtype == node.args[0].meta["val"].dtype == torch.float32)
+            target, source = node.meta["val"].dtype, node.args[0].meta["val"].dtype
+            # a whole number is a float32 here, so only cutting one off changes anything
+            return target in (torch.float32, torch.int64) and (source == torch.int64 or source == target)
         return False
 
     def emit(self, name: str, node: Any) -> None:
@@ -188,17 +209,20 @@ class _Translation:
             given |= {each.name: value for each, value in zip(schema.arguments, node.args, strict=False)}
             defaults = {each.name: each.default_value for each in schema.arguments if each.has_default_value()}
             given = {key: value for key, value in given.items() if key not in defaults or value != defaults[key]}
-        replaced = None
+        replaced, word = None, name.removeprefix("aten.").partition(".")[0].rstrip("_")
+        name = _LAYERS.get(name, name)
+        if name.startswith("aten.to.") and node.meta["val"].dtype == torch.int64:
+            name, given = "aten.trunc.default", {"self": given["self"]}
+        elif node.meta["val"].dtype != torch.float32 and word not in _VIEWS:
+            raise Mistake(self.argument, f"computes with whole numbers in {name}, which cannot travel: use float32")
         if name == "aten.view.default":
             name, given = "aten.reshape.default", {"self": given["self"], "shape": given["size"]}
         elif schema is not None and schema.is_mutable:
             name, replaced = self.not_in_place(name, node)
         operation = OPERATIONS.get(name)
         if operation is None:
-            word = name.removeprefix("aten.").partition(".")[0].rstrip("_")
             hint = f": {_HINTS[word]}" if word in _HINTS else ""
             raise Mistake(self.argument, f"uses the operation {name}, which cannot travel{hint}")
-        new = f"n{len(self.nodes)}"
         arguments: dict[str, Argument] = {}
         for key, value in given.items():
             parameter = operation.parameter(key)
@@ -212,10 +236,14 @@ class _Translation:
                 arguments[key] = parameter.read(plain, known)
             except UnfitArgument as unfit:
                 raise Mistake(self.argument, f"uses {name} with a '{key}' that cannot travel: it {unfit}") from unfit
-        self.nodes.append(Node(new, name, arguments))
-        self.called[node.name] = new
+        self.called[node.name] = self.add(name, arguments)
         if replaced is not None:
-            self.called[replaced] = new
+            self.called[replaced] = self.called[node.name]
+
+    def add(self, operation: str, arguments: dict[str, Argument]) -> str:
+        """Put one node at the end, and name it."""
+        self.nodes.append(Node(f"n{len(self.nodes)}", operation, arguments))
+        return self.nodes[-1].name
 
     def not_in_place(self, name: str, node: Any) -> tuple[str, str]:
         """An operation that overwrites its first argument, as one that does not: same meaning only where nobody else
@@ -233,6 +261,8 @@ class _Translation:
         return f"{packet.removesuffix('_')}.{overload}", source.name
 
     def reference(self, node: Any) -> Reference:
+        if node.name in self.zeros:
+            raise Mistake(self.argument, f"makes zeros of its own: {_HINTS['zeros']}")
         name = self.called[node.name]
         if not isinstance(name, str):
             raise Mistake(self.argument, "an operation with several results cannot travel")
@@ -255,6 +285,10 @@ def _verify(graph: Graph, module: Any, example: tuple[Any, ...], names: Mapping[
     values = {names[name]: p for name, p in module.named_parameters(remove_duplicate=False)} if names else {}
     with torch.no_grad():
         expected = module(*example)
-        found = evaluate(graph, {**values, **{each.name: x for each, x in zip(graph.inputs, example, strict=True)}})
+        given = {each.name: x.to(torch.float32) for each, x in zip(graph.inputs, example, strict=True)}
+        try:
+            found = evaluate(graph, {**values, **given})
+        except UnfitLayer as unfit:
+            raise Mistake(argument, f"has a layer that {unfit}") from unfit
     if expected.shape != found.shape or not torch.allclose(expected, found, rtol=1e-3, atol=1e-4, equal_nan=True):
         raise Fault(f"the {argument} travels as a graph that computes something else")

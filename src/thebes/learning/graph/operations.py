@@ -1,7 +1,8 @@
 """The operations a model that travels as data may use: an allow-list by exact overload name.
 
 Every entry is a function of its tensors and of plain numbers inside stated ranges: nothing in place, nothing random,
-no file, no index taken from data, no control flow. What is not in `OPERATIONS` does not exist for an owner.
+no file, no index taken from data, no control flow. `aten` are torch's own, `thebes` the layers of `layers.py`. What is
+not in `OPERATIONS` does not exist for an owner.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any, Protocol
 
+from thebes.learning.graph import layers
 from thebes.privacy.figures import figure
 
 Shape = tuple[int, ...]
@@ -169,11 +171,13 @@ def _window(shapes: Mapping[str, Shape], arguments: Mapping[str, Argument]) -> i
 
 @dataclass(frozen=True)
 class Operation:
-    """One allowed overload: its arguments by name, and how many multiplications one output element costs at most."""
+    """One allowed overload: its arguments by name, and at most how many multiplications one output element costs, and
+    how many numbers are `held` for it."""
 
     required: Mapping[str, Parameter]
     optional: Mapping[str, Parameter]
     effort: Effort = _plain
+    held: Effort = _plain
 
     def parameter(self, name: str) -> Parameter | None:
         found = self.required.get(name)
@@ -207,13 +211,16 @@ def _table() -> dict[str, Operation]:
         required: Mapping[str, Parameter],
         optional: Mapping[str, Parameter] | None = None,
         effort: Effort = _plain,
+        held: Effort = _plain,
     ) -> None:
-        table[f"aten.{name}"] = Operation(MappingProxyType(dict(required)), MappingProxyType(optional or {}), effort)
+        told = MappingProxyType(dict(required)), MappingProxyType(optional or {})
+        table[name if name.startswith("thebes.") else f"aten.{name}"] = Operation(*told, effort, held)
 
     one: dict[str, Parameter] = {"self": _tensor}
     for name in (
         *("relu", "relu6", "tanh", "sigmoid", "silu", "selu", "hardswish", "hardsigmoid", "mish", "log_sigmoid"),
         *("abs", "neg", "exp", "log", "log1p", "sqrt", "square", "sin", "cos", "erf", "reciprocal", "mean", "sum"),
+        "trunc",
     ):
         allow(f"{name}.default", one)
     allow("gelu.default", one, {"approximate": Choice(("none", "tanh"))})
@@ -289,6 +296,17 @@ def _table() -> dict[str, Operation]:
         "poisson_nll_loss.default",
         {"input": _tensor, "target": _tensor, "log_input": _flag, "full": _flag, "eps": _epsilon, **reduced},
     )
+
+    read: dict[str, Parameter] = {"input": _tensor, "weight_ih": _tensor, "weight_hh": _tensor}
+    more: dict[str, Parameter] = {"bias_ih": _tensor, "bias_hh": _tensor, "reverse": _flag}
+    for name in ("thebes.lstm", "thebes.gru"):
+        allow(name, read, more, layers.recurrent_effort, layers.recurrent_held)
+    compared: dict[str, Parameter] = {"query": _tensor, "key": _tensor, "value": _tensor}
+    seen: dict[str, Parameter] = {"is_causal": _flag, "scale": _constant}
+    allow("thebes.attention", compared, seen, layers.attention_effort, layers.attention_held)
+    looked_up: dict[str, Parameter] = {"weight": _tensor, "indices": _tensor}
+    padded: dict[str, Parameter] = {"padding_idx": Integer(-1, 2**24)}
+    allow("thebes.embedding", looked_up, padded, layers.embedding_effort, layers.embedding_held)
     return table
 
 
@@ -297,11 +315,11 @@ OPERATIONS: Mapping[str, Operation] = MappingProxyType(_table())
 
 @cache
 def kernels() -> Mapping[str, Any]:
-    """Each allowed name with the torch overload it stands for. The names looked up in torch are ours alone."""
+    """Each allowed name with the torch overload, or layer, that it stands for. The names looked up are ours alone."""
     import torch
 
-    found = {}
-    for name in OPERATIONS:
+    found = dict(layers.KERNELS)
+    for name in OPERATIONS.keys() - layers.KERNELS.keys():
         _, packet, overload = name.split(".")
         found[name] = getattr(getattr(torch.ops.aten, packet), overload)
     return MappingProxyType(found)

@@ -11,6 +11,7 @@ import math
 from typing import Any
 
 from thebes.learning.graph.document import Graph, GraphLimits, Node
+from thebes.learning.graph.layers import UnfitLayer
 from thebes.learning.graph.operations import OPERATIONS, Argument, Axes, Reference, Shape, TensorAxis, kernels
 from thebes.privacy.faults import Mistake
 
@@ -31,6 +32,8 @@ def inferred(graph: Graph, limits: GraphLimits, argument: str) -> tuple[Shape, i
         _check_axes(node, given, argument, where)
         try:
             result = table[node.operation](**given)
+        except UnfitLayer as unfit:
+            raise Mistake(argument, f"{where}: {unfit}") from unfit
         except Exception as error:
             raise Mistake(argument, f"{where}: the shapes of its tensors do not fit together") from error
         shape = tuple(int(side) for side in result.shape)
@@ -46,9 +49,9 @@ def inferred(graph: Graph, limits: GraphLimits, argument: str) -> tuple[Shape, i
         }
         try:
             effort = OPERATIONS[node.operation].effort(shapes, node.arguments)
+            activations += size * max(OPERATIONS[node.operation].held(shapes, node.arguments), 1)
         except IndexError as error:
             raise Mistake(argument, f"{where}: the shapes of its tensors do not fit together") from error
-        activations += size
         work += max(size * max(effort, 1), *(math.prod(each) for each in shapes.values()), 0)
         if activations > limits.activations:
             raise Mistake(argument, f"needs more than {limits.activations:,} numbers of memory for one example")
