@@ -79,6 +79,13 @@ def fitted(*, epsilon: float = 1.0) -> list[Fitted]:
             600,
         ),
         (
+            "random forest of numbers",
+            learning.RandomForestRegressor,
+            {"bounds": WITH_TARGET, "n_estimators": 2},
+            (),
+            600,
+        ),
+        (
             "logistic regression",
             learning.LogisticRegression,
             {**classes, "delta": 1e-2, "steps": 4},
@@ -236,7 +243,8 @@ def _fits(
             except Mistake:  # "no range could be seen" is an outcome too: it is paid for like any other
                 return np.full(width, -1e3)
             # A forest has no fixed number of leaves; what it says at both corners and in the middle has.
-            numbers = [getattr(model, name) for name in seen] or [model.predict_proba(PLACES)[:, 1]]
+            said = (model.predict_proba(PLACES)[:, 1] if hasattr(model, "classes_") else model.predict(PLACES),)
+            numbers = [getattr(model, name) for name in seen] or said
             return np.concatenate([np.ravel(released).astype(np.float64) for released in numbers])
 
         return fit

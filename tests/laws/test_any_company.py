@@ -52,6 +52,8 @@ ESTIMATORS: list[tuple[str, dict[str, Any]]] = [
     ("LinearRegression", {"method": "descent", "steps": 3}),
     ("Ridge", {"method": "moments"}),
     ("RandomForestClassifier", {"n_estimators": 3, "max_depth": 3, "rows": "shared"}),
+    ("RandomForestClassifier", {"n_estimators": 3, "max_depth": 3, "delta": 0, "epsilon": 0.1}),
+    ("RandomForestRegressor", {"n_estimators": 3, "max_depth": 3}),
     ("DecisionTreeClassifier", {"max_depth": 3}),
     ("KMeans", {"n_clusters": 3, "steps": 3}),
     ("KMeans", {"n_clusters": 3, "steps": 3, "delta": 0}),

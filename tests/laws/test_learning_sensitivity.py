@@ -31,6 +31,8 @@ FITS = [
     ("RandomForestClassifier", {"n_estimators": 3, "max_depth": 2, "delta": 0}),
     ("RandomForestClassifier", {"n_estimators": 3, "max_depth": 2, "delta": 0, "rows": "disjoint"}),
     ("DecisionTreeClassifier", {"max_depth": 2}),
+    ("RandomForestRegressor", {"n_estimators": 3, "max_depth": 2}),
+    ("RandomForestRegressor", {"delta": 0}),
     ("KMeans", {"n_clusters": 2, "steps": 3}),
     ("KMeans", {"n_clusters": 2, "steps": 3, "delta": 0}),
     ("StandardScaler", {}),
@@ -42,7 +44,7 @@ ALONE = ("KMeans", "PCA", "StandardScaler")
 
 
 def fit(name, options, X, y, adjacency, recorder, epsilon):
-    classes = {} if name in ("LinearRegression", "Ridge", *ALONE) else {"classes": [0, 1, 2]}
+    classes = {} if name in ("LinearRegression", "RandomForestRegressor", "Ridge", *ALONE) else {"classes": [0, 1, 2]}
     settings = {"epsilon": epsilon, "delta": 1e-5, "bounds": {"*": (-1.0, 1.0), "y": (0.0, 2.0)}, **classes, **options}
     model = getattr(learning, name)(adjacency=adjacency, random_state=recorder, **settings)
     return model.fit(X, y)

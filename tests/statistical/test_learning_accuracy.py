@@ -29,8 +29,13 @@ FLOORS = [
     ("LinearRegression", "diabetes", 32, 0.45),
     ("LinearRegression", "housing", 1, 0.60),
     ("LinearRegression", "housing", 8, 0.64),
-    ("RandomForestClassifier", "wine", 8, 0.85),
-    ("RandomForestClassifier", "cancer", 4, 0.87),
+    ("RandomForestClassifier", "wine", 8, 0.90),
+    ("RandomForestClassifier", "cancer", 1, 0.87),
+    ("RandomForestClassifier", "cancer", 4, 0.90),
+    ("RandomForestRegressor", "diabetes", 1, 0.05),
+    ("RandomForestRegressor", "diabetes", 8, 0.22),
+    ("RandomForestRegressor", "housing", 1, 0.42),
+    ("RandomForestRegressor", "housing", 8, 0.53),
 ]
 
 

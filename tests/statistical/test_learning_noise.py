@@ -220,25 +220,51 @@ def test_gradient_noise_has_the_derived_scale(adjacency):
 @pytest.mark.few(1)
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_forest_noise_has_the_derived_scale(adjacency):
+    """So few rows for the noise that no centres are bought, but where epsilon is large: these cost a quarter."""
     replace = adjacency == "replace-one"
-    for trees, delta, epsilon in ((9, DELTA, EPSILON), (9, 0.0, 0.5)):
+    for trees, delta, epsilon, part in ((9, DELTA, EPSILON, 1), (9, 0.0, 0.5, 1), (40, DELTA, 30.0, 0.75)):
         noise = noise_of(
             "RandomForestClassifier",
             adjacency,
             release=-1,
-            step=lambda values: 64 * 9 / values.sum(),
+            step=lambda values, trees=trees: 64 * trees / values.sum(),
             repeats=45,
             n_estimators=trees,
             max_depth=4,
             delta=delta,
             epsilon=epsilon,
         )
-        share = 0.75 * rest(adjacency)
+        share = part * rest(adjacency)
         if delta:
-            moved = math.sqrt(18) if replace else 3
+            moved = math.sqrt((2 if replace else 1) * trees)
             assert_scale(noise, gaussian_cdf, moved * ratio_for(epsilon, DELTA) / math.sqrt(share))
         else:
-            assert_scale(noise, laplace_cdf, (18 if replace else 9) / (epsilon * share))
+            assert_scale(noise, laplace_cdf, (2 if replace else 1) * trees / (epsilon * share))
+
+
+@pytest.mark.few(1)
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+@pytest.mark.parametrize("delta", [DELTA, 0.0])
+def test_forest_noise_on_shares_of_a_target_has_the_derived_scale(adjacency, delta):
+    """A row counts as one, in parts: two rows may put all of it into two cells of every tree. So few rows for the noise
+    that no centres are bought."""
+    replace, trees, epsilon = adjacency == "replace-one", 9, 0.5
+    noise = noise_of(
+        "RandomForestRegressor",
+        adjacency,
+        release=-1,
+        step=lambda values: 64 * trees / values.sum(),
+        repeats=45,
+        n_estimators=trees,
+        max_depth=4,
+        delta=delta,
+        epsilon=epsilon,
+    )
+    if delta:
+        moved = math.sqrt(2 * trees) if replace else math.sqrt(trees)
+        assert_scale(noise, gaussian_cdf, moved * ratio_for(epsilon, delta) / math.sqrt(rest(adjacency)))
+    else:
+        assert_scale(noise, laplace_cdf, (2 if replace else 1) * trees / (epsilon * rest(adjacency)))
 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)

@@ -13,7 +13,7 @@ from thebes.privacy.randomness import seeded_for_simulation
 
 NAMES = [name for name in learning.__all__ if name != "from_json"]
 CLASSIFIERS = ["DecisionTreeClassifier", "GaussianNB", "LogisticRegression", "RandomForestClassifier"]
-REGRESSORS = ["LinearRegression", "Ridge"]
+REGRESSORS = ["LinearRegression", "RandomForestRegressor", "Ridge"]
 BOUNDS = {0: (-3.0, 3.0), 1: (-3.0, 3.0), "y": (-3.0, 3.0)}
 GOOD = {"epsilon": 1.0, "delta": 1e-5, "adjacency": "replace-one", "bounds": BOUNDS, "random_state": 1}
 
@@ -203,7 +203,7 @@ def test_nothing_pure_finds_classes(name):
     assert refusal.value.argument == "classes"
 
 
-@pytest.mark.parametrize("name", ["LogisticRegression", *REGRESSORS])
+@pytest.mark.parametrize("name", ["LinearRegression", "LogisticRegression", "Ridge"])
 def test_what_has_no_pure_form_asks_for_delta(name):
     with pytest.raises(Mistake, match="greater than 0") as refusal:
         fit(name, delta=0)

@@ -7,7 +7,13 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from thebes.learning import DecisionTreeClassifier, KMeans, LinearRegression, RandomForestClassifier
+from thebes.learning import (
+    DecisionTreeClassifier,
+    KMeans,
+    LinearRegression,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
 from thebes.learning.budget import FitBudget, Reach, _summed
 from thebes.learning.linear import Ridge
 from thebes.learning.logistic import LogisticRegression
@@ -64,6 +70,7 @@ ALL = {
     "naive bayes": lambda **kw: GaussianNB(classes=[0, 1], **kw),
     "logistic": lambda **kw: LogisticRegression(classes=[0, 1], **kw),
     "forest": lambda **kw: RandomForestClassifier(classes=[0, 1], n_estimators=3, **kw),
+    "forest of numbers": lambda **kw: RandomForestRegressor(**kw),
     "tree": lambda **kw: DecisionTreeClassifier(classes=[0, 1], **kw),
     "linear": lambda **kw: LinearRegression(**kw),
     "ridge": lambda **kw: Ridge(**kw),
@@ -74,7 +81,7 @@ ALL = {
 @pytest.mark.parametrize("name", ALL)
 def test_where_rows_come_and_go_none_at_all_give_a_model_of_noise_like_any_other(name: str) -> None:
     """Refusing would tell an empty table from one with a single row for certain."""
-    bounds = {0: (0, 1), 1: (0, 1), **({"y": (0, 1)} if name in ("linear", "ridge") else {})}
+    bounds = {0: (0, 1), 1: (0, 1), **({"y": (0, 1)} if name in ("forest of numbers", "linear", "ridge") else {})}
     fitted = []
     for rows in (0, 1):
         model = ALL[name](epsilon=1, delta=1e-5, adjacency="add-remove-one", bounds=bounds, random_state=4)
@@ -87,7 +94,7 @@ def test_where_rows_come_and_go_none_at_all_give_a_model_of_noise_like_any_other
 
 @pytest.mark.parametrize("name", ALL)
 def test_where_the_number_of_rows_is_public_none_is_a_plain_mistake(name: str) -> None:
-    bounds = {0: (0, 1), 1: (0, 1), **({"y": (0, 1)} if name in ("linear", "ridge") else {})}
+    bounds = {0: (0, 1), 1: (0, 1), **({"y": (0, 1)} if name in ("forest of numbers", "linear", "ridge") else {})}
     model = ALL[name](epsilon=1, delta=1e-5, adjacency="replace-one", bounds=bounds)
     with pytest.raises(Mistake) as refused:
         model.fit(np.ones((0, 2)), np.ones(0, dtype=int))

@@ -26,7 +26,7 @@ SEEN = (X[:, 0] > 0).astype(int)  #: what the columns tell
 BLIND = DRAW.integers(0, 2, len(X))  #: what they do not
 BOX = {"*": (-1.0, 1.0), "y": (-1.0, 1.0)}
 CLASSIFIERS = ("GaussianNB", "LogisticRegression", "RandomForestClassifier", "DecisionTreeClassifier")
-REGRESSIONS = ("LinearRegression", "Ridge")
+REGRESSIONS = ("LinearRegression", "RandomForestRegressor", "Ridge")
 ADJACENCIES = ("replace-one", "add-remove-one")
 
 

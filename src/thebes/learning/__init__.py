@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from thebes.learning.document import from_json as from_json
     from thebes.learning.forest import DecisionTreeClassifier as DecisionTreeClassifier
     from thebes.learning.forest import RandomForestClassifier as RandomForestClassifier
+    from thebes.learning.forest import RandomForestRegressor as RandomForestRegressor
     from thebes.learning.linear import LinearRegression as LinearRegression
     from thebes.learning.linear import Ridge as Ridge
     from thebes.learning.logistic import LogisticRegression as LogisticRegression
@@ -28,6 +29,7 @@ _HOME = {
     "LogisticRegression": "logistic",
     "PCA": "transformers",
     "RandomForestClassifier": "forest",
+    "RandomForestRegressor": "forest",
     "Ridge": "linear",
     "StandardScaler": "transformers",
     "from_json": "document",
@@ -41,6 +43,7 @@ __all__ = [
     "LinearRegression",
     "LogisticRegression",
     "RandomForestClassifier",
+    "RandomForestRegressor",
     "Ridge",
     "StandardScaler",
     "from_json",

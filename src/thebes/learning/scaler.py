@@ -40,18 +40,33 @@ def learned_scaling(units: Floats, rows: float, budget: FitBudget, share: Fracti
     """Centre and spread of columns in [-1, 1]. `rows` is the public or released number of rows."""
     width = units.shape[1]
     pure = budget.pure
-    weight = SQUARE_WEIGHT_L1 if pure else SQUARE_WEIGHT
-    reach = (
-        Reach(width * (1 + weight), 2 * width)
-        if pure
-        else Reach(math.sqrt(width * (1 + weight * weight)), 2 * math.sqrt(width))
-    )
+    weight = _weight(pure=pure)
     sums = (budget.laplace if pure else budget.gaussian)(
-        blocks(lambda u: np.hstack([u, weight * u * u]), units), width=2 * width, reach=reach, share=share
+        blocks(lambda u: np.hstack([u, weight * u * u]), units),
+        width=2 * width,
+        reach=_reach(width, pure=pure),
+        share=share,
     )
     deviation = sums.scale * (math.sqrt(2) if pure else 1.0) / rows
     centre = np.clip(sums.value[:width] / rows, -1, 1)
     return Scaling(centre, np.sqrt(steadied(sums.value[width:] / weight / rows - centre**2, deviation / weight)))
+
+
+def doubt_of_scaling(width: int, budget: FitBudget, share: Fraction) -> float:
+    """The deviation of the noise on a column's sum in `learned_scaling`; over the number of rows, of its centre."""
+    reach = _reach(width, pure=budget.pure)
+    return math.sqrt(2) * budget.laplace_scale(reach, share) if budget.pure else budget.gaussian_scale(reach, share)
+
+
+def _weight(*, pure: bool) -> float:
+    return SQUARE_WEIGHT_L1 if pure else SQUARE_WEIGHT
+
+
+def _reach(width: int, *, pure: bool) -> Reach:
+    weight = _weight(pure=pure)
+    if pure:
+        return Reach(width * (1 + weight), 2 * width)
+    return Reach(math.sqrt(width * (1 + weight * weight)), 2 * math.sqrt(width))
 
 
 def steadied(variances: Floats, deviation: float) -> Floats:
