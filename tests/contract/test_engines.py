@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import atexit
 import csv
+import json
 import math
+import shutil
 import sqlite3
+import subprocess
+import sys
+import tempfile
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlparse
@@ -108,6 +115,27 @@ def in_any_database(schema: Schema, rows: list[Row], folder: Path) -> EngineTabl
     return table_of(schema, {"kind": "sql", "url": f"sqlite:///{folder}/rows.db", "table": "rows"}, folder=folder)
 
 
+@cache
+def installed_lines() -> str:
+    """Build the wheel of somebody else's connector, and unpack it as an installer does."""
+    place = Path(tempfile.mkdtemp(prefix="thebes-lines-"))
+    atexit.register(shutil.rmtree, place, ignore_errors=True)
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(place)]
+    subprocess.run(build, cwd=Path(__file__).parent / "lines", check=True, capture_output=True)
+    (wheel,) = place.glob("*.whl")
+    shutil.unpack_archive(wheel, place / "installed", "zip")
+    sys.path.append(str(place / "installed"))
+    return str(place)
+
+
+def in_lines_of_another_package(schema: Schema, rows: list[Row], folder: Path) -> EngineTable:
+    installed_lines()
+    with (folder / "rows.jsonl").open("w", encoding="utf-8") as file:
+        file.writelines(json.dumps(dict(zip(TYPES, row, strict=True)), default=str) + "\n" for row in values(rows))
+    source = {"kind": "lines", "path": "rows.jsonl", "columns": list(TYPES)}
+    return table_of(schema, source, folder=folder)
+
+
 def write_sqlite(rows: list[Row], folder: Path) -> None:
     (folder / "rows.db").unlink(missing_ok=True)
     connection = sqlite3.connect(folder / "rows.db")
@@ -169,6 +197,7 @@ PLACES: list[Any] = [
     in_parts,
     in_sqlite,
     in_any_database,
+    in_lines_of_another_package,
     grown,
     pytest.param(in_postgres, marks=pytest.mark.postgres),
     pytest.param(in_spark, marks=pytest.mark.heavy),

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from thebes.data.connectors.connector import open_connector
+from thebes.data.connectors.registry import open_connector
 from thebes.data.engines.arithmetic import holds
 from thebes.data.engines.duck import DuckEngine
 from thebes.data.engines.engine import Engine

@@ -22,7 +22,8 @@ from tests.support.openspecimen import Bank, OpenSpecimenServer, User
 from tests.support.redcap import Entry, Project, RedcapServer, Variable
 from tests.support.web import Reply, WebServer
 from thebes.data.connectors import web
-from thebes.data.connectors.connector import Connector, SourceUnavailable, open_connector
+from thebes.data.connectors.connector import Connector, SourceUnavailable
+from thebes.data.connectors.registry import open_connector
 from thebes.data.engines.source import frame_table, table_of
 from thebes.data.filter import read_filter
 from thebes.data.schema import schema_of

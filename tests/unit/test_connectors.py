@@ -22,14 +22,8 @@ from hypothesis import strategies as st
 
 from tests.support.memory_and_time import made_up, measured
 from tests.support.postgres import new_database
-from thebes.data.connectors.connector import (
-    HandWrittenConnector,
-    Held,
-    LeftOut,
-    SourceUnavailable,
-    open_connector,
-    secret_of,
-)
+from thebes.data.connectors.connector import HandWrittenConnector, Held, LeftOut, SourceUnavailable, secret_of
+from thebes.data.connectors.registry import open_connector
 from thebes.data.connectors.scanned_source import ScannedSource, connection
 from thebes.data.engines.duck import DuckEngine
 from thebes.data.engines.source import frame_table, table_of

@@ -13,7 +13,8 @@ import pytest
 from tests.support.redcap import MOST_INPUTS, Entry, Project, RedcapServer, Variable, php
 from tests.support.web import Call, Reply
 from thebes.data.connectors import web
-from thebes.data.connectors.connector import SourceUnavailable, open_connector
+from thebes.data.connectors.connector import SourceUnavailable
+from thebes.data.connectors.registry import open_connector
 from thebes.data.engines.source import table_of
 from thebes.data.filter import read_filter
 from thebes.data.schema import schema_of

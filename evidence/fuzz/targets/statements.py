@@ -16,7 +16,7 @@ import pandas as pd
 
 from evidence.fuzz.kept import OPEN, folder
 from evidence.fuzz.targets.queries import SCHEMA
-from thebes.data.connectors.connector import open_connector
+from thebes.data.connectors.registry import open_connector
 from thebes.data.engines.arithmetic import holds
 from thebes.data.engines.duck import DuckEngine
 from thebes.data.engines.engine import Engine

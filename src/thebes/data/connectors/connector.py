@@ -1,4 +1,4 @@
-"""The interface of every source of rows to the engines, and how a source is opened from its description.
+"""The interface of every source of rows to the engines, and what the descriptions of sources have in common.
 
 What must stay true: a connector reads and never writes; its messages name files, columns and servers, never a value of
 a row; what it leaves out by a condition are only rows for which the condition is certainly not true, because the
@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
@@ -27,18 +26,6 @@ Held = Literal["integer", "float", "string", "boolean", "timestamp", "text", "ot
 
 #: Some rows: equally long columns by name. A missing value is None.
 Columns = Mapping[str, Sequence[object]]
-
-#: kind of a source -> "module:function", called with the source's own model and the data set's folder
-KINDS = {
-    "csv": "thebes.data.connectors.csv:open_csv",
-    "parquet": "thebes.data.connectors.parquet:open_parquet",
-    "sqlite": "thebes.data.connectors.sqlite:open_sqlite",
-    "duckdb": "thebes.data.connectors.duckdb:open_duckdb",
-    "postgresql": "thebes.data.connectors.postgresql:open_postgresql",
-    "sql": "thebes.data.connectors.sql:open_sql",
-    "redcap": "thebes.data.connectors.redcap:open_redcap",
-    "openspecimen": "thebes.data.connectors.openspecimen:open_openspecimen",
-}
 
 
 class SourceUnavailable(Refusal):
@@ -111,16 +98,6 @@ def read_source(model: type[Model], body: Mapping[str, Any]) -> Model:
         if first["type"] == "extra_forbidden" and len(first["loc"]) == 1:
             why = f"is not a field of such a source, which has {', '.join(sorted(model.model_fields))}"
         raise Mistake(where[:120], why) from None
-
-
-def open_connector(source: Mapping[str, Any], *, folder: Path) -> Connector:
-    """Open a source, read-only. Relative paths in it are relative to `folder`, the data set's own."""
-    kind = source.get("kind")
-    if not isinstance(kind, str) or kind not in KINDS:
-        raise Mistake("source.kind", f"must be one of {', '.join(sorted(KINDS))}")
-    module, _, function = KINDS[kind].partition(":")
-    opened: Callable[..., Connector] = getattr(import_module(module), function)
-    return opened(source, folder=folder)
 
 
 def path_of(path: str, folder: Path) -> Path:

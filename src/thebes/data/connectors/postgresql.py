@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import quote, urlencode
 
-from pydantic import Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from thebes.data.connectors.connector import Held, Source, SourceUnavailable, read_source, secret_of
 from thebes.data.connectors.pushdown import pushed
@@ -26,12 +26,13 @@ _TEXTS = ("text", "varchar", "bpchar", "name", "uuid", "citext")
 _BATCH_BYTES = 4 << 20
 
 
-class PostgresqlSource(Source):
-    """`host` may be a folder with the server's socket. Who `user` is should be allowed to read and nothing else."""
+class ServerAddress(BaseModel):
+    """A server and the way in. `host` may be a folder with the server's socket. Who `user` is should be allowed to read
+    and nothing else."""
 
-    kind: Literal["postgresql"]
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False)
+
     database: str = Field(min_length=1, max_length=63)
-    table: str = Field(min_length=1, max_length=63)
     namespace: str = Field(default="public", min_length=1, max_length=63)
     host: str = Field(default="localhost", min_length=1, max_length=1024)
     port: int = Field(default=5432, ge=1, le=65_535)
@@ -45,46 +46,21 @@ class PostgresqlSource(Source):
     answer_seconds: int = Field(default=600, ge=1, le=86_400)
 
 
-class Postgresql:
-    """One table. Every question is one statement, hence sees one state of it."""
+class PostgresqlSource(ServerAddress, Source):
+    """One table or view of a server."""
 
-    def __init__(self, source: PostgresqlSource, folder: Path) -> None:
-        self._source = source
-        self._folder = folder
-        self._where = f"{source.namespace}.{source.table} in the database {source.database}"
-        self._kinds = self._described()
-        self._held = {name: _held(kind, category) for name, (kind, category) in self._kinds.items()}
+    kind: Literal["postgresql"]
+    table: str = Field(min_length=1, max_length=63)
 
-    def columns(self) -> Mapping[str, Held]:
-        return self._held
 
-    def batches(self, columns: Sequence[str], where: RowFilter | None = None) -> Iterator[Any]:
-        """Arrow tables of the rows that the server's own conditions leave."""
-        wanted = ", ".join(f"{self._read(name)} AS {quoted(name)}" for name in columns)
-        asked = pushed(where.condition, self._held, self._asked, _value) if where is not None else None
-        table = f"{quoted(self._source.namespace)}.{quoted(self._source.table)}"
-        yield from self._answers(f"SELECT {wanted} FROM {table}" + (f" WHERE {asked}" if asked else ""))
+class PostgresqlServer:
+    """The way to a server: each question is one statement in a read-only transaction. `what` is in messages."""
 
-    def close(self) -> None:
-        """Nothing is held open between two questions."""
+    def __init__(self, address: ServerAddress, folder: Path, what: str) -> None:
+        self._server, self._folder, self.what = address, folder, what
 
-    # --- the server -------------------------------------------------------------------------------------
-
-    def _described(self) -> dict[str, tuple[str, str]]:
-        table = f"{_literal(self._source.namespace)} AND c.relname = {_literal(self._source.table)}"
-        statement = (
-            "SELECT a.attname::text AS name, coalesce(b.typname, t.typname)::text AS kind, "
-            "coalesce(b.typcategory, t.typcategory)::text AS category "
-            "FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace "
-            "JOIN pg_type t ON t.oid = a.atttypid LEFT JOIN pg_type b ON b.oid = t.typbasetype AND t.typtype = 'd' "
-            f"WHERE n.nspname = {table} AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum"
-        )
-        found = [row for batch in self._answers(statement) for row in batch.to_pylist()]
-        if not found:
-            raise Mistake("source.table", f"there is no table or view {self._where}")
-        return {row["name"]: (row["kind"], row["category"]) for row in found}
-
-    def _answers(self, statement: str) -> Iterator[Any]:
+    def answers(self, statement: str) -> Iterator[Any]:
+        """Give the rows of a statement as Arrow tables."""
         try:
             import adbc_driver_postgresql.dbapi as adbc
             import pyarrow
@@ -105,7 +81,7 @@ class Postgresql:
             raise self._unavailable(getattr(error, "sqlstate", None)) from None
 
     def _address(self) -> str:
-        source = self._source
+        source = self._server
         secret = secret_of(source.password_env, source.password_file, field="password", folder=self._folder)
         options = f"-c default_transaction_read_only=on -c statement_timeout={source.answer_seconds}s"
         parts = {
@@ -130,7 +106,46 @@ class Postgresql:
         }
         why = known.get((state or "")[:2], "no server answers at source.host and source.port, or it broke off")
         code = f" (SQLSTATE {state})" if state and re.fullmatch(r"[0-9A-Z]{5}", state) and state != "00000" else ""
-        return SourceUnavailable(f"{self._where} cannot be read: {why}{code}")
+        return SourceUnavailable(f"{self.what} cannot be read: {why}{code}")
+
+
+class Postgresql:
+    """One table. Every question is one statement, hence sees one state of it."""
+
+    def __init__(self, source: PostgresqlSource, folder: Path) -> None:
+        self._source = source
+        self._server = PostgresqlServer(
+            source, folder, f"{source.namespace}.{source.table} in the database {source.database}"
+        )
+        self._kinds = self._described()
+        self._held = {name: _held(kind, category) for name, (kind, category) in self._kinds.items()}
+
+    def columns(self) -> Mapping[str, Held]:
+        return self._held
+
+    def batches(self, columns: Sequence[str], where: RowFilter | None = None) -> Iterator[Any]:
+        """Arrow tables of the rows that the server's own conditions leave."""
+        wanted = ", ".join(f"{self._read(name)} AS {quoted(name)}" for name in columns)
+        asked = pushed(where.condition, self._held, self._asked, _value) if where is not None else None
+        table = f"{quoted(self._source.namespace)}.{quoted(self._source.table)}"
+        yield from self._server.answers(f"SELECT {wanted} FROM {table}" + (f" WHERE {asked}" if asked else ""))
+
+    def close(self) -> None:
+        """Nothing is held open between two questions."""
+
+    def _described(self) -> dict[str, tuple[str, str]]:
+        table = f"{_literal(self._source.namespace)} AND c.relname = {_literal(self._source.table)}"
+        statement = (
+            "SELECT a.attname::text AS name, coalesce(b.typname, t.typname)::text AS kind, "
+            "coalesce(b.typcategory, t.typcategory)::text AS category "
+            "FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace "
+            "JOIN pg_type t ON t.oid = a.atttypid LEFT JOIN pg_type b ON b.oid = t.typbasetype AND t.typtype = 'd' "
+            f"WHERE n.nspname = {table} AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum"
+        )
+        found = [row for batch in self._server.answers(statement) for row in batch.to_pylist()]
+        if not found:
+            raise Mistake("source.table", f"there is no table or view {self._server.what}")
+        return {row["name"]: (row["kind"], row["category"]) for row in found}
 
     # --- values -----------------------------------------------------------------------------------------
 

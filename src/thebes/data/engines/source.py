@@ -42,7 +42,7 @@ def table_of(
 
         return EngineTable(schema, spark_engine(schema, source, folder=folder))
 
-    from thebes.data.connectors.connector import open_connector
+    from thebes.data.connectors.registry import open_connector
     from thebes.data.engines.duck import MEMORY, DuckEngine
 
     connector = open_connector(source, folder=folder)

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from thebes.data.connectors.connector import HandWrittenConnector, LeftOut, open_connector
+from thebes.data.connectors.connector import HandWrittenConnector, LeftOut
+from thebes.data.connectors.registry import open_connector
 from thebes.data.schema import Column, Schema
 
 if TYPE_CHECKING:
