@@ -462,6 +462,8 @@ def test_no_value_of_a_postgresql_column_breaks_an_answer(tmp_path: Path) -> Non
     assert table.sums(one).tolist() == [[3 + 4 + 0 + 0, 4]]
     ages = Sums((Term(),), axes=(Axis("age", edges=(0, 50, 120)),))
     assert table.sums(ages).tolist() == [[2], [1]]
+    born = Sums((Term(),), where=read_filter("born < '2030-01-01' OR born IS NULL", schema))
+    assert table.sums(born).tolist() == [[6]]  # dates that no timestamp reaches are missing
     for text, right in (("seen < '2026-01-30T22:00:01Z' AND born IS NOT NULL", 2), ("sex = 'f' AND age > 3", 2)):
         assert table.sums(Sums((Term(),), where=read_filter(text, schema))).tolist() == [[right]], text
     table.close()

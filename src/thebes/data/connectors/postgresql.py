@@ -158,17 +158,34 @@ class Postgresql:
         """A column as the driver can hand it over whatever is in it: no single value may break the answer."""
         column, (kind, _) = quoted(name), self._kinds[name]
         if kind == "numeric":
-            return (
-                f"CASE WHEN {column} IS NULL OR {column} = 'NaN' THEN NULL WHEN {column} >= 1e300 THEN 'inf'::float8 "
-                f"WHEN {column} <= -1e300 THEN '-inf'::float8 WHEN abs({column}) < 1e-300 THEN 0 "
-                f"ELSE {column}::float8 END"
-            )
+            return _plain_number(column)
         if self._held[name] == "string":
             return f"{column}::text"
         if self._held[name] != "timestamp":
             return column
-        moment = f"({column} AT TIME ZONE 'UTC')" if kind == "timestamptz" else f"{column}::timestamp"
-        return f"CASE WHEN isfinite({column}) THEN {moment} END"
+        return _plain_moment(
+            column, f"({column} AT TIME ZONE 'UTC')" if kind == "timestamptz" else f"{column}::timestamp"
+        )
+
+
+def read_safely(column: str, held: Held) -> str:
+    """Write a number or a moment as the driver can hand it over whatever is in it, of whichever type it is there."""
+    if held == "timestamp":
+        return _plain_moment(column, f"{column}::timestamp")
+    return _plain_number(column) if held == "float" else f"{column}::int8"
+
+
+def _plain_moment(column: str, read: str) -> str:
+    """Write a moment; what is none that a timestamp can hold is missing (dates reach further)."""
+    return f"CASE WHEN isfinite({column}) AND {column} <= '294276-12-31' THEN {read} END"
+
+
+def _plain_number(column: str) -> str:
+    return (
+        f"CASE WHEN {column} IS NULL OR {column} = 'NaN' THEN NULL WHEN {column} >= 1e300 THEN 'inf'::float8 "
+        f"WHEN {column} <= -1e300 THEN '-inf'::float8 WHEN abs({column}) < 1e-300 THEN 0 "
+        f"ELSE {column}::float8 END"
+    )
 
 
 def _held(kind: str, category: str) -> Held:

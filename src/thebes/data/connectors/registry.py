@@ -30,6 +30,8 @@ OURS = {
     "sql": f"{_HERE}.sql:open_sql",
     "redcap": f"{_HERE}.redcap:open_redcap",
     "openspecimen": f"{_HERE}.openspecimen:open_openspecimen",
+    "omop": f"{_HERE}.omop:open_omop",
+    "fhir": f"{_HERE}.fhir:open_fhir",
 }
 
 
