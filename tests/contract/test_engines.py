@@ -21,6 +21,7 @@ import duckdb
 import pandas as pd
 import pytest
 
+from tests.support.mariadb import running_mariadb
 from tests.support.postgres import new_database
 from thebes.data.engines.source import frame_table, table_of
 from thebes.data.engines.table import EngineTable
@@ -159,6 +160,25 @@ def in_postgres(schema: Schema, rows: list[Row], folder: Path) -> EngineTable:
     return table_of(schema, source, folder=folder)
 
 
+def in_mariadb(schema: Schema, rows: list[Row], folder: Path) -> EngineTable:
+    server = running_mariadb()
+    database = server.new_database()
+    kinds = {**SQL_TYPES, "float": "DOUBLE", "timestamp": "DATETIME(6)"}
+    declared = ", ".join(f"`{name}` {kinds[kind]}" for name, kind in TYPES.items())
+    with server.connect(database) as connection, connection.cursor() as cursor:
+        cursor.execute(f"CREATE TABLE `rows` ({declared})")
+        plain = [[_finite(value) for value in row] for row in values(rows)]
+        cursor.executemany(f"INSERT INTO `rows` VALUES ({HOLES.replace('?', '%s')})", plain)
+    return table_of(schema, {"kind": "sql", "url": server.url(database), "table": "rows"}, folder=folder)
+
+
+def _finite(value: Any) -> Any:
+    """A value as MariaDB can hold it, which knows no NaN and no infinity."""
+    if not isinstance(value, float) or math.isfinite(value):
+        return value
+    return None if math.isnan(value) else math.copysign(1.7e308, value)
+
+
 def spark() -> Any:
     from pyspark.sql import SparkSession
 
@@ -200,6 +220,7 @@ PLACES: list[Any] = [
     in_lines_of_another_package,
     grown,
     pytest.param(in_postgres, marks=pytest.mark.postgres),
+    pytest.param(in_mariadb, marks=pytest.mark.mariadb),
     pytest.param(in_spark, marks=pytest.mark.heavy),
     pytest.param(grown_by_spark, marks=pytest.mark.heavy),
 ]

@@ -21,6 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.memory_and_time import made_up, measured
+from tests.support.mariadb import running_mariadb
 from tests.support.postgres import new_database
 from thebes.data.connectors.connector import HandWrittenConnector, Held, LeftOut, SourceUnavailable, secret_of
 from thebes.data.connectors.registry import open_connector
@@ -591,3 +592,30 @@ def test_two_million_rows_fit_into_little_memory(question: str, most: int | None
     """Check what `make bench` measures for ten million, on fewer rows: beyond its limit DuckDB keeps rows on disk."""
     assert measured(many, question, most=most)["peak MB"] < 400
     assert list((many / "scratch").iterdir()) == []
+
+
+# --- MariaDB --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.mariadb
+def test_mariadb_answers_an_account_that_may_only_read_and_no_password_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    server = running_mariadb()
+    database = server.new_database()
+    with server.connect(database) as connection, connection.cursor() as cursor:
+        cursor.execute("CREATE TABLE `rows` (age INT, sex VARCHAR(9)) COLLATE utf8mb4_general_ci")
+        cursor.execute("INSERT INTO `rows` VALUES (30, 'f'), (40, 'F'), (50, 'm'), (NULL, NULL)")
+        cursor.execute(f"CREATE USER 'reader'@'localhost' IDENTIFIED BY '{SECRET}'")
+        cursor.execute(f"GRANT SELECT ON {database}.* TO 'reader'@'localhost'")
+    caplog.set_level(logging.DEBUG)
+    monkeypatch.setenv("READER_PASSWORD", SECRET)
+    source = {"kind": "sql", "url": server.url(database, "reader"), "table": "rows", "password_env": "READER_PASSWORD"}
+    table = table_of(SCHEMA, source, folder=tmp_path)
+    assert table.sums(Sums((Term(),), where=read_filter("sex = 'f'", SCHEMA))).tolist() == [[1]], "F is another text"
+    assert table.sums(Sums((Term(),), where=read_filter("age > 35", SCHEMA))).tolist() == [[2]]
+    table.close()
+    monkeypatch.setenv("READER_PASSWORD", SECRET + "x")
+    with pytest.raises(SourceUnavailable, match="it does not let this user read") as refused:
+        table_of(SCHEMA, source, folder=tmp_path)
+    assert SECRET not in str(refused.value) + caplog.text
