@@ -20,8 +20,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.memory_and_time import made_up, measured
 from tests.support.mariadb import running_mariadb
+from tests.support.memory_and_time import made_up, measured
 from tests.support.postgres import new_database
 from thebes.data.connectors.connector import HandWrittenConnector, Held, LeftOut, SourceUnavailable, secret_of
 from thebes.data.connectors.registry import open_connector
