@@ -46,6 +46,7 @@ WIDTH = 4
 ESTIMATORS: list[tuple[str, dict[str, Any]]] = [
     ("GaussianNB", {"mechanism": "gaussian"}),
     ("GaussianNB", {"mechanism": "laplace"}),
+    ("GaussianNB", {"delta": 0, "epsilon": 0.5}),
     ("LogisticRegression", {"steps": 3, "learning_rate": 20.0}),
     ("LogisticRegression", {"epsilon": 300.0}),
     ("LinearRegression", {"method": "moments"}),

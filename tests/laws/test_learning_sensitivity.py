@@ -21,6 +21,7 @@ from thebes.testing.recorder import Recorder
 FITS = [
     ("GaussianNB", {"mechanism": "gaussian"}),
     ("GaussianNB", {"mechanism": "laplace"}),
+    ("GaussianNB", {"delta": 0}),
     ("LogisticRegression", {"steps": 3, "learning_rate": 20.0, "clip": 0.4}),
     ("LogisticRegression", {"steps": 2, "clip": 50.0}),
     ("LogisticRegression", {"steps": 2, "clip": 1e-6}),

@@ -151,6 +151,7 @@ def rest(adjacency):
 def test_naive_bayes_noise_has_the_derived_scale(adjacency):
     replace = adjacency == "replace-one"
     # Gaussian: rows of length C = sqrt(width), a count weighs sqrt(3/4) C: two rows 2 C apart, one of length sqrt(2) C.
+    # So few rows that no centres are bought.
     length = math.sqrt(WIDTH)
     noise = noise_of(
         "GaussianNB",
@@ -161,7 +162,7 @@ def test_naive_bayes_noise_has_the_derived_scale(adjacency):
         mechanism="gaussian",
     )
     moved = 2 * length if replace else math.sqrt(2) * length
-    assert_scale(noise, gaussian_cdf, moved * ratio_for(EPSILON, DELTA) / math.sqrt(0.75 * rest(adjacency)))
+    assert_scale(noise, gaussian_cdf, moved * ratio_for(EPSILON, DELTA) / math.sqrt(rest(adjacency)))
     # Laplace: 2 per column and twice the count's weight (width / 10) apart; alone 1.5 per column and that weight.
     noise = noise_of(
         "GaussianNB",
@@ -170,9 +171,20 @@ def test_naive_bayes_noise_has_the_derived_scale(adjacency):
         step=lambda values: 32 * WIDTH / 10 / values[0],
         repeats=80,
         mechanism="laplace",
+        epsilon=60.0,
     )
     moved = 2.2 * WIDTH if replace else 1.6 * WIDTH
-    assert_scale(noise, laplace_cdf, moved / (EPSILON * rest(adjacency)))
+    assert_scale(noise, laplace_cdf, moved / (60.0 * rest(adjacency)))
+
+
+@pytest.mark.slow
+def test_naive_bayes_noise_is_of_the_columns_that_were_asked_for():
+    """Of 40 columns 4, as 64 rows at this epsilon bear no more; a count then weighs .4."""
+    noise = noise_of(
+        "GaussianNB", "replace-one", release=-1, step=lambda values: 32 * 0.4 / values[0], repeats=800, delta=0.0
+    )
+    assert len(noise) == 800 * (2 * 5 + 4)
+    assert_scale(noise, laplace_cdf, (2 * 4 + 2 * 0.4) / EPSILON)
 
 
 @pytest.mark.few(1)

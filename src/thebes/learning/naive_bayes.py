@@ -14,10 +14,22 @@ from thebes.learning.arguments import one_of
 from thebes.learning.budget import FitBudget, Floats, Reach
 from thebes.learning.estimator import PrivateClassifier
 from thebes.learning.rows import blocks
-from thebes.learning.scaler import FARTHEST, SQUARE_WEIGHT_L1, Scaling, learned_scaling, steadied
+from thebes.learning.scaler import (
+    FARTHEST,
+    SQUARE_WEIGHT_L1,
+    Scaling,
+    doubt_of_scaling,
+    learned_scaling,
+    steadied,
+)
 
 _COUNT_SHARE = Fraction(1, 50)
 _SCALING_SHARE = Fraction(1, 4)
+#: Centres that noise would leave known to no better than this (bounds lying at -1 and 1) are not bought, and `_SPREAD`
+#: stands in for spreads; beyond `_LOST` noise over all columns tells less than the Laplace form over a few.
+_BLURRED, _LOST, _SPREAD = 0.35, 0.5, 0.35
+#: The Laplace form asks for so many columns for each row of a class and each unit of epsilon, and for one at least.
+_COLUMNS = 0.05
 #: Spread of the columns in [-1, 1] that `auto` reckons with when it compares the two mechanisms.
 _TYPICAL_SPREAD = 0.3
 #: How far, relatively and squared, a class's own variance is expected to lie from the common one.
@@ -38,7 +50,8 @@ class ClassSums:
 
 class GaussianNB(PrivateClassifier):
     """Gaussian naive Bayes. With delta: Gaussian noise, one variance per class and column. Without: Laplace noise,
-    one variance per column shared by the classes.
+    one variance per column shared by the classes, and where rows are few only of some columns, drawn blindly
+    (`asked_`): Laplace noise on a column grows with how many are asked for, so a few of them tell more than all.
 
     `mechanism`: "auto" (least expected noise within epsilon and delta), "laplace" or "gaussian".
     Proof: each release is a sum of rows of bounded reach (`_gaussian_sums`, `_laplace_sums`); the rest is
@@ -81,18 +94,27 @@ class GaussianNB(PrivateClassifier):
         laplace = self._prefers_laplace(width, budget)
         if laplace:
             budget.use_pure()
+        asked = np.arange(width)
         rows = budget.row_count(len(units), _COUNT_SHARE)
         if not budget.counts_are_public:
             rest -= _COUNT_SHARE
         if laplace:
             scaling = Scaling(np.zeros(width), np.ones(width))
-            sums = _laplace_sums(units, labels, classes, budget, rest)
-        else:
+            asked = _drawn(width, rows / classes, budget)
+            sums = _laplace_sums(units[:, asked], labels, classes, budget, rest)
+        elif doubt_of_scaling(width, budget, rest * _SCALING_SHARE) <= _BLURRED * rows:
             scaling = learned_scaling(units, rows, budget, rest * _SCALING_SHARE)
             sums = _gaussian_sums(units, labels, classes, scaling, budget, rest * (1 - _SCALING_SHARE))
+        else:
+            scaling = Scaling(np.zeros(width), np.full(width, _SPREAD))
+            sums = _gaussian_sums(units, labels, classes, scaling, budget, rest)
         self.centre_, self.spread_ = scaling.centre, scaling.spread
-        self.class_prior_, self.means_, self.variances_ = _moments(sums, rows)
-        return ("laplace" if laplace else "gaussian"), (), {"released": "class counts, sums and sums of squares"}
+        self.class_prior_, means, variances = _moments(sums, rows)
+        self.means_, self.variances_ = np.zeros((classes, width)), np.ones((classes, width))
+        self.means_[:, asked], self.variances_[:, asked] = means, variances
+        told = {"released": "class counts, sums and sums of squares", "columns": len(asked)}
+        drawn = f"Of {width} columns {len(asked)} were asked for, drawn blindly: all of them would drown in noise."
+        return ("laplace" if laplace else "gaussian"), () if len(asked) == width else (drawn,), told
 
     def _shapes(self) -> dict[str, tuple[int, ...]]:
         table, row = (len(self.classes_), self.n_features_in_), (self.n_features_in_,)
@@ -102,9 +124,16 @@ class GaussianNB(PrivateClassifier):
     def _prefers_laplace(self, width: int, budget: FitBudget) -> bool:
         if budget.pure or self.mechanism != "auto":
             return budget.pure or self.mechanism == "laplace"
+        if budget.size is not None and doubt_of_scaling(width, budget, _SCALING_SHARE) > _LOST * budget.size:
+            return True
         laplace = math.sqrt(2) * budget.laplace_scale(_laplace_reach(width), Fraction(1))
         gaussian = budget.gaussian_scale(_gaussian_reach(width), 1 - _SCALING_SHARE) * _TYPICAL_SPREAD
         return laplace < gaussian
+
+    @property
+    def asked_(self) -> NDArray[np.bool_]:
+        """Return which columns were asked for. Of the others nothing is known, and they count for nothing."""
+        return np.asarray(((self.means_ != 0) | (self.variances_ != 1)).any(axis=0))
 
     @property
     def theta_(self) -> Floats:
@@ -165,20 +194,38 @@ def _gaussian_sums(
     )
 
 
+def _drawn(width: int, rows: float, budget: FitBudget) -> NDArray[np.int64]:
+    """Columns to ask for, drawn without looking at a row: as many as a class of so many rows bears.
+
+    With m columns the noise on a class's mean of one is m times that of a single one, and what they tell apart grows
+    with m; so the best m is where noise is about half of a spread, which grows with epsilon and rows.
+    """
+    many = int(min(width, max(1.0, _COLUMNS * float(budget.epsilon) * rows)))
+    if many == width:
+        return np.arange(width)
+    return np.sort(np.argsort(budget.randomness.below(2**40, width), kind="stable")[:many])
+
+
+def _count_weight(width: int) -> float:
+    """The weight of a row's count beside its columns in the Laplace form."""
+    return max(width / 10, 0.3)
+
+
 def _laplace_reach(width: int) -> Reach:
-    """(a, u) in the row's own class and u^2 / 2 for all classes, |u_j| <= 1, a = width / 10; L1.
+    """(a, u) in the row's own class and u^2 / 2 for all classes, |u_j| <= 1, a = `_count_weight`; L1.
 
     Same class: |x - y| + |x^2 - y^2| / 2 <= 2 per column. Other class: |x| + |y| + |x^2 - y^2| / 2 <= 2 per column
     (for p >= q, (p + q)(1 + (p - q) / 2) grows in both), and 2 a for the counts.
     """
-    return Reach(width * 1.6, width * 2.2)
+    weight = _count_weight(width)
+    return Reach(width * 1.5 + weight, width * 2 + 2 * weight)
 
 
 def _laplace_sums(
     units: Floats, labels: NDArray[np.int64], classes: int, budget: FitBudget, share: Fraction
 ) -> ClassSums:
     width = units.shape[1]
-    count_weight = width / 10
+    count_weight = _count_weight(width)
 
     def build(part: Floats, own: NDArray[np.int64]) -> Floats:
         one = np.hstack([np.full((len(part), 1), count_weight), part])
@@ -207,6 +254,9 @@ def _moments(released: ClassSums, rows: float) -> tuple[Floats, Floats, Floats]:
     as noise of the known deviation explains; without noise they are the plain moments."""
     counts = np.maximum(released.counts, 1.0)
     counts *= rows / counts.sum()
+    even = rows / len(counts)  # what noise may explain of how far classes are apart in number is taken for noise
+    apart = max(float(((counts - even) ** 2).mean()) - released.count_noise**2, 0.0)
+    counts = np.maximum(even + apart / (apart + released.count_noise**2) * (counts - even), 1.0)
     prior, divisor = counts / rows, np.maximum(counts, 0.02 * rows)
     centre = np.clip(released.sums.sum(axis=0) / rows, -FARTHEST, FARTHEST)
     means = np.clip(released.sums / divisor[:, None], -FARTHEST, FARTHEST)

@@ -19,7 +19,8 @@ class ModelRehearsal(Rehearsal[IntegratedDocument]):
             return None
         model, inputs = release.model, release.extra["inputs"]
         if hasattr(model, "theta_"):
-            return {f"the mean of {name} in each class": model.theta_[:, j].tolist() for j, name in enumerate(inputs)}
+            means = {name: model.theta_[:, j].tolist() for j, name in enumerate(inputs) if model.asked_[j]}
+            return {f"the mean of {name} in each class": told for name, told in means.items()}
         weights = np.atleast_2d(model.coef_)
         return {f"the coefficient of {name}": weights[:, j].tolist() for j, name in enumerate(inputs)}
 

@@ -38,7 +38,8 @@ def _classes(release: Release, model: Any) -> list[Section]:
         )
     ]
     spread = np.sqrt(model.var_)
-    for j, column in enumerate(inputs[:MOST_DRAWN]):
+    asked = [(j, column) for j, column in enumerate(inputs) if model.asked_[j]]
+    for j, column in asked[:MOST_DRAWN]:
         rows = [(n, float(m), float(m - s), float(m + s)) for n, m, s in zip(names, model.theta_[:, j], spread[:, j])]  # noqa: B905
         sections.append(
             Section(
@@ -93,6 +94,7 @@ def table(release: Release) -> Cells:
             (str(label), float(model.class_prior_[k]), column, float(model.theta_[k, j]), float(deviation[k, j]))
             for k, label in enumerate(model.classes_.tolist())
             for j, column in enumerate(inputs)
+            if model.asked_[j]
         ]
         return ("class", "share", "input", "mean", "standard deviation"), rows
     if hasattr(model, "features_"):
