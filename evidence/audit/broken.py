@@ -9,11 +9,11 @@ import numpy as np
 
 from evidence.audit import learning
 from thebes.privacy.promise import Adjacency
-from thebes.privacy.randomness import bulk, seeded_for_simulation
+from thebes.privacy.randomness import seeded_for_simulation, system
 from thebes.tasks.audit.case import Audited, Case, Draw, Enumerated, Floats
 
 REPLACE, ADD = Adjacency.REPLACE_ONE, Adjacency.ADD_REMOVE_ONE
-FAST = bulk()
+FAST = system()
 
 
 def cases() -> list[Case]:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from thebes.privacy.accounting.gaussian import ratio_for
 from thebes.privacy.measurement import Measurement
 from thebes.privacy.mechanisms.additive import Additive, Gaussian, Laplace
 from thebes.privacy.mechanisms.bounds import Bounds, estimate_bounds
@@ -27,14 +28,15 @@ from thebes.privacy.mechanisms.sparse_vector import AboveThreshold, first_above
 from thebes.privacy.mechanisms.sum import sum_
 from thebes.privacy.mechanisms.variance import std, variance
 from thebes.privacy.promise import Adjacency
-from thebes.privacy.randomness import Randomness, bulk, system
+from thebes.privacy.randomness import Randomness, system
+from thebes.privacy.samplers import LARGEST_SCALE
 from thebes.privacy.stability import Change, Sensitivity, change_of
 from thebes.privacy.transformations.sums import VectorSum
 from thebes.tasks.audit.case import Audited, Case, Draw, Written, repeatedly
 
 REPLACE, ADD = Adjacency.REPLACE_ONE, Adjacency.ADD_REMOVE_ONE
 BOUNDS = (0.0, 10.0)
-FAST = bulk()
+FAST = system()
 
 Rows = list[float]
 Release = Callable[[Rows, Adjacency], Measurement]
@@ -90,21 +92,42 @@ def cases() -> list[Case]:
 def _noise() -> list[Case]:
     one, far = Sensitivity(1, 1), Sensitivity(1000, 1_000_000)
 
-    def additive(noise: Any, sensitivity: Sensitivity, distance: int, randomness: Randomness) -> Draw:
+    def additive(noise: Any, sensitivity: Sensitivity, distance: int) -> Draw:
         drawn = noise.noise(sensitivity)
-        return lambda n: drawn.add(np.full(n, distance, dtype=np.int64), randomness)
+        return lambda n: drawn.add(np.full(n, distance, dtype=np.int64), FAST)
 
     made: list[Case] = []
-    for name, randomness, draws in (("opendp", system(), 20_000), ("own samplers", FAST, 100_000)):
-        for label, noise, delta in (
-            ("Laplace", Laplace(1), 0.0),
-            ("Gaussian", Gaussian(1, 1e-3), 1e-3),
-            ("Gaussian, large epsilon", Gaussian(4, 1e-3), 1e-3),
-        ):
-            for sensitivity in (one, far):
-                draw_a, draw_b = (additive(noise, sensitivity, d, randomness) for d in (0, sensitivity.l1))
-                title = f"{label} noise on {sensitivity.l1} step{'s' * (sensitivity.l1 > 1)} ({name})"
-                made.append(Audited(title, float(noise.epsilon), delta, ADD, draw_a, draw_b, draws=draws))
+    for label, noise, delta in (
+        ("Laplace", Laplace(1), 0.0),
+        ("Gaussian", Gaussian(1, 1e-3), 1e-3),
+        ("Gaussian, large epsilon", Gaussian(4, 1e-3), 1e-3),
+    ):
+        for sensitivity in (one, far):
+            draw_a, draw_b = (additive(noise, sensitivity, d) for d in (0, sensitivity.l1))
+            title = f"{label} noise on {sensitivity.l1} step{'s' * (sensitivity.l1 > 1)}"
+            made.append(Audited(title, float(noise.epsilon), delta, ADD, draw_a, draw_b, draws=100_000))
+    return [*made, *_outermost()]
+
+
+def _outermost() -> list[Case]:
+    """The samplers alone, at the largest scale they take and at the least whose noise samples can show, with the two
+    answers as far apart as a loss of `epsilon` allows (for Gaussian noise with delta 1e-3)."""
+
+    def sampled(gaussian: bool, scale: float, distance: int) -> Draw:
+        draw = FAST.gaussian if gaussian else FAST.laplace
+        return lambda n: draw(np.full(n, distance, dtype=np.int64), scale=scale)
+
+    made: list[Case] = []
+    for gaussian, size, scale, epsilon, distance in (
+        (False, "largest", LARGEST_SCALE, 1.0, int(LARGEST_SCALE)),
+        (False, "least", 0.25, 4.0, 1),
+        (True, "largest", LARGEST_SCALE, 1.0, int(LARGEST_SCALE / ratio_for(1.0, 1e-3))),
+        (True, "least", 0.5, 8.0, 1),
+    ):
+        delta = 1e-3 if gaussian else 0.0
+        label = f"{'Gaussian' if gaussian else 'Laplace'} sampler, {size} scale"
+        draw_a, draw_b = (sampled(gaussian, scale, d) for d in (0, distance))
+        made.append(Audited(label, epsilon, delta, ADD, draw_a, draw_b, draws=100_000))
     return made
 
 

@@ -27,11 +27,11 @@ from thebes.data.schema import schema_of
 from thebes.data.table import Sums
 from thebes.ledger import Ledger
 from thebes.privacy.promise import Adjacency
-from thebes.privacy.randomness import bulk
+from thebes.privacy.randomness import system
 from thebes.tasks.audit.case import Audited, Case, Draw, repeatedly
 
 ADD = Adjacency.ADD_REMOVE_ONE
-FAST = bulk()
+FAST = system()
 FIRST = datetime(2026, 1, 1, tzinfo=UTC)
 ROWS = 3  #: that count of a person at most
 TERMS = Terms(Decimal(20), size_share=Decimal("0.05"), periods=1)  # sizes and counts have epsilon 1

@@ -15,7 +15,7 @@ from thebes.learning.budget import FitBudget
 from thebes.learning.features import Categories, Features, Range
 from thebes.privacy.faults import Mistake
 from thebes.privacy.promise import Adjacency
-from thebes.privacy.randomness import Randomness, bulk
+from thebes.privacy.randomness import Randomness, system
 from thebes.privacy.stability import Change
 from thebes.tasks.audit.case import Audited, repeatedly
 
@@ -54,7 +54,7 @@ def cases(*, epsilon: float = 1.0) -> list[Audited]:
 
 def attacked(each: Fitted, epsilon: float) -> Audited:
     """Return the case of an estimator that claims `epsilon`."""
-    here, there = (repeatedly(partial(fit, bulk())) for fit in (each.here, each.there))
+    here, there = (repeatedly(partial(fit, system())) for fit in (each.here, each.there))
     return Audited(each.name, epsilon, each.delta, each.adjacency, here, there, draws=each.draws)
 
 

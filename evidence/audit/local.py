@@ -22,7 +22,7 @@ from thebes.privacy.mechanisms.local.subset import SubsetSelection
 from thebes.privacy.mechanisms.local.unary import AsymmetricUnaryEncoding, SymmetricUnaryEncoding
 from thebes.privacy.mechanisms.local.vectors import LocalGaussianVector, LocalLaplaceVector, LocalLaplaceWeights
 from thebes.privacy.promise import Adjacency
-from thebes.privacy.randomness import bulk
+from thebes.privacy.randomness import system
 from thebes.tasks.audit.case import Audited, Case, Draw, Enumerated
 
 REPLACE = Adjacency.REPLACE_ONE
@@ -38,7 +38,7 @@ def cases() -> list[Case]:
 
 
 def _reports(mechanism: LocalMechanism, value: Any) -> Draw:
-    randomness = bulk()
+    randomness = system()
 
     def draw(n: int) -> np.ndarray:
         return np.asarray(mechanism.perturb(np.repeat(np.asarray([value]), n, axis=0), randomness))

@@ -8,12 +8,12 @@ import numpy as np
 
 from thebes.curator.pipelines.validators import Best, Validation, validate
 from thebes.privacy.promise import Adjacency, Unit
-from thebes.privacy.randomness import bulk
+from thebes.privacy.randomness import system
 from thebes.privacy.stability import Change
 from thebes.tasks.audit.case import Audited, Case, Draw, repeatedly
 
 ADD = Adjacency.ADD_REMOVE_ONE
-FAST = bulk()
+FAST = system()
 OTHERS = [0.0, 1.0, 0.5, 0.25]
 
 

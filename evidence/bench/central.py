@@ -14,7 +14,7 @@ from thebes.privacy.mechanisms.histogram import histogram
 from thebes.privacy.mechanisms.mean import mean
 from thebes.privacy.mechanisms.quantile import median
 from thebes.privacy.mechanisms.variance import variance
-from thebes.privacy.randomness import bulk, system
+from thebes.privacy.randomness import system
 
 ROWS, CATEGORIES, DRAWS, EPSILON = 1_000_000, 50, 1_000_000, 1.0
 GOAL = 1.3
@@ -93,7 +93,7 @@ def run() -> dict[str, Any]:
         ),
         "histogram_of_texts": _beside(lambda: histogram(texts, keys=names, **said), lambda: of_texts(texts)),
     }
-    own = bulk()
+    own = system()
     for name, theirs in (("laplace", laplace), ("gaussian", gaussian)):
         draw = getattr(own, name)
         mine, other = _alternating(partial(draw, zeros, scale=1000.0), partial(theirs, zeros[: DRAWS // 10]))

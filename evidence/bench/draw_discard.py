@@ -115,7 +115,7 @@ def _paces(table: Table) -> tuple[float, float]:
     from thebes.tasks.draw_discard.crowd import TrainingCrew
 
     document: Any = registry.check(DOCUMENT)
-    source = randomness.bulk()
+    source = randomness.system()
     aggregator: Any = registry.aggregator(document, Setting(unit=Unit.PERSON, randomness=source, simulated=True))
     owner: Any = registry.owner(document, simulated=True)
     prepared = owner.prepared(document, featurize(document.featurizer, people_of(table)))

@@ -23,7 +23,7 @@ from thebes.privacy.mechanisms.local import (
     SymmetricUnaryEncoding,
     TwoPoint,
 )
-from thebes.privacy.randomness import bulk
+from thebes.privacy.randomness import system
 
 PEOPLE, CATEGORIES, EPSILON = 1_000_000, 16, 1.0
 ROWS, COLUMNS = 100_000, 10
@@ -52,7 +52,7 @@ def _entry(size: str, perturb: Callable[[], Any], read: Callable[[], Any], plain
 
 def run() -> dict[str, Any]:
     """Seconds to perturb with system entropy, the ratio to numpy's own generator, and seconds to estimate."""
-    rng, ours = np.random.default_rng(0), bulk()
+    rng, ours = np.random.default_rng(0), system()
     n, k = PEOPLE, CATEGORIES
     categories, shares = rng.integers(0, k, n), rng.random(n)
     people = f"{n} people, {k} categories"

@@ -23,7 +23,7 @@ from thebes.data.schema import schema_of
 from thebes.data.table import Table
 from thebes.learning.updates import Sgd
 from thebes.privacy.promise import Unit
-from thebes.privacy.randomness import bulk
+from thebes.privacy.randomness import system
 from thebes.tasks import registry
 from thebes.tasks.audit.purse import Purse
 from thebes.tasks.contributions import read_payloads
@@ -92,7 +92,7 @@ def _tables(columns: dict[str, NDArray[Any]], sites: int) -> dict[str, Table]:
 
 def _federated(document: Any, tables: dict[str, Table]) -> dict[str, float]:
     """Seconds of a whole training, by phase."""
-    source, purse = bulk(), Purse()
+    source, purse = system(), Purse()
     schemas = {site: table.schema for site, table in tables.items()}
     seconds = {"site": 0.0, "travel": 0.0, "aggregation": 0.0}
     slowest = 0.0  #: site of each round, all rounds together
@@ -134,7 +134,7 @@ def _federated(document: Any, tables: dict[str, Table]) -> dict[str, float]:
 
 def _central(document: Any, table: Table) -> None:
     """The same clipped and noised steps over all rows in one place."""
-    plan, source = TrainingPlan(document.descent, table.schema), bulk()
+    plan, source = TrainingPlan(document.descent, table.schema), system()
     rows, rule, weights = _SHELF.rows(plan, table), Sgd(document.learning_rate), plan.start
     with SIMULATED._children.slopes(plan) as slopes:
         for _ in range(document.descent.steps):

@@ -169,7 +169,7 @@ class Noised:
 
     def drawn(self, total: Integers, randomness: Randomness) -> Direction:
         """With noise that was paid for."""
-        noised = self.noise.add(total, randomness.in_bulk())
+        noised = self.noise.add(total, randomness)
         return Direction(noised * (self.taught.step / max(1.0, self.size)), AnswerSource.MECHANISM)
 
 

@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 import alembic.command  # noqa: F401  imported before the forks, so that a process is there in an instant
-import opendp.measurements  # noqa: F401
 import sqlalchemy.dialects.sqlite  # noqa: F401
 
 from tests.support.pipelines import Home, Lines

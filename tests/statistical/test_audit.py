@@ -15,7 +15,7 @@ from thebes.privacy import mechanisms
 from thebes.privacy.accounting import gaussian
 from thebes.privacy.faults import Mistake
 from thebes.privacy.promise import Adjacency
-from thebes.privacy.randomness import bulk, seeded_for_simulation
+from thebes.privacy.randomness import seeded_for_simulation, system
 from thebes.tasks import registry
 from thebes.tasks.audit.case import Audited, Enumerated, repeatedly
 from thebes.testing.audit import (
@@ -147,7 +147,7 @@ def test_equal_distributions_prove_nothing():
 def test_a_difference_that_only_pairs_of_numbers_show_is_found():
     def reused(first):
         def draw(n):
-            noise = bulk().laplace(np.zeros(n, dtype=np.int64), scale=50.0)
+            noise = system().laplace(np.zeros(n, dtype=np.int64), scale=50.0)
             return np.stack([first + noise, noise]).T
 
         return draw

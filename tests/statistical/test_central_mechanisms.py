@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom, norm
 
+from tests.support.opendp_noise import OpenDP
 from thebes.privacy.events import ApproximateEvent, GaussianEvent, LaplaceEvent
 from thebes.privacy.mechanisms.additive import Laplace
 from thebes.privacy.mechanisms.count import count
@@ -21,7 +22,7 @@ from thebes.privacy.mechanisms.mean import mean, share_between
 from thebes.privacy.mechanisms.sum import sum_
 from thebes.privacy.mechanisms.variance import variance
 from thebes.privacy.promise import Adjacency
-from thebes.privacy.randomness import bulk, seeded_for_simulation, system
+from thebes.privacy.randomness import seeded_for_simulation, system
 from thebes.privacy.stability import Change, Sensitivity
 from thebes.testing.statistics import LEVEL, assert_scale, gaussian_cdf, laplace_cdf
 
@@ -122,12 +123,11 @@ def test_variances_have_noise_of_the_scale_that_adjacency_asks_for(population, s
     assert_scale(noise, lambda b: lambda x: np.searchsorted(ordered, np.asarray(x) / b) / ordered.size, scale)
 
 
-@pytest.mark.parametrize("source", [system, bulk])
 @pytest.mark.parametrize(("adjacency", "scale"), [(ADD, 20.0), (REPLACE, 40.0)])
-def test_histograms_have_noise_of_the_scale_that_adjacency_asks_for(adjacency, scale, source):
+def test_histograms_have_noise_of_the_scale_that_adjacency_asks_for(adjacency, scale):
     keys = list(range(16_000))
     rows = np.arange(16_000).repeat(2)
-    measured = histogram(rows, keys=keys, epsilon="0.05", adjacency=adjacency, randomness=source())
+    measured = histogram(rows, keys=keys, epsilon="0.05", adjacency=adjacency, randomness=system())
     assert_scale(smeared(measured.value - 2), laplace_cdf, scale)
 
 
@@ -135,7 +135,7 @@ def test_histograms_have_noise_of_the_scale_that_adjacency_asks_for(adjacency, s
 def test_histograms_with_delta_have_gaussian_noise_where_it_is_less(adjacency, factor):
     keys = list(range(8_000))
     rows = np.arange(8_000)
-    measured = histogram(rows, keys=keys, epsilon="0.01", delta="0.05", adjacency=adjacency, randomness=bulk())
+    measured = histogram(rows, keys=keys, epsilon="0.01", delta="0.05", adjacency=adjacency, randomness=system())
     assert isinstance(measured.event, GaussianEvent)
     assert_scale(measured.value - 1, gaussian_cdf, measured.event.ratio * factor)
 
@@ -145,7 +145,7 @@ def test_histograms_with_delta_have_gaussian_noise_where_it_is_less(adjacency, f
 def test_thresholded_histograms_have_noise_of_the_scale_that_adjacency_asks_for(adjacency, scale):
     rows = np.repeat([f"key {i:03}" for i in range(800)], 450)
     parts = [
-        histogram_of_unknown_keys(rows, epsilon="0.2", delta=1e-6, adjacency=adjacency, randomness=bulk())
+        histogram_of_unknown_keys(rows, epsilon="0.2", delta=1e-6, adjacency=adjacency, randomness=system())
         for _ in range(20)
     ]
     assert all(part.value.size == 800 for part in parts)
@@ -261,14 +261,14 @@ def test_variance_intervals_become_short_with_many_rows():
 @pytest.mark.parametrize("delta", [0, 0.2])
 def test_histogram_intervals_hold_for_each_key(delta):
     keys = list(range(4_000))
-    measured = histogram(np.arange(4_000), keys=keys, epsilon="0.1", delta=delta, adjacency=ADD, randomness=bulk())
+    measured = histogram(np.arange(4_000), keys=keys, epsilon="0.1", delta=delta, adjacency=ADD, randomness=system())
     interval = measured.interval(0.9)
     assert_covers(int(((interval.low <= 1) & (interval.high >= 1)).sum()), 4_000, 0.9)
 
 
 def test_shown_keys_miss_their_interval_no_more_often_than_stated():
     rows = np.repeat([f"{i:04}" for i in range(2_000)], 25)
-    measured = histogram_of_unknown_keys(rows, epsilon=1, delta=1e-6, adjacency=REPLACE, randomness=bulk())
+    measured = histogram_of_unknown_keys(rows, epsilon=1, delta=1e-6, adjacency=REPLACE, randomness=system())
     interval = measured.interval(0.9)
     missed = int(((interval.low > 25) | (interval.high < 25)).sum())
     assert 0 < measured.value.size < 2_000
@@ -310,7 +310,7 @@ def test_small_noise_on_neighbouring_counts_reaches_the_same_set_of_outcomes():
 
 
 def test_answers_stay_inside_what_is_possible():
-    for source in (bulk(), system()):
+    for source in (system(), system()):
         for _ in range(50):
             assert 0 <= mean(VALUES[:2], bounds=BOUNDS, epsilon=0.1, adjacency=ADD, randomness=source).value <= 90
             assert 0 <= variance(VALUES[:2], bounds=BOUNDS, epsilon=0.1, adjacency=ADD, randomness=source).value <= 2025
@@ -339,10 +339,10 @@ def test_with_nobody_or_one_row_every_answer_is_a_number_and_looks_alike(values)
 
 
 def test_an_empty_table_has_a_count_a_sum_and_a_histogram():
-    assert abs(count([], epsilon=5, adjacency=ADD, randomness=bulk()).value) < 20
-    assert abs(sum_([], bounds=(0, 1), epsilon=5, adjacency=ADD, randomness=bulk()).value) < 20
-    assert histogram([], keys=["a", "b"], epsilon=5, adjacency=ADD, randomness=bulk()).value.shape == (2,)
-    nobody = histogram_of_unknown_keys([], epsilon=5, delta=1e-6, adjacency=ADD, randomness=bulk())
+    assert abs(count([], epsilon=5, adjacency=ADD, randomness=system()).value) < 20
+    assert abs(sum_([], bounds=(0, 1), epsilon=5, adjacency=ADD, randomness=system()).value) < 20
+    assert histogram([], keys=["a", "b"], epsilon=5, adjacency=ADD, randomness=system()).value.shape == (2,)
+    nobody = histogram_of_unknown_keys([], epsilon=5, delta=1e-6, adjacency=ADD, randomness=system())
     assert (nobody.value.size, nobody.parameters["keys"]) == (0, ())
 
 
@@ -414,7 +414,7 @@ def test_the_exact_divergence_of_every_kind_of_neighbours_is_within_epsilon_and_
 def test_a_key_of_one_row_is_shown_as_often_as_delta_says():
     keys = 30_000  # each decided by a coin of its own; 30 % more of them would be ten standard errors off
     rows = [f"key {number}" for number in range(keys)]
-    shown = histogram_of_unknown_keys(rows, epsilon=1, delta=0.2, adjacency=ADD, randomness=bulk()).value.size
+    shown = histogram_of_unknown_keys(rows, epsilon=1, delta=0.2, adjacency=ADD, randomness=system()).value.size
     exact_odds = float(Threshold.calibrated(epsilon=1, delta=0.2, change=Change(Adjacency.ADD_REMOVE_ONE)).delta)
     assert binom.cdf(shown, keys, exact_odds) > LEVEL
     assert binom.sf(shown - 1, keys, exact_odds) > LEVEL
@@ -442,7 +442,7 @@ def test_public_keys_are_counted_in_their_order_and_other_values_nowhere():
         ([2.5, 1.0, None, 1], [1, 3, 2.5]),
         (np.array([True, False, False]), [False, 9, True]),
     ):
-        measured = histogram(rows, keys=keys, epsilon=100, adjacency=ADD, randomness=bulk())
+        measured = histogram(rows, keys=keys, epsilon=100, adjacency=ADD, randomness=system())
         np.testing.assert_array_equal(measured.value, [2, 0, 1])
         assert by_key(measured)[keys[2]] == 1
         assert measured.event == LaplaceEvent(measured.event.ratio, 1)
@@ -464,7 +464,7 @@ def test_projection_finds_the_nearest_counts_that_are_possible():
 
 
 def test_a_seeded_release_says_that_it_is_simulated_and_a_real_one_who_drew():
-    for run, drawn_by, simulated in ((seeded_for_simulation(1), "thebes (seeded)", True), (system(), "opendp", False)):
+    for run, drawn_by, simulated in ((seeded_for_simulation(1), "thebes (seeded)", True), (system(), "thebes", False)):
         for measured in (
             count(VALUES > 3, epsilon=1, adjacency=ADD, randomness=run),
             mean(VALUES, bounds=BOUNDS, epsilon=1, adjacency=ADD, randomness=run),
@@ -478,7 +478,7 @@ def test_a_seeded_release_says_that_it_is_simulated_and_a_real_one_who_drew():
 @pytest.mark.slow
 def test_opendp_and_own_noise_give_means_of_the_same_spread():
     spreads = {}
-    for name, source in (("own", bulk()), ("opendp", system())):
+    for name, source in (("own", system()), ("opendp", OpenDP())):
         results = repeated(
             lambda r: mean(VALUES, bounds=BOUNDS, epsilon=1, adjacency=ADD, randomness=r).value, 1_000, source
         )

@@ -55,27 +55,23 @@ def steps(document, a: float, b: float, y: object, chance) -> np.ndarray:
     return (DRAWN - given.fields["weights"]) / RATE
 
 
-CHANCES = {"bulk": randomness.bulk, "system": randomness.system}
-
-
-@pytest.mark.parametrize("chance", CHANCES)
-def test_by_weight_each_clipped_weight_has_noise_of_twice_the_clip_over_epsilon(chance) -> None:
+def test_by_weight_each_clipped_weight_has_noise_of_twice_the_clip_over_epsilon() -> None:
     document = checked(mechanism="laplace", epsilon=None, epsilon_per_weight=1.5, max_participations=2)
     assert document.epsilon == 4.5
-    noise = steps(document, 0.0, 0.0, None, CHANCES[chance]())
+    noise = steps(document, 0.0, 0.0, None, randomness.system())
     assert_scale(noise.ravel(), laplace_cdf, 2 * CLIP / 0.75)
     predicted = 0.3 - 0.2 * 0.5 + 0.1
     true = np.array([1.0, 0.5, 1.0]) * (predicted - 1.0)
-    moved = steps(document, 0.5, 1.0, 1.0, CHANCES[chance]())
+    moved = steps(document, 0.5, 1.0, 1.0, randomness.system())
     error = math.sqrt(2) * 2 * CLIP / 0.75 / math.sqrt(N)
     assert np.abs(moved.mean(axis=0) - np.clip(true, -CLIP, CLIP)).max() < 6.5 * error
 
 
 def test_by_l1_length_the_whole_gradient_has_noise_of_twice_the_clip_over_epsilon() -> None:
     document = checked(mechanism="laplace-l1", max_participations=2)
-    assert_scale(steps(document, 0.0, 0.0, None, randomness.bulk()).ravel(), laplace_cdf, 2 * CLIP / 1.5)
+    assert_scale(steps(document, 0.0, 0.0, None, randomness.system()).ravel(), laplace_cdf, 2 * CLIP / 1.5)
     true = np.array([1.0, 0.5, 1.0]) * (0.3 - 0.1 + 0.1 - 1.0)
-    moved = steps(document, 0.5, 1.0, 1.0, randomness.bulk()).mean(axis=0)
+    moved = steps(document, 0.5, 1.0, 1.0, randomness.system()).mean(axis=0)
     error = math.sqrt(2) * 2 * CLIP / 1.5 / math.sqrt(N)
     assert np.abs(moved - true * CLIP / np.abs(true).sum()).max() < 6.5 * error
 
@@ -83,9 +79,9 @@ def test_by_l1_length_the_whole_gradient_has_noise_of_twice_the_clip_over_epsilo
 def test_by_l2_length_gaussian_noise_hides_two_gradients_twice_the_clip_apart() -> None:
     document = checked(mechanism="gaussian", delta=2e-4, max_participations=2)
     scale = gaussian.ratio_for(1.5, 1e-4) * 2 * CLIP
-    assert_scale(steps(document, 0.0, 0.0, None, randomness.bulk()).ravel(), gaussian_cdf, scale)
+    assert_scale(steps(document, 0.0, 0.0, None, randomness.system()).ravel(), gaussian_cdf, scale)
     true = np.array([1.0, 0.5, 1.0]) * (0.3 - 0.1 + 0.1 - 1.0)
-    moved = steps(document, 0.5, 1.0, 1.0, randomness.bulk()).mean(axis=0)
+    moved = steps(document, 0.5, 1.0, 1.0, randomness.system()).mean(axis=0)
     assert np.abs(moved - true * CLIP / np.linalg.norm(true)).max() < 6.5 * scale / math.sqrt(N)
 
 
@@ -93,7 +89,7 @@ def test_a_direction_leans_toward_its_owners_gradient_as_far_as_epsilon_says() -
     document = checked()
     own = plan(document).hiding.unit
     true = np.array([1.0, 0.5, 1.0]) * (0.3 - 0.1 + 0.1 - 1.0)  # longer than the clip
-    along = steps(document, 0.5, 1.0, 1.0, randomness.bulk()) @ (true / np.linalg.norm(true)) * own.m / CLIP
+    along = steps(document, 0.5, 1.0, 1.0, randomness.system()) @ (true / np.linalg.norm(true)) * own.m / CLIP
 
     def distance(factor: float) -> float:
         other = PrivUnit(3, Decimal("3.0") * Decimal(str(factor)), radius=CLIP)
@@ -108,7 +104,7 @@ def test_a_direction_leans_toward_its_owners_gradient_as_far_as_epsilon_says() -
 def test_the_stated_variance_of_the_noise_is_the_one_seen(mechanism) -> None:
     by_weight = {"epsilon": None, "epsilon_per_weight": 1.5} if mechanism == "laplace" else {}
     document = checked(mechanism=mechanism, delta=1e-4, **by_weight)
-    seen = steps(document, 0.0, 0.0, None, randomness.bulk()).var()
+    seen = steps(document, 0.0, 0.0, None, randomness.system()).var()
     assert seen == pytest.approx(plan(document).hiding.variance, rel=0.15)
 
 

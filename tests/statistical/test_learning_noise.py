@@ -11,10 +11,10 @@ import thebes.learning as learning
 from thebes.learning.budget import FitBudget, Reach
 from thebes.privacy.accounting.gaussian import ratio_for
 from thebes.privacy.faults import Fault
-from thebes.privacy.randomness import Randomness, bulk, seeded_for_simulation, system
+from thebes.privacy.randomness import Randomness, seeded_for_simulation, system
 from thebes.testing.statistics import assert_scale, gaussian_cdf, laplace_cdf
 
-SOURCES = {"system": system, "bulk": bulk, "seeded": lambda: seeded_for_simulation(11)}
+SOURCES = {"system": system, "seeded": lambda: seeded_for_simulation(11)}
 ADJACENCIES = ["replace-one", "add-remove-one"]
 EPSILON, DELTA, WIDTH = 3.0, 1e-5, 40
 
@@ -83,7 +83,7 @@ def test_noise_that_is_drawn_at_once_reaches_the_weights_in_its_scale(adjacency)
 def test_counts_get_the_stated_noise(adjacency, kind):
     counts, reach = np.arange(12_000, dtype=np.int64), Reach(3, 5)
     moved = reach.distance if adjacency == "replace-one" else reach.length
-    budget = FitBudget(epsilon=0.01, delta=DELTA, adjacency=adjacency, randomness=bulk())
+    budget = FitBudget(epsilon=0.01, delta=DELTA, adjacency=adjacency, randomness=system())
     noise = getattr(budget, kind)(counts, reach=reach, share=Fraction(1, 2)).value - counts
     if kind == "laplace_counts":
         assert_scale(noise, laplace_cdf, moved / 0.005)
@@ -92,7 +92,7 @@ def test_counts_get_the_stated_noise(adjacency, kind):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("source", ["bulk", "seeded"])
+@pytest.mark.parametrize("source", SOURCES)
 def test_the_number_of_rows_is_exact_where_public_and_noisy_where_private(source):
     public = FitBudget(epsilon=1, delta=0, adjacency="replace-one", randomness=SOURCES[source]())
     assert public.row_count(1000, Fraction(1, 2)) == 1000

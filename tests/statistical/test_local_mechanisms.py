@@ -22,12 +22,12 @@ from thebes.privacy.mechanisms.local import (
     TwoPoint,
 )
 from thebes.privacy.mechanisms.local.subset import SubsetSelection as _Subset
-from thebes.privacy.randomness import bulk, seeded_for_simulation, system
+from thebes.privacy.randomness import seeded_for_simulation, system
 from thebes.testing.statistics import LEVEL, assert_rate, assert_scale, gaussian_cdf, laplace_cdf
 
 CATEGORICAL = [RandomizedResponse, SymmetricUnaryEncoding, AsymmetricUnaryEncoding, SubsetSelection, HadamardResponse]
 NUMERIC = [LocalLaplace, LocalGaussian, TwoPoint, Piecewise, Hybrid]
-SOURCES = {"system": system, "bulk": bulk, "seeded": lambda: seeded_for_simulation(20)}
+SOURCES = {"system": system, "seeded": lambda: seeded_for_simulation(20)}
 SIX_SIGMA = 6.2  # both sides together: p below 1e-9
 
 each_source = pytest.mark.parametrize("source", SOURCES)
@@ -70,7 +70,7 @@ def test_approximate_response_tells_the_truth_as_often_as_the_paper_says(source)
     assert_rate(int((reports == 3).sum()), n, truth, 1.0)
 
 
-@pytest.mark.parametrize("source", ["bulk", "seeded"])
+@pytest.mark.parametrize("source", SOURCES)
 @pytest.mark.parametrize("kind", CATEGORICAL)
 def test_every_report_is_as_frequent_as_its_exact_likelihood(kind, source):
     mechanism, n = kind(5, 1), 200_000
@@ -196,7 +196,7 @@ def test_piecewise_reports_fall_into_the_window_as_often_as_epsilon_says(source)
 
 def test_the_mixture_draws_each_part_as_often_as_it_says():
     mechanism, n = Hybrid(0, 1, 1), 200_000
-    reports = mechanism.perturb(np.full(n, 1.0), bulk())
+    reports = mechanism.perturb(np.full(n, 1.0), system())
     flat = int((reports <= mechanism.piecewise.most).sum())
     assert stats.binomtest(flat, n, float(mechanism.mix.probability)).pvalue > LEVEL
     ones = int((reports == mechanism.most).sum())
@@ -218,7 +218,7 @@ def test_means_are_unbiased_and_err_as_stated_for_every_value(kind, epsilon):
 def test_values_beyond_the_bounds_count_as_the_bounds():
     for kind in NUMERIC:
         mechanism = number(kind, epsilon=8)
-        decoded = mechanism.decode(mechanism.perturb(np.full(50_000, 1e9), bulk()))
+        decoded = mechanism.decode(mechanism.perturb(np.full(50_000, 1e9), system()))
         assert abs(decoded.mean() - 3.0) < SIX_SIGMA * math.sqrt(mechanism.variance(50_000))
 
 

@@ -11,7 +11,7 @@ from thebes.privacy.loss_quality import of_losses
 from thebes.privacy.mechanisms.additive import Gaussian, Laplace
 from thebes.privacy.model_quality import CLAIM, LEVEL, Worth, of_table
 from thebes.privacy.promise import Adjacency
-from thebes.privacy.randomness import bulk, seeded_for_simulation
+from thebes.privacy.randomness import seeded_for_simulation, system
 from thebes.privacy.stability import Change
 from thebes.privacy.transformations.counts import HistogramCounts
 from thebes.privacy.transformations.losses import LossBesideGuess
@@ -112,7 +112,7 @@ def test_fits_to_labels_that_have_nothing_to_do_with_the_columns_all_warn(name, 
 @pytest.mark.parametrize(("adjacency", "moved"), [("replace-one", (2, 3)), ("add-remove-one", (1, 2))])
 def test_the_test_adds_noise_of_the_scale_that_its_epsilon_asks_for(adjacency, moved) -> None:
     X, y, epsilon, source = np.zeros((20, 1)), np.arange(20) % 2, 0.02, Recorder(1)
-    source.source = bulk()
+    source.source = system()
     box = {"epsilon": 8.0, "delta": 1e-5, "adjacency": adjacency, "bounds": {"*": (-1.0, 1.0), "y": (-1.0, 1.0)}}
     for model, distance in (
         (learning.GaussianNB(**box, classes=[0, 1], random_state=1).fit(X, y), moved[0]),

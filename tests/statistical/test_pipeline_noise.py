@@ -15,7 +15,7 @@ from thebes.learning.features import Categories, Features, Range
 from thebes.privacy.accounting.calibration import ratio_for_rounds, sampled_ratio
 from thebes.privacy.accounting.gaussian import ratio_for
 from thebes.privacy.promise import Adjacency, Unit
-from thebes.privacy.randomness import Randomness, bulk, system
+from thebes.privacy.randomness import Randomness, system
 from thebes.privacy.stability import Change
 from thebes.testing.statistics import LEVEL, assert_size
 
@@ -55,10 +55,9 @@ def budget(randomness: Randomness, rows: int) -> FitBudget:
     return FitBudget(epsilon=EPSILON, delta=DELTA, adjacency="add-remove-one", randomness=randomness, rows=rows)
 
 
-@pytest.mark.parametrize("source", [system, bulk])
 @pytest.mark.parametrize("rows", [1, 3])
-def test_moments_get_the_stated_noise(source: Any, rows: int) -> None:
-    recorder = Recorder(source())
+def test_moments_get_the_stated_noise(rows: int) -> None:
+    recorder = Recorder(system())
     inputs = FEATURES.of(ROWS)
     for _ in range(8):
         moments.fitted(FEATURES, (-1, 1), lambda: [(inputs, TARGETS)], count=400, budget=budget(recorder, rows))
@@ -83,7 +82,7 @@ class Overheard(FitBudget):
 def test_histograms_by_class_and_what_mends_them_get_the_stated_noise(rows: int) -> None:
     heard: list[Any] = []
     for _ in range(24):
-        paid = Overheard(epsilon=EPSILON, delta=DELTA, adjacency="add-remove-one", randomness=bulk(), rows=rows)
+        paid = Overheard(epsilon=EPSILON, delta=DELTA, adjacency="add-remove-one", randomness=system(), rows=rows)
         paid.heard = heard
         odds.fitted(FEATURES, [(ROWS, (TARGETS > 0).astype(float))], count=400, budget=paid, steps=1)
     counts, sums = np.concatenate(heard[::2]), np.concatenate(heard[1::2])  # of each fit: a histogram, then what is off
@@ -96,7 +95,7 @@ def test_histograms_by_class_and_what_mends_them_get_the_stated_noise(rows: int)
 @pytest.mark.slow
 @pytest.mark.parametrize("each", [1, 4])
 def test_networks_get_the_stated_noise_and_sample_units_by_honest_coins(each: int) -> None:
-    recorder, steps, rate = Recorder(bulk()), 30, 0.25
+    recorder, steps, rate = Recorder(system()), 30, 0.25
     sampling = network.Sampling.of(EPSILON, DELTA, steps=steps, rate=rate)
     network.fitted(
         FEATURES,

@@ -208,7 +208,9 @@ def test_rungs_lie_on_the_grid_and_about_the_anchor() -> None:
 @pytest.mark.parametrize("anchor", range(17))
 def test_without_noise_the_bar_ends_at_the_nearest_rungs(anchor) -> None:
     rows = np.sort(np.random.default_rng(anchor).integers(0, 17, 31))
-    low, high = Ladder(anchor, 16, 0.5, 0.95).interval(rows, Additive("laplace", 1e-6, 1, None), randomness.bulk(), 31)
+    low, high = Ladder(anchor, 16, 0.5, 0.95).interval(
+        rows, Additive("laplace", 1e-6, 1, None), randomness.system(), 31
+    )
     middle, rungs = rows[15], rungs_about(anchor, 16)
     assert low == max([0, *rungs[(rungs <= anchor) & (rungs <= middle)]])
     assert high == min([16, *(rungs[(rungs > anchor) & (rungs > middle)] - 1)])

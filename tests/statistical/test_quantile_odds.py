@@ -99,7 +99,7 @@ def test_rank_errors_stay_within_the_bound_stated(adjacency):
     assert binom.sf(late - 1, 500, 0.1) > LEVEL
 
 
-@pytest.mark.parametrize("source", [randomness.system(), randomness.bulk(), randomness.seeded_for_simulation(6)])
+@pytest.mark.parametrize("source", [randomness.system(), randomness.seeded_for_simulation(6)])
 def test_the_median_age_of_ten_thousand_people_is_right_to_the_year(source):
     ages = np.random.default_rng(0).integers(18, 91, 10_000)
     for adjacency in BOTH:
@@ -115,6 +115,6 @@ def test_quartiles_of_a_million_values_come_in_order():
         bounds=(-1000, 1000),
         epsilon=1,
         adjacency="add-remove-one",
-        randomness=randomness.bulk(),
+        randomness=randomness.system(),
     ).value
     assert np.abs(found - np.quantile(data, [0.75, 0.25, 0.5])).max() < 0.05

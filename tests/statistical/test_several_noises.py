@@ -12,7 +12,7 @@ from thebes.privacy.faults import Fault
 from thebes.privacy.mechanisms.additive import Additive, Gaussian, Laplace
 from thebes.privacy.mechanisms.correlation import correlation
 from thebes.privacy.mechanisms.summed_noise import Several, parts_of, together, weighed_width, weighed_widths
-from thebes.privacy.randomness import bulk, seeded_for_simulation
+from thebes.privacy.randomness import seeded_for_simulation, system
 from thebes.privacy.stability import Sensitivity
 from thebes.testing.statistics import LEVEL
 
@@ -42,7 +42,7 @@ CASES: dict[str, tuple[tuple[Additive, ...], bool]] = {
 
 
 def drawn(noises: tuple[Additive, ...], coordinates: int) -> np.ndarray:
-    source, zeros = bulk(), np.zeros((coordinates, DRAWS), dtype=np.int64)
+    source, zeros = system(), np.zeros((coordinates, DRAWS), dtype=np.int64)
     return np.sum([noise.add(zeros.reshape(-1), source).reshape(zeros.shape) for noise in noises], axis=0)
 
 
@@ -94,7 +94,7 @@ def test_vectors_of_them_lie_in_their_ball_as_often_as_it_says(case, size) -> No
 
 def test_many_counts_weighed_alike_stay_within_the_bound() -> None:
     noises, weights, times = laplace(2.0, 3.0), np.array([0.3, 1.0]), np.array([[400, 20], [0, 7]])
-    source = bulk()
+    source = system()
     for row, bound in zip(times, weighed_widths(noises, weights, times, 0.95), strict=True):
         cells = np.concatenate([np.full(n, w) for w, n in zip(weights, row, strict=True)])
         zeros = np.zeros(4000 * len(cells), dtype=np.int64)
@@ -157,6 +157,6 @@ def test_a_correlation_without_noise_to_speak_of_is_numpys() -> None:
             assert measured.value == pytest.approx(expected, abs=2e-3)
             assert measured.mechanism == "correlation with laplace noise"
     nobody = correlation(
-        [], [], bounds=(0, 1), other_bounds=(0, 1), epsilon=1, adjacency="add-remove-one", randomness=bulk()
+        [], [], bounds=(0, 1), other_bounds=(0, 1), epsilon=1, adjacency="add-remove-one", randomness=system()
     )
     assert -1 <= nobody.interval().low <= nobody.value <= nobody.interval().high <= 1

@@ -104,7 +104,7 @@ def test_a_guess_just_too_far_off_is_missed_as_often_as_computed_and_at_most_bet
     n, alpha, beta = 10_000, 0.05, 1e-2
     plan = calibrate(n=n, alpha=alpha, beta=beta)
     distance, draws = math.floor(alpha * n) + 1, 400_000
-    source = randomness.bulk()
+    source = randomness.system()
     distances, thresholds = (
         source.laplace(np.full(draws, value, dtype=np.int64), scale=plan.scale) for value in (distance, plan.threshold)
     )

@@ -15,7 +15,7 @@ from thebes.curator.streams.stream import Stream, Terms
 from thebes.data.growing.block_rule import block_by
 from thebes.data.schema import schema_of
 from thebes.ledger import Ledger
-from thebes.privacy.randomness import Randomness, bulk, system
+from thebes.privacy.randomness import Randomness, system
 from thebes.testing.statistics import assert_size
 
 RIDES = {"unit": "event", "time": "at", "columns": {"at": {"type": "timestamp"}}}
@@ -37,10 +37,9 @@ def made(folder: Path, schema: Any, by: str, terms: Terms, source: Any) -> Strea
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("source", [system, bulk])
-def test_a_blocks_size_has_the_noise_that_its_share_of_epsilon_pays_for(tmp_path: Path, source: Any) -> None:
+def test_a_blocks_size_has_the_noise_that_its_share_of_epsilon_pays_for(tmp_path: Path) -> None:
     terms = Terms(Decimal("0.5"), size_share=Decimal("0.1"))
-    stream = made(tmp_path / "s", RIDES, "time:1h", terms, source)
+    stream = made(tmp_path / "s", RIDES, "time:1h", terms, system)
     first = pd.Timestamp("2026-01-01")
     hours = [first, first + pd.Timedelta(hours=1999), *[first + pd.Timedelta(hours=7)] * 500]
     stream.ingest(pd.DataFrame({"at": hours}))

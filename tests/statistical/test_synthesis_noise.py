@@ -18,7 +18,7 @@ from thebes.curator.cache.synthesis.tree import Tree
 from thebes.data.engines.source import frame_table
 from thebes.data.schema import schema_of
 from thebes.privacy.accounting.calibration import rho_for
-from thebes.privacy.randomness import Randomness, bulk, system
+from thebes.privacy.randomness import Randomness, system
 from thebes.testing.statistics import assert_odds, assert_size
 
 ROWS = 3
@@ -55,11 +55,10 @@ TABLE, DOMAIN = Known(), Domain.of(SCHEMA)
 
 
 @pytest.mark.few(1)
-@pytest.mark.parametrize("source", [system, bulk])
 @pytest.mark.parametrize("delta", [0, 1e-6])
-def test_histograms_have_the_noise_that_their_share_pays_for(source: Any, delta: float) -> None:
+def test_histograms_have_the_noise_that_their_share_pays_for(delta: float) -> None:
     noise: dict[str, list[float]] = {"alone": [], "single": [], "pair": []}
-    randomness: Randomness = source()
+    randomness: Randomness = system()
     for _ in range(60):
         for recipe in (
             Independent(DOMAIN, SynthesisAllowance(1, delta)),
@@ -91,7 +90,7 @@ def test_pairs_are_chosen_with_the_odds_that_their_share_pays_for() -> None:
     exact[0, 1][0, 0] += 60
     exact[1, 2][0, 0] += 25
     utility = recipe.utilities(exact, even, 180.0, 0.0)
-    randomness = bulk()
+    randomness = system()
     chosen = Counter(tuple(recipe._chosen(exact, even, 180.0, 0.0, randomness)) for _ in range(4000))
     pairs = list(exact)
     left_out = [chosen[tuple(sorted(set(pairs) - {pair}))] for pair in pairs]

@@ -11,7 +11,7 @@ from scipy.stats import binomtest, chi2
 
 from tests.support.training import NOON, Silent, begun, run, site
 from thebes.privacy.accounting.calibration import rho_for, sampled_ratio
-from thebes.privacy.randomness import bulk, seeded_for_simulation
+from thebes.privacy.randomness import seeded_for_simulation, system
 from thebes.tasks import registry
 from thebes.tasks.audit.purse import Purse
 from thebes.tasks.contributions import Contributions
@@ -232,10 +232,10 @@ def test_the_coordinator_noises_a_later_round_too() -> None:
 def test_a_persons_coin_comes_up_as_often_as_the_batch_says() -> None:
     document = asked(rounds=1, batch=0.3, noise="coordinator", inputs=INPUTS[:1])
     table = site({name: np.zeros(4000) for name in ("x0", "y")}, narrow())
-    ask = begun(document, {"a": table}, bulk()).ask("a")
+    ask = begun(document, {"a": table}, system()).ask("a")
     owner = registry.site_owner(document)
     seen = sum(
-        int(owner.contribute(document, ask, table, Purse(), randomness=bulk()).fields["size"][0]) for _ in range(5)
+        int(owner.contribute(document, ask, table, Purse(), randomness=system()).fields["size"][0]) for _ in range(5)
     )
     for rate, fits in ((0.3, True), (0.21, False), (0.39, False)):
         assert bool(binomtest(seen, 20_000, rate).pvalue > LEVEL) is fits

@@ -13,7 +13,7 @@ from thebes.privacy import quality
 from thebes.privacy.grid import Grid
 from thebes.privacy.mechanisms.additive import Laplace
 from thebes.privacy.promise import Adjacency
-from thebes.privacy.randomness import bulk, seeded_for_simulation
+from thebes.privacy.randomness import seeded_for_simulation, system
 from thebes.privacy.stability import change_of
 from thebes.privacy.transformations.moments import BernsteinSums
 from thebes.testing.statistics import assert_scale, laplace_cdf
@@ -28,7 +28,7 @@ STEPS = 1 << BITS
 def test_both_cells_bear_noise_of_one_over_epsilon(metric: str) -> None:
     values = np.tile([0.0, 1.0], 40)
     found = [
-        validate(metric, 0.5, values, epsilon=0.5, eta=0.05, change=ADD, randomness=bulk(), method=None)
+        validate(metric, 0.5, values, epsilon=0.5, eta=0.05, change=ADD, randomness=system(), method=None)
         for _ in range(6000)
     ]
     told = [(one.value or 0.0, one.rows or 0.0) for one in found]

@@ -123,10 +123,11 @@ def test_one_row_changes_the_counts_by_no_more_than_the_noise_is_made_for(rows, 
     assert np.abs(count([*rows[:place], new, *rows[place + 1 :]]) - before).sum() <= 2
 
 
-@pytest.mark.parametrize("source", [randomness.system(), randomness.bulk()])
-def test_real_releases_find_the_ages(source):
+def test_real_releases_find_the_ages():
     ages = np.random.default_rng(0).integers(20, 61, 2000)
-    found = estimate_bounds(ages, epsilon=1, adjacency="replace-one", randomness=source, false_positive=1e-10)
+    found = estimate_bounds(
+        ages, epsilon=1, adjacency="replace-one", randomness=randomness.system(), false_positive=1e-10
+    )
     assert found.value == Bounds(16.0, 64.0)
 
 

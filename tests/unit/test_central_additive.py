@@ -8,11 +8,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from tests.support.opendp_noise import opendp
 from thebes.privacy.accounting import approximate, pure
 from thebes.privacy.accounting.gaussian import delta_of, grid_slack
 from thebes.privacy.events import GaussianEvent, LaplaceEvent
 from thebes.privacy.exact import DELTA_STEP, loss_of
-from thebes.privacy.exact_noise import _opendp
 from thebes.privacy.faults import Mistake
 from thebes.privacy.mechanisms.additive import Gaussian, Laplace, LeastNoise, released
 from thebes.privacy.promise import Adjacency
@@ -76,7 +76,7 @@ def test_the_gaussian_event_is_within_the_declaration_including_its_slack(epsilo
 
 @pytest.mark.parametrize("sensitivity", [ONE, Sensitivity(2, 2, 10), Sensitivity(2**20, 2**40, 3)])
 def test_opendp_prices_the_drawn_noise_as_we_do(sensitivity):
-    dp = _opendp()
+    dp = opendp()
     domain = dp.vector_domain(dp.atom_domain(T="i64"), size=sensitivity.coordinates)
     smooth = Gaussian(1, 1e-6).noise(sensitivity)
     theirs = dp.m.make_gaussian(domain, dp.l2_distance(T=float), scale=smooth.drawn_scale)

@@ -213,7 +213,7 @@ def test_more_certainty_takes_more_rows_outside() -> None:
     ],
 )  # fmt: skip
 def test_bad_input_is_refused_by_name(argument, value) -> None:
-    options = {"values": AGES, "epsilon": 1, "adjacency": "add-remove-one", "randomness": randomness.bulk()}
+    options = {"values": AGES, "epsilon": 1, "adjacency": "add-remove-one", "randomness": randomness.system()}
     with pytest.raises(Mistake) as refused:
         estimate_range(**{**options, argument: value})
     assert refused.value.argument == argument

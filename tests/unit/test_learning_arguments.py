@@ -309,7 +309,7 @@ def test_without_delta_the_guarantee_is_pure(name):
 def test_real_releases_are_not_marked_simulated_and_differ():
     first, second = fit("GaussianNB", random_state=None), fit("GaussianNB", random_state=None)
     assert not first.certificate_.simulated
-    assert first.certificate_.parameters["noise_drawn_by"] == "opendp"
+    assert first.certificate_.parameters["noise_drawn_by"] == "thebes"
     assert not np.array_equal(first.means_, second.means_)
 
 

@@ -55,7 +55,7 @@ def test_quantiles_need_a_list_of_shares(alphas):
 
 def test_whether_there_are_rows_is_private_under_add_remove_one():
     """No error for an empty table: it would tell that nobody is there."""
-    found = median([], bounds=(0, 1), epsilon=1, adjacency="add-remove-one", randomness=randomness.bulk())
+    found = median([], bounds=(0, 1), epsilon=1, adjacency="add-remove-one", randomness=randomness.system())
     assert 0 <= found.value <= 1
 
 
@@ -80,7 +80,7 @@ def test_what_is_paid_with_and_without_an_interval():
 
 def test_a_released_zero_is_a_value():
     assert (
-        median([0] * 500, bounds=(0, 1), epsilon=10, adjacency="replace-one", randomness=randomness.bulk()).value == 0
+        median([0] * 500, bounds=(0, 1), epsilon=10, adjacency="replace-one", randomness=randomness.system()).value == 0
     )
 
 

@@ -64,7 +64,7 @@ def test_what_answers_are_computed_with_is_loaded_before_the_first_ask() -> None
     told = (
         "import sys; from thebes.site import algorithm_process; from thebes.tasks import registry\n"
         "owners = {f'thebes.tasks.{kind}.owner' for kind in registry.site_types()}\n"
-        "wanted = owners | {'opendp.measurements', 'duckdb'}\n"
+        "wanted = owners | {'thebes.privacy.samplers', 'duckdb'}\n"
         "assert not wanted <= set(sys.modules); algorithm_process.warm(); assert 'sklearn' not in sys.modules\n"
         "print(sorted(wanted - set(sys.modules)))"
     )

@@ -21,7 +21,7 @@ X = {"x": {"type": "range", "low": 0.0, "high": 10.0}}
 
 
 def aggregator(document: dict[str, Any], *, seed: int | None = None, simulated: bool = True) -> Aggregator:
-    source = randomness.bulk() if seed is None else randomness.seeded_for_simulation(seed)
+    source = randomness.system() if seed is None else randomness.seeded_for_simulation(seed)
     checked = registry.check({"featurizer": "SELECT x AS x FROM t.a", "min_count": PEOPLE, "epsilon": 2.0, **document})
     return registry.aggregator(checked, Setting(unit=Unit.DEVICE, randomness=source, simulated=simulated))
 

@@ -30,9 +30,9 @@ def _findings() -> Iterator[HomeFinding]:
         from thebes.privacy import randomness
 
         noise = randomness.system().laplace(np.zeros(64, dtype=np.int64), scale=100.0)
-        yield found(bool(noise.any()), "opendp draws noise", "it draws nothing but zeros; reinstall thebes")
+        yield found(bool(noise.any()), "noise is drawn", "it is nothing but zeros; reinstall thebes")
     except ImportError as error:
-        yield HomeFinding(How.BROKEN, "opendp draws noise", f"{error.name} is missing; reinstall thebes")
+        yield HomeFinding(How.BROKEN, "noise is drawn", f"{error.name} is missing; reinstall thebes")
 
 
 def _walls() -> Iterator[HomeFinding]:

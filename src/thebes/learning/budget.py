@@ -185,13 +185,9 @@ class FitBudget:
         for _ in range(times):
             self._take(each)
             self.events.append(GaussianEvent(ratio, _grid_slack(width, ratio, scale)))
-        added = self.randomness.in_bulk().gaussian_rounds(width, times=times, scale=scale)
+        added = self.randomness.gaussian_rounds(width, times=times, scale=scale)
         most = LARGEST_TOTAL // finer  # cutting off brings no two sums farther apart, and tells nobody of their size
         return lambda sums: added(np.clip(sums, -most, most) * finer).astype(np.float64) * (unit / finer)
-
-    def in_bulk(self) -> None:
-        """Draw by the quick samplers: for a fit that needs noise by the hundred."""
-        self.randomness = self.randomness.in_bulk()
 
     def laplace_counts(self, counts: Integers, *, reach: Reach, share: Fraction) -> Noisy:
         """Whole counts with discrete Laplace noise."""

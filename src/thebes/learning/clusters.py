@@ -54,7 +54,6 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Pr
         self.random_state = random_state
 
     def _check_arguments(self, budget: FitBudget) -> None:
-        budget.in_bulk()
         whole("n_clusters", self.n_clusters)
         whole("steps", self.steps)
 

@@ -68,7 +68,6 @@ class LinearRegression(PrivateRegressor):
     def _check_arguments(self, budget: FitBudget) -> None:
         if budget.pure:
             budget.refuse_pure("linear regression (AdaSSP, noisy gradient descent)")
-        budget.in_bulk()
         one_of("method", self.method, ("auto", "moments", "descent"))
         if self.steps is not None:
             whole("steps", self.steps)

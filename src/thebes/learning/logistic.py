@@ -84,7 +84,6 @@ class LogisticRegression(PrivateClassifier):
     def _check_arguments(self, budget: FitBudget) -> None:
         if budget.pure:
             budget.refuse_pure("noisy gradient descent")
-        budget.in_bulk()
         if self.steps is not None:
             whole("steps", self.steps)
         if self.learning_rate is not None:

@@ -201,7 +201,7 @@ def fitted(
     deviation = bounded.reach.l2 * sampling.ratio * (1 + 1e-12)
     finer = sampling.finer(deviation, len(weights))
     expected = max(1.0, sampling.rate * count)
-    rule, coin, drawn = Adam(learning_rate), sampling.coin, randomness.in_bulk()
+    rule, coin, drawn = Adam(learning_rate), sampling.coin, randomness
     for step in range(sampling.steps):
         sizes, chosen = _rows_of(starts, np.flatnonzero(drawn.toss(coin, len(starts) - 1)))
         inputs = features.of(rows[chosen].astype(np.float64)).astype(np.float32)

@@ -1,7 +1,7 @@
 """The one door through which chance enters.
 
-`system()` is for real releases, `bulk()` is the same entropy with our own vectorised samplers, and
-`seeded_for_simulation(seed)` must be asked for by name and marks whatever it touched as simulated.
+`system()` is for real releases; `seeded_for_simulation(seed)` must be asked for by name and marks whatever it touched
+as simulated. Both draw with the exact samplers of `samplers`, where their proof stands.
 Nothing is pooled in user space, so a forked child never repeats its parent's draws.
 """
 
@@ -67,10 +67,6 @@ class Randomness(ABC):
         is quicker, all of it is drawn at once, before any vector is known. The vectors must leave room for it."""
         return lambda values: self.gaussian(values, scale=scale)
 
-    def in_bulk(self) -> Randomness:
-        """The same source for many draws: as exact, by whichever samplers are quick."""
-        return self
-
     def toss(self, coin: Coin, count: int) -> NDArray[np.bool_]:
         """`count` independent tosses: True with exactly the coin's probability."""
         if coin.heads >= _WORD:
@@ -117,28 +113,11 @@ class _OwnSamplers(Randomness):
         return lambda values: values + next(drawn)
 
 
-class _Bulk(_OwnSamplers):
+class _System(_OwnSamplers):
+    """Words straight from the operating system."""
+
     def words(self, count: int) -> Words:
         return np.frombuffer(os.urandom(8 * count), dtype=np.uint64)
-
-
-class _System(_Bulk):
-    """Noise by opendp's exact samplers; words straight from the operating system."""
-
-    drawn_by = "opendp"
-
-    def laplace(self, values: Integers, *, scale: float) -> Integers:
-        from thebes.privacy import exact_noise
-
-        return exact_noise.add_laplace(values, scale=scale)
-
-    def gaussian(self, values: Integers, *, scale: float) -> Integers:
-        from thebes.privacy import exact_noise
-
-        return exact_noise.add_gaussian(values, scale=scale)
-
-    def in_bulk(self) -> Randomness:
-        return _Bulk()
 
 
 class _Seeded(_OwnSamplers):
@@ -153,13 +132,8 @@ class _Seeded(_OwnSamplers):
 
 
 def system() -> Randomness:
-    """Operating-system entropy, noise by opendp: what real releases use."""
+    """Operating-system entropy: what real releases use."""
     return _System()
-
-
-def bulk() -> Randomness:
-    """Operating-system entropy, noise by our own vectorised exact samplers: for millions of draws."""
-    return _Bulk()
 
 
 def seeded_for_simulation(seed: int) -> Randomness:

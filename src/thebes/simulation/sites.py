@@ -44,7 +44,7 @@ def simulate_sites(
     """Run one task over institutions. `rows` has for each its rows (a DataFrame, columns, a CSV or Parquet file as a
     `Path`, or a `Table`); `schema` is that of all of them, or one for each. `aside` has rows that take no part, of any
     of them: a model is judged over these."""
-    source = chance.bulk() if seed is None else chance.seeded_for_simulation(seed)
+    source = chance.system() if seed is None else chance.seeded_for_simulation(seed)
     if document.in_attempts:
         own = _schema_of(schema, document.sites[0])
         if own is None:

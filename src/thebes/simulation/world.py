@@ -60,7 +60,7 @@ def simulate(
         raise Mistake("type", "is answered neither by people nor by sites, so it cannot be simulated")
     if schema is not None:
         raise Mistake("schema", "is for kinds that sites answer; the featurizer says what people's columns are")
-    source = chance.bulk() if seed is None else chance.seeded_for_simulation(seed)
+    source = chance.system() if seed is None else chance.seeded_for_simulation(seed)
     everybody = featurize(checked.featurizer, people_of(rows))
     shown = everybody if aside is None else featurize(checked.featurizer, people_of(aside))
     owner = registry.owner(checked, simulated=True)

@@ -58,7 +58,7 @@ MOST_WAITING = 32  #: asks about one data set that wait for their turn
 MOST_BYTES = 2**30  #: that all asks together hold while they wait
 _SHORT = 2**16  #: bytes of an ask that may be about an answer from before; one with a model's weights is longer
 _HOLD_SECONDS = 10.0  #: for as long a process that is just ending may still have the home
-_HEAVY = ("opendp.measurements", "thebes.data.engines.duck")
+_HEAVY = ("thebes.privacy.samplers", "thebes.data.engines.duck")
 _FRONT = ""  #: the lane of everything that reads no rows
 _BOUNDED = (Word.ASK, Word.QUOTE)  #: of which only so many wait
 

@@ -97,7 +97,7 @@ def synthesized(
         simulated=source.simulated,
         notes=tuple(notes),
     )
-    return SyntheticRows(learned.drawn(wish.rows, source.in_bulk()), certificate)
+    return SyntheticRows(learned.drawn(wish.rows, source), certificate)
 
 
 @contextmanager

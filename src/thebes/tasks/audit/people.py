@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from thebes.data.rows import Rows
 from thebes.privacy.certificate import Certificate
 from thebes.privacy.promise import Adjacency, Unit
-from thebes.privacy.randomness import Randomness, bulk
+from thebes.privacy.randomness import Randomness, system
 from thebes.tasks import registry
 from thebes.tasks.audit.case import Audited, Draw, Floats, Written, repeatedly
 from thebes.tasks.audit.purse import Purse
@@ -26,7 +26,7 @@ from thebes.tasks.protocols import Ask, Setting
 from thebes.tasks.release import Release
 
 _NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
-_BULK = bulk()
+_BULK = system()
 _FIRST = Ask("any", "phase-0", 0, {})
 
 RANGE = {"type": "range", "low": 0.0, "high": 1.0, "default": 0.0}

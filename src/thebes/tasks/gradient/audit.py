@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from thebes.privacy.promise import Adjacency, Unit
-from thebes.privacy.randomness import bulk
+from thebes.privacy.randomness import system
 from thebes.tasks import registry
 from thebes.tasks.audit.case import Audited, Case
 from thebes.tasks.audit.people import sent
@@ -42,7 +42,7 @@ def cases() -> list[Case]:
 
 def _row(name: str, *, positive_control: bool = False, **more: Any) -> Audited:
     document = KIND.check({**DOCUMENT, **more})
-    first = registry.aggregator(document, Setting(unit=Unit.PERSON, randomness=bulk(), simulated=True)).ask("a")
+    first = registry.aggregator(document, Setting(unit=Unit.PERSON, randomness=system(), simulated=True)).ask("a")
     assert isinstance(first, Ask)  # noqa: S101
     asks = [replace(first, part=f"phase-{phase}", phase=phase) for phase in range(document.participations)]
     one, other = (sent(document, own, asks=asks, look=lambda given: given.fields[REPORT]) for own in (HERE, THERE))

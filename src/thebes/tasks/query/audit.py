@@ -19,7 +19,7 @@ from thebes.data.engines.source import frame_table
 from thebes.data.schema import Schema, schema_of
 from thebes.data.table import Batch, Sums, Table
 from thebes.privacy.promise import Adjacency, Unit
-from thebes.privacy.randomness import bulk
+from thebes.privacy.randomness import system
 from thebes.tasks import registry
 from thebes.tasks.audit import sites
 from thebes.tasks.audit.case import Audited, Case, Draw, repeatedly
@@ -30,7 +30,7 @@ from thebes.tasks.query.totals import TOTALS
 
 ADD = Adjacency.ADD_REMOVE_ONE
 _NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
-FAST = bulk()
+FAST = system()
 ROWS = 3
 SCHEMA = schema_of(
     {

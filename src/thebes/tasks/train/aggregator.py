@@ -139,7 +139,7 @@ class TrainAggregator(Convening[TrainDocument]):
         """One step of the common model; the release after the last one, and after its test where there is one."""
         if self._trying:
             exact = self.descent.noise == "coordinator"
-            source = self.plan.source(self.setting.randomness) if exact else None
+            source = self.setting.randomness if exact else None
             self._quality = trial.judged(self.plan, self._table, len(self.answered), source)
             self._begin()  # what was exact is forgotten
             return self._released(lost=1)
@@ -177,7 +177,7 @@ class TrainAggregator(Convening[TrainDocument]):
     def _noised(self) -> _Means:
         """The same from exact totals, with noise on each. The number of people of each site gets noise of its own,
         once."""
-        plan, source = self.plan, self.plan.source(self.setting.randomness)
+        plan, source = self.plan, self.setting.randomness
         noises = plan.noises(buying=bool(self._told))
         for site, count in sorted(self._told.items()):
             assert noises.size is not None  # noqa: S101
@@ -224,7 +224,7 @@ class TrainAggregator(Convening[TrainDocument]):
             trust=self.trust,
             simulated=self.setting.simulated,
             notes=self.notes,
-            drawn_by=plan.source(self.setting.randomness).drawn_by if self.descent.noise == "coordinator" else None,
+            drawn_by=self.setting.randomness.drawn_by if self.descent.noise == "coordinator" else None,
         )
         extra = {**columns_of(plan), "rounds": self._course.rounds, "coverage": self._course.coverage}
         extra["quality"] = None if self._quality is None else self._quality.as_json()

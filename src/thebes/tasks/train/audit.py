@@ -14,7 +14,7 @@ from thebes.data.schema import Schema, schema_of
 from thebes.data.table import Batch, Table
 from thebes.learning.slopes import LinearSlopes
 from thebes.privacy.promise import Adjacency, Unit
-from thebes.privacy.randomness import bulk
+from thebes.privacy.randomness import system
 from thebes.tasks import registry
 from thebes.tasks.audit import sites
 from thebes.tasks.audit.case import Audited, Case, Draw
@@ -27,7 +27,7 @@ from thebes.tasks.train.plan import TrainingPlan
 
 ADD = Adjacency.ADD_REMOVE_ONE
 _NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
-FAST = bulk()
+FAST = system()
 SCHEMA = schema_of(
     {"unit": "person", "columns": {name: {"type": "float", "low": -1, "high": 1} for name in ("x", "y")}}
 )

@@ -49,20 +49,19 @@ class TrainOwner:
         """This round's part of the site in the common model."""
         plan = plan_of(document.descent, table.schema)
         weights, size = _asked(plan, ask)
-        source = plan.source(randomness)
         if trial.is_asked(plan, ask):
             claim.consume(epsilon=plan.budget.epsilon, delta=plan.budget.delta)
-            fields = trial.contributed(plan, read(plan, table, aside=True), weights, source)
+            fields = trial.contributed(plan, read(plan, table, aside=True), weights, randomness)
             return Contributions(ask.part, 1, fields, ask.partition)
         with self._children.slopes(plan) as slopes:
             claim.consume(epsilon=plan.budget.epsilon, delta=plan.budget.delta)
             rows = self._shelf.rows(plan, table)
             if plan.descent.noise == "coordinator":
                 fields = _exactly(
-                    plan, totals(plan, rows, slopes, weights, plan.budget.coin, source), buying=size is None
+                    plan, totals(plan, rows, slopes, weights, plan.budget.coin, randomness), buying=size is None
                 )
             else:
-                fields = _walked(plan, rows, slopes, weights, size, source)
+                fields = _walked(plan, rows, slopes, weights, size, randomness)
         if ask.phase + 1 >= plan.descent.rounds:
             self._shelf.forget(plan, table)
         return Contributions(ask.part, 1, fields, ask.partition)

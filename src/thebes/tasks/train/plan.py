@@ -32,7 +32,7 @@ from thebes.privacy.losses import Concentrated as Rho
 from thebes.privacy.mechanisms.additive import Additive
 from thebes.privacy.mechanisms.concentrated import ConcentratedNoise
 from thebes.privacy.promise import Adjacency
-from thebes.privacy.randomness import Coin, Randomness
+from thebes.privacy.randomness import Coin
 from thebes.privacy.samplers import LARGEST_SCALE
 from thebes.privacy.stability import Change, Transformation
 from thebes.privacy.transformations.counts import Count
@@ -50,7 +50,6 @@ _FINEST_BITS = 24
 _LOSS_BITS = 20
 _MOST_PEOPLE = 2**28
 _KEPT = 32  #: plans
-_FEW = 500  #: weights whose noise the slow samplers draw in some milliseconds
 _SURE = 40.0  #: standard deviations of Gaussian noise that no honest site ever sees
 _DOWN = Context(prec=60, rounding=ROUND_FLOOR)
 
@@ -241,10 +240,6 @@ class TrainingPlan:
         if self.descent.family is not None:
             return np.zeros(self.weights)
         return network(self.descent.model, str(self.descent.loss))[0].initial.astype(np.float64)
-
-    def source(self, randomness: Randomness) -> Randomness:
-        """Whoever draws the noise: of many weights by the quick samplers."""
-        return randomness if self.weights <= _FEW else randomness.in_bulk()
 
     # --- what is told, and the noise on it ------------------------------------------------------------------
 

@@ -20,7 +20,7 @@ from thebes.privacy import exact
 from thebes.privacy.events import Event
 from thebes.privacy.faults import Mistake
 from thebes.privacy.promise import Adjacency
-from thebes.privacy.randomness import bulk
+from thebes.privacy.randomness import system
 
 _OPTIONS = ("window", "start_epsilon", "least_blocks", "first", "confidence", "largest", "strategy", "timeout")
 _MOST_BINS = 1000
@@ -175,5 +175,5 @@ class OfGaussians(Ready):
             raise Mistake("output", "must name the column to predict")
 
     def event(self, epsilon: exact.Number, delta: exact.Number) -> Event | None:
-        budget = FitBudget(epsilon=epsilon, delta=delta, adjacency=Adjacency.ADD_REMOVE_ONE, randomness=bulk())
+        budget = FitBudget(epsilon=epsilon, delta=delta, adjacency=Adjacency.ADD_REMOVE_ONE, randomness=system())
         return budget.event()
