@@ -39,4 +39,5 @@ def visit(chromium: Any, pictures: Path | None) -> Iterator[Callable[..., real.V
     yield come
     for visitor in made:
         visitor.close()
-    assert [trouble for visitor in made for trouble in visitor.troubles] == []
+    troubles = [trouble for visitor in made for trouble in visitor.troubles]
+    assert not troubles, "\n".join(troubles)

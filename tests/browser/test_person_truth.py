@@ -206,49 +206,6 @@ def test_limits_are_chosen_before_the_first_yes_and_what_takes_more_is_asked_twi
     assert home.me.settings().as_json()["local"]["year_epsilon"] == 12.0
 
 
-def test_axe_finds_nothing_on_any_page_after_something_was_done(home: OpenHome, visit: Callable[..., Visitor]) -> None:
-    me = visit(home.origin)
-    me.expected = {422}
-    me.open(home.front())
-    pages = visited(home, me)
-    trouble = []
-    for address in pages:
-        for look, size in (("light", {"width": 1280, "height": 900}), ("dark", {"width": 390, "height": 844})):
-            me.page.set_viewport_size(size)
-            me.page.emulate_media(color_scheme=look)
-            me.open(address)
-            me.page.wait_for_load_state("networkidle")
-            me.page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
-            place = address.strip("/").split("/")[0] or "overview"
-            me.picture(f"person-{place}-{look}-{size['width']}")
-            trouble += [f"{address}, {look}: {found}" for found in (*me.axe(), *me.sweep())]
-            if not me.fits():
-                trouble.append(f"{address}, {look} scrolls sideways: {me.wide()}")
-    me.page.set_viewport_size({"width": 1280, "height": 900})
-    me.open("/rules")
-    me.page.select_option("#type", "basic")
-    me.page.fill("#epsilon_at_most", "50")
-    me.page.fill("#epsilon_per_week", "50")
-    me.page.fill("#requestor", "ana")
-    me.page.get_by_role("button", name="Yes, add this rule").click()
-    me.page.locator("form .note.bad").wait_for()
-    trouble += [f"after a refusal: {found}" for found in me.axe()]
-    assert trouble == []
-
-
-def visited(home: OpenHome, me: Visitor) -> list[str]:
-    """The pages of a home in which something was agreed to, sent, declined and asked twice."""
-    home.me.set_rules([{"type": "basic", "requestor": "bert", "epsilon_at_most": 0.5, "epsilon_per_week": 1}])
-    by_rule = home.server.post({**MEDIAN, "epsilon": 0.1, "delta": 0.0, "name": "By a rule"}, requestor="bert")
-    declined, open_ = (home.server.post({**MEDIAN, "name": name}) for name in ("Not this one", "Open"))
-    home.me.apply_rules()
-    home.me.turn()
-    home.me.decline(declined)
-    assert home.me.task(by_rule)["state"] == "sent"
-    places = ["/", "/data", "/tasks", "/accepted", "/rules", "/groups", "/limits", "/epsilon", "/privacy"]
-    return [*places, f"/tasks/{open_}", f"/tasks/{by_rule}"]
-
-
 def test_the_decision_stands_on_the_first_screen_of_a_telephone(home: OpenHome, visit: Callable[..., Visitor]) -> None:
     purpose = "The town would like to know how old we are in the middle, to plan where benches are put up."
     said = {"purpose": purpose, "contact": "ana@example.org", "expires_at": "2031-01-31T12:00:00+00:00"}

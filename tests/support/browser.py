@@ -1,6 +1,6 @@
 """A real Chromium for tests, and what every page must keep to: no error on the console, no request to elsewhere.
 
-Needs pytest, the package `playwright` and a Chromium of the system.
+Needs the development extras and a Chromium of the system.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from playwright.sync_api import expect, sync_playwright
 
 REQUIRE, SCREENSHOTS = "THEBES_REQUIRE", "THEBES_SCREENSHOTS"
-PHONE = {"width": 360, "height": 740}
-DESK = {"width": 1180, "height": 860}
+PHONE = {"width": 390, "height": 844}
+DESK = {"width": 1280, "height": 900}
 PATIENCE = 120_000  #: milliseconds for whatever a page shows at last: how soon tells about the machine
 ARGUMENTS = (
     "--headless",
@@ -44,18 +45,16 @@ def needed() -> str:
     """The browser of this system. Without one the test is skipped, or fails where THEBES_REQUIRE names `chromium`."""
     found = program()
     if found is None:
-        _missing("Chromium is not installed")
-    return str(found)
+        if "chromium" in os.environ.get(REQUIRE, ""):
+            pytest.fail(f"Chromium is not installed, and {REQUIRE} asks for it")
+        pytest.skip("Chromium is not installed")
+    return found
 
 
 @contextmanager
 def browser() -> Iterator[Any]:
     """A running browser. Without one the test is skipped, or fails where THEBES_REQUIRE names `chromium`."""
     found = needed()
-    try:
-        from playwright.sync_api import expect, sync_playwright
-    except ImportError:
-        _missing("the package playwright is not installed")
     expect.set_options(timeout=PATIENCE)
     with sync_playwright() as driver:
         running = driver.chromium.launch(executable_path=found, args=list(ARGUMENTS), timeout=PATIENCE)
@@ -65,19 +64,14 @@ def browser() -> Iterator[Any]:
             running.close()
 
 
-def _missing(reason: str) -> None:
-    if "chromium" in os.environ.get(REQUIRE, ""):
-        pytest.fail(f"{reason}, and {REQUIRE} asks for it")
-    pytest.skip(reason)
-
-
 class Visitor:
     """One browser session at one server. `page` is Playwright's; `troubles` holds what must not have happened."""
 
     def __init__(self, running: Any, origin: str, folder: Path | None, **look: Any) -> None:
         self.origin = origin.rstrip("/")
         self._folder = folder
-        self._context = running.new_context(**{"viewport": DESK, **look})
+        self._scheme = look.get("color_scheme", "light")
+        self._context = running.new_context(**{"viewport": DESK, "reduced_motion": "reduce", **look})
         self._context.set_default_timeout(PATIENCE)
         self.page = self._context.new_page()
         self.troubles: list[str] = []
@@ -91,37 +85,45 @@ class Visitor:
         """Go to an address of the server."""
         return self.page.goto(address if "://" in address else self.origin + address)
 
-    def looks(self) -> Iterator[str]:
-        """This page at a desk and on a telephone, in light and in dark, one after another; the names of these looks."""
+    def picture(self, name: str) -> None:
+        """Look at this page as it stands: what not everybody could use is a trouble. A screenshot of the whole page
+        stays where somebody wants them."""
+        expect(self.page.locator(".htmx-request")).to_have_count(0)
+        self.troubles += [f"{name}: {found}" for found in (*self._sweep(), *self._axe(), *self._beyond())]
+        if self._folder is not None:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            self.page.screenshot(path=str(self._folder / f"{name}.png"), full_page=True, caret="initial")
+
+    def pictures(self, name: str) -> None:
+        """Look at this page with all that can be unfolded, at a desk and on a telephone, in light and in dark."""
+        before = self.page.viewport_size
+        self.page.wait_for_load_state("networkidle")
+        self.page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
         for size, viewport in (("desk", DESK), ("phone", PHONE)):
             self.page.set_viewport_size(viewport)
             for scheme in ("light", "dark"):
                 self.page.emulate_media(color_scheme=scheme)
-                yield f"{size}-{scheme}"
-
-    def picture(self, name: str) -> None:
-        """A screenshot of the whole page, where somebody wants to keep them."""
-        if self._folder is not None:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            self.page.screenshot(path=str(self._folder / f"{name}.png"), full_page=True, caret="initial")
+                self.picture(f"{name}-{size}-{scheme}")
+        self.page.set_viewport_size(before)
+        self.page.emulate_media(color_scheme=self._scheme)
 
     def fits(self) -> bool:
         """Return whether nothing has to be scrolled sideways."""
         return bool(self.page.evaluate("document.documentElement.scrollWidth <= window.innerWidth"))
 
-    def wide(self) -> list[str]:
+    def _beyond(self) -> list[str]:
         """List what reaches beyond the right edge, where something does."""
         script = """() => [...document.querySelectorAll('main *, header *, footer *')]
           .filter(e => e.getBoundingClientRect().right > window.innerWidth + 1 && !e.closest('.scroll, pre'))
           .map(e => e.outerHTML.slice(0, 120))"""
-        return [str(found) for found in self.page.evaluate(script)][:5]
+        return [] if self.fits() else ["scrolls sideways", *self.page.evaluate(script)[:5]]
 
-    def sweep(self) -> list[str]:
+    def _sweep(self) -> list[str]:
         """List what of this page somebody cannot use who does not see it, sees little, or has no mouse, as
         sentences."""
         return [str(found) for found in self.page.evaluate(_SWEEP)]
 
-    def axe(self) -> list[str]:
+    def _axe(self) -> list[str]:
         """List what axe-core finds on this page, as sentences."""
         self.page.evaluate(_AXE)
         script = """async () => (await axe.run(document, {resultTypes: ['violations']})).violations.flatMap(

@@ -8,19 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.command import exit_status
+from tests.support.model_bundle import BUNDLE
 from thebes.curator.pipelines.bundles import Bundles
-
-BUNDLE = {
-    "model": {"kind": "StatisticsModel", "column": "hour", "numbers": {"0": 0.5, "1": 0.25}},
-    "features": [],
-    "inputs": ["hour"],
-    "output": "took",
-    "validation": [{"metric": "absolute_error", "target": 0.1, "bound": 0.08}],
-    "confidence": 0.95,
-    "certificate": {"epsilon": 1.0, "delta": 0.0, "text": "So much."},
-    "lineage": {"stream": "rides", "blocks": ["rides/2026-01-01"], "developer": "ana"},
-    "published_at": "2026-01-02T00:00:00+00:00",
-}
 
 
 def test_models_are_listed_shown_and_asked(

@@ -293,6 +293,7 @@ def test_what_was_paid_is_told_as_past(world: World) -> None:
 
 def test_a_page_that_stays_open_asks_its_coordinator_nothing(world: World) -> None:
     task = world.server.post(MEDIAN)
+    world.http.get("/tasks")  # that a task is seen for the first time is a change
     for address in ("/tasks", f"/tasks/{task}"):
         page = world.http.get(address)
         mark = next(str(a["hx-get"]) for _, a in Page(page.text).elements if a.get("id") == "moment")
@@ -304,6 +305,25 @@ def test_a_page_that_stays_open_asks_its_coordinator_nothing(world: World) -> No
     assert mark not in changed.text
     for address in (f"/tasks/{task}/standing", "/accepted/now", "/here", "/privacy/spent"):
         assert words.state("reserved").word in harmless(world.http.get(address, headers=PARTIAL))
+
+
+def test_what_changes_while_a_page_is_made_is_told_to_it_afterwards(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = world.server.post(MEDIAN)
+    read = world.me.participations
+
+    def then_accepted() -> Any:
+        found = read()
+        monkeypatch.undo()
+        world.me.accept(task)
+        return found
+
+    monkeypatch.setattr(world.me, "participations", then_accepted)
+    page = world.http.get("/accepted").text
+    assert "You have not agreed to anything yet" in page
+    mark = next(str(a["hx-get"]) for _, a in Page(page).elements if a.get("id") == "moment")
+    assert world.http.get(mark, headers=PARTIAL).headers["hx-trigger"] == "changed"
 
 
 def test_a_moment_is_told_in_the_zone_of_this_machine(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,7 @@ def sections(release: Release) -> Sequence[Section]:
     if found is None:
         return (Section(_TITLE, f"{release.unchecked[0].upper()}{release.unchecked[1:]}."),)
     said = f"{found.line[0].upper()}{found.line[1:]}."
-    return (Section(_TITLE, said, table=AnswerTable.of(("", ""), _lines(found))),)
+    return (Section(_TITLE, said, table=AnswerTable.of(("measure", "value"), _lines(found))),)
 
 
 def _lines(found: Quality) -> list[tuple[str, str]]:

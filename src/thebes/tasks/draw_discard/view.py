@@ -43,7 +43,7 @@ def sections(release: Release, document: PeopleDocument) -> list[Section]:
 
 
 def _rates(release: Any) -> Iterable[Section]:
-    head = ("learning rate", "updates", "refused", "spread between instances", "")
+    head = ("learning rate", "updates", "refused", "spread between instances", "where")
     rows = [
         (lane["learning_rate"], lane["updates"], lane["refused"], lane["spread"], _shown(lane, release.extra))
         for lane in release.extra["lanes"]

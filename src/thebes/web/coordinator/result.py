@@ -109,7 +109,7 @@ def _covered(release: Release) -> Section:
         else "Every site that was asked is in it."
     )
     return Section(
-        "Who is in it", words, table=AnswerTable.of(("site", "", "what it paid, or why it is missing"), lines)
+        "Who is in it", words, table=AnswerTable.of(("site", "answer", "what it paid, or why it is missing"), lines)
     )
 
 

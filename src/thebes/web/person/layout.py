@@ -9,7 +9,7 @@ import secrets
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Depends, Request
 from fastapi.responses import Response
 
 from thebes.person.home import Person
@@ -30,11 +30,18 @@ class Indoors:
 
     def routes(self) -> APIRouter:
         """Make the router that a page's routes are put on; what they refuse is told as a page or as a sentence."""
-        return routes(self.refused, ThebesError)
+        made = routes(self.refused, ThebesError)
+        made.dependencies.append(Depends(self._marked))
+        return made
+
+    async def _marked(self, request: Request) -> None:
+        """Mark the moment before anything is read: what changes while a page is made has come after it."""
+        request.state.moment = self.moment
 
     def page(self, request: Request, template: str, *, title: str, **context: Any) -> Response:
         """A whole page; `template` is a file of templates/person."""
-        return self.frame.page(request, f"person/{template}", title=title, words=words, moment=self.moment, **context)
+        moment = request.state.moment
+        return self.frame.page(request, f"person/{template}", title=title, words=words, moment=moment, **context)
 
     @property
     def moment(self) -> str:
