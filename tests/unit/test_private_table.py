@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 
 import thebes
 from thebes.ledger import BudgetExceeded, Ledger
-from thebes.privacy.faults import Mistake
+from thebes.privacy.faults import Mistake, Refusal
 from thebes.tasks.document import InvalidDocument
 
 ROWS = pd.DataFrame(
@@ -95,3 +96,39 @@ def test_files_frames_and_columns_are_rows_and_other_things_are_none(tmp_path: P
     for nothing in ([[1, 2]], "rows.xlsx", 3):
         with pytest.raises(Mistake, match="DataFrame"):
             thebes.open_data(nothing, SCHEMA, epsilon=1)
+
+
+def test_groups_that_nobody_declared_are_found_for_half_of_the_price() -> None:
+    schema = {**SCHEMA, "columns": {**SCHEMA["columns"], "g": {"type": "string"}}}
+    text = "SELECT g, COUNT(*) AS n FROM data GROUP BY g ORDER BY n"
+    with thebes.open_data(ROWS, schema, epsilon=5, delta=1e-5, filter="basic") as table:
+        answer = table.sql(text, epsilon=4, delta=1e-6, max_groups_per_person=2)
+        assert sorted(row["g"] for row in answer) == ["a", "b"]
+        assert abs(answer.rows[0]["n"] - 500) < 60
+        assert answer.bars[0]["n"] is not None
+        assert answer.release.threshold == 16
+        assert "found for half of the price" in answer.certificate.text
+        assert (float(table.left.epsilon), float(table.left.delta)) == (1, pytest.approx(9e-6))
+        with pytest.raises(Mistake, match="with a delta"):
+            table.sql(text, epsilon=1)
+        rare = table.sql("SELECT g, COUNT(*) AS n FROM data WHERE age < 20.01 GROUP BY g", epsilon=1, delta=1e-6)
+        assert len(rare) == 0
+        assert "nothing was common enough" in str(rare.release)
+    with thebes.open_data(ROWS, schema, epsilon=5, delta=1e-5) as table:
+        with pytest.raises(Refusal, match="basic filter"):
+            table.sql(text, epsilon=4, delta=1e-6)
+        assert float(table.left.epsilon) == 5
+
+
+def test_a_refused_opening_leaves_nothing_open_and_noise_is_always_added_here(tmp_path: Path, monkeypatch: Any) -> None:
+    told, scratch = {"epsilon": 1, "ledger": tmp_path / "b.db"}, tmp_path / "scratch"
+    scratch.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(scratch))
+    with thebes.open_data(ROWS, SCHEMA, **told) as table, pytest.raises(Mistake, match="where the rows are"):
+        table.query("count", epsilon=0.1, noise="coordinator")
+    with pytest.raises(Mistake):
+        thebes.open_data(ROWS, SCHEMA, **{**told, "epsilon": 2})
+    with pytest.raises(Mistake, match="must be a DataFrame"):
+        thebes.open_data([1, 2], SCHEMA, epsilon=2, ledger=tmp_path / "c.db")
+    assert list(scratch.iterdir()) == []
+    assert not (tmp_path / "c.db").exists()

@@ -18,6 +18,11 @@ def sql(
     ca_file: Path | None = connection.ca_file(),
     sites: str | None = typer.Option(None, "--sites", help="Which sites, with commas between; all, if not given."),
     noise: str | None = typer.Option(None, "--noise", help='"site", or "coordinator" for one noise over all sites.'),
+    max_groups_per_person: int = typer.Option(
+        1,
+        "--max-groups-per-person",
+        help="Where values to group by are found: with how many of them one person counts.",
+    ),
     explain: bool = typer.Option(False, "--explain", help="Only say what would be asked. Nothing is put up or paid."),
     timeout: float | None = connection.timeout(),
     json: str | None = output.json_option(),
@@ -28,7 +33,9 @@ def sql(
     """
     asked = "all" if sites is None else [name.strip() for name in sites.split(",")]
     with connection.server_at(coordinator, token, ca_file) as server:
-        question = server.explain_sql(text, epsilon, delta, sites=asked, noise=noise)
+        question = server.explain_sql(
+            text, epsilon, delta, sites=asked, noise=noise, max_groups_per_person=max_groups_per_person
+        )
         if explain:
             if json is not None:
                 output.write_json(json, {"document": question.document, "explanation": question.explanation})

@@ -7,7 +7,7 @@ data. What a row holds beyond a bound counts as the bound, what is in no declare
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -170,6 +170,11 @@ class Schema(_Strict):
         if found is None or found.key:
             raise Mistake(field, f"names {name[:63]!r}, which the data set does not offer")
         return found
+
+    def declaring(self, name: str, values: Sequence[str]) -> Schema:
+        """The same with these as the declared values of a column that has none."""
+        column = self.column(name, "by").model_copy(update={"values": tuple(values)})
+        return self.model_copy(update={"columns": {**self.columns, name: column}})
 
     def shown(self) -> dict[str, Any]:
         """As JSON, for whoever may ask: without the key."""

@@ -7,9 +7,10 @@ engine gives the same.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -108,4 +109,18 @@ class Table(Protocol):
 
     def batches(self, columns: Sequence[str], where: RowFilter | None = None, *, rows: int = 65_536) -> Iterator[Batch]:
         """The rows that have all of these columns, person after person, about `rows` at a time."""
+        ...
+
+
+@runtime_checkable
+class KeyedTable(Table, Protocol):
+    """A table whose texts can be looked through for keys that nobody has declared."""
+
+    def occurring(self, column: str, where: RowFilter | None = None, *, most: int, longest: int) -> Mapping[str, int]:
+        """The texts of a column, each with how many units have it; a unit counts with at most `most` of them, drawn by
+        a hash. Texts of more than `longest` characters are left out."""
+        ...
+
+    def declaring(self, column: str, values: Sequence[str]) -> AbstractContextManager[Table]:
+        """The same rows where these are the declared values of a column that has none."""
         ...

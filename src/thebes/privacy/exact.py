@@ -79,6 +79,11 @@ def ln(value: Decimal) -> float:
     return float(_WIDE.ln(value))
 
 
+def half(value: Decimal) -> Decimal:
+    """Return half of a number, exactly, whatever decimals a caller's own settings keep."""
+    return _WIDE.divide(value, Decimal(2))
+
+
 def of_steps(steps: int, step: Decimal = EPSILON_STEP) -> Decimal:
     """Return so many steps as a number, exactly, whatever decimals a caller's own settings keep."""
     return _WIDE.multiply(Decimal(steps), step)

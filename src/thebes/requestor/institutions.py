@@ -26,11 +26,13 @@ def document_of(
     for name in options:
         if name in fields or name in ("type", "dataset", "sites"):
             raise Mistake(name, "is given already")
-    named: str | list[str] = sites if isinstance(sites, str) else list(sites)
-    if isinstance(named, str) and named != "all":
-        named = [named]
     given = {name: _plain(value) for name, value in {**fields, **options}.items() if value is not None}
-    return {"type": type_, "sites": named, "dataset": dataset, **given}
+    return {"type": type_, "sites": named_sites(sites), "dataset": dataset, **given}
+
+
+def named_sites(sites: str | Sequence[str]) -> str | list[str]:
+    """Return which sites are asked as a document says it: "all", or a list of names."""
+    return sites if sites == "all" else [sites] if isinstance(sites, str) else list(sites)
 
 
 def must_be_text(model: Any, loss: Any) -> None:

@@ -20,7 +20,7 @@ from thebes.privacy.figures import figure
 from thebes.privacy.guarantees import Price
 from thebes.requestor.algorithms import algorithms
 from thebes.requestor.handle import Handle
-from thebes.requestor.institutions import Round, Watching, document_of, must_be_text
+from thebes.requestor.institutions import Round, Watching, document_of, must_be_text, named_sites
 from thebes.requestor.tables import Listing
 from thebes.tasks import registry
 from thebes.tasks.document import Document
@@ -245,7 +245,10 @@ class Server:
         """One SELECT over a data set of sites; waits for the answer. All of its numbers share epsilon and delta.
 
         What cannot be private is refused with the clause and a way out. Arithmetic over aggregates, HAVING, ORDER BY
-        and LIMIT are done after the noise, and free. `options` are further fields of the document.
+        and LIMIT are done after the noise, and free. Where nobody declared the values of a text in GROUP BY, those that
+        enough people have are found first, for half of epsilon and delta, one person counting with at most
+        `max_groups_per_person` (1) of them; `release.threshold` says what is enough. `options` are further fields of
+        the document.
 
         Example: server.sql("SELECT ward, COUNT(*), AVG(age) FROM patients GROUP BY ward", epsilon=1)
         """
@@ -266,10 +269,9 @@ class Server:
         from thebes.sql.question import read
         from thebes.sql.statement import read_statement
 
-        named = [sites] if isinstance(sites, str) and sites != "all" else sites
-        schema = self._schema(read_statement(text).dataset, named)
-        fields = {"sites": named if isinstance(named, str) else list(named), "noise": noise, **options}
-        return read(text, schema, epsilon=epsilon, delta=delta, **fields)
+        statement, named = read_statement(text), named_sites(sites)
+        fields: dict[str, Any] = {"sites": named, "noise": noise, **options}
+        return read(statement, self._schema(statement.dataset, named), epsilon=epsilon, delta=delta, **fields)
 
     def _schema(self, dataset: str, sites: str | Sequence[str]) -> Schema:
         """Return how a data set is declared where it is asked; sites that declare it differently are left out later."""

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from thebes.data.engines.source import frame_table, table_of
+from thebes.data.engines.source import given_table
 from thebes.data.schema import Schema, schema_of
 from thebes.data.table import Table
 from thebes.privacy import randomness as chance
@@ -35,7 +35,6 @@ from thebes.tasks.site_document import SiteDocument
 from thebes.tasks.site_protocols import Convened
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)  #: a simulation has no clock
-_FILES = {".csv": "csv", ".tsv": "csv", ".parquet": "parquet"}
 
 
 def simulate_sites(
@@ -162,18 +161,9 @@ def _schema_of(schema: Any, site: str) -> Schema | None:
 
 
 def _table(rows: Any, schema: Schema | None, opened: ExitStack) -> Table:
-    import pandas as pd
-
     if schema is None or hasattr(rows, "sums"):
         made: Table = rows
         return made
-    if isinstance(rows, Path):
-        if rows.suffix.lower() not in _FILES:
-            raise Mistake("rows", "must be a .csv or a .parquet file")
-        source = {"kind": _FILES[rows.suffix.lower()], "path": rows.name}
-        scratch = Path(opened.enter_context(TemporaryDirectory(prefix="thebes-")))
-        table = table_of(schema, source, folder=rows.resolve().parent, scratch=scratch)
-    else:
-        table = frame_table(schema, rows if isinstance(rows, pd.DataFrame) else pd.DataFrame(dict(rows)))
+    table = given_table(schema, rows, scratch=Path(opened.enter_context(TemporaryDirectory(prefix="thebes-"))))
     opened.callback(table.close)
     return table

@@ -32,8 +32,7 @@ class SqlQuestion:
     text: str
     document: dict[str, Any]
     columns: Mapping[str, Arithmetic] = field(repr=False)
-    #: the values of the keys, by the name that a group has in a release
-    groups: Mapping[str, dict[str, Any]] = field(repr=False)
+    schema: Schema = field(repr=False)
     having: Arithmetic | None = field(default=None, repr=False)
     order: tuple[tuple[Arithmetic, bool], ...] = field(default=(), repr=False)
     limit: int | None = None
@@ -49,7 +48,8 @@ class SqlQuestion:
         """Make the table of the answer out of what was released. Each bar holds with at least this probability, by
         itself."""
         groups = [
-            (group, {name: BarredValue(value) for name, value in keys.items()}) for group, keys in self.groups.items()
+            (group, {name: BarredValue(value) for name, value in keys.items()})
+            for group, keys in self._groups(release).items()
         ]
         places = {name: number for number, name in enumerate(release.value)}
         rows = []
@@ -73,6 +73,17 @@ class SqlQuestion:
         ]
         return SqlAnswer.of(list(self.columns), found, release=release, level=level, picked=picked)
 
+    def _groups(self, release: Release) -> dict[str, dict[str, Any]]:
+        """Return the keys of each group, by its name in a release."""
+        keys, schema, found = tuple(self.document.get("by", ())), self.schema, release.extra.get("found")
+        if found is not None:
+            schema = schema.declaring(found["column"], found["keys"])
+        if not keys:
+            return {"": {}}
+        groups = keys_of(schema, keys, field="by")
+        values = product(*(axis.values or () for axis in groups.axes))
+        return {name: dict(zip(keys, own, strict=True)) for name, own in zip(groups.names, values, strict=True)}
+
     def _statistics(
         self, release: Release, group: str, places: Mapping[str, int], surely: float | None
     ) -> dict[str, BarredValue]:
@@ -89,17 +100,31 @@ class SqlQuestion:
 
 
 def read(
-    text: str, schema: Schema | Mapping[str, Any], *, epsilon: float | None, delta: float = 0.0, **fields: Any
+    text: str | Statement,
+    schema: Schema | Mapping[str, Any],
+    *,
+    epsilon: float | None,
+    delta: float = 0.0,
+    max_groups_per_person: int = 1,
+    **fields: Any,
 ) -> SqlQuestion:
     """Read a SELECT over a data set of this schema, or refuse it naming the clause and a way out. `fields` are further
     ones of the document: sites, noise, min_sites, patience, name, purpose. Without epsilon only `privacy="none"` goes.
 
+    A key in GROUP BY that is a text without declared values is looked for first, with half of epsilon and a delta: one
+    person counts with at most `max_groups_per_person` of its values.
+
     Unlike in other SQL, a row without a value in a column that an aggregate names is left out of it, values are cut to
     their declared bounds, every declared group is answered, and a quantile lies on a grid."""
     declared = schema if isinstance(schema, Schema) else schema_of(schema)
-    statement = read_statement(text)
+    statement = text if isinstance(text, Statement) else read_statement(text)
     rows = RowExpressions(declared)
-    keys = _keys(statement, rows)
+    keys, found = _keys(statement, rows)
+    if found and not delta:
+        raise refusal(
+            f"GROUP BY {found[0]}",
+            "its values are not declared; with a delta, such as 1e-6, those that enough people have are found",
+        )
     aggregates = Aggregates(rows, keys)
     columns: dict[str, Arithmetic] = {}
     for name, item in statement.items:
@@ -122,40 +147,36 @@ def read(
         **({"delta": float(delta)} if delta else {}),
         **({"where": rows.condition(statement.where)} if statement.where is not None else {}),
         **({"by": list(keys)} if keys else {}),
+        **({"max_groups_per_person": max_groups_per_person} if found else {}),
         **({"features": aggregates.features} if aggregates.features else {}),
         **{name: value for name, value in fields.items() if value is not None},
     }
     checked = registry.check(document)
     assert isinstance(checked, SiteDocument)  # noqa: S101
     registry.site_kind(checked).fits(checked, declared)
-    return SqlQuestion(text, document, columns, _groups(declared, keys), having, order, statement.limit)
+    return SqlQuestion(statement.text, document, columns, declared, having, order, statement.limit)
 
 
-def _keys(statement: Statement, rows: RowExpressions) -> tuple[str, ...]:
-    found = []
+def _keys(statement: Statement, rows: RowExpressions) -> tuple[tuple[str, ...], list[str]]:
+    """Return the keys, and those of them whose values are to be found."""
+    keys, found = [], []
     for node in statement.group:
         if not isinstance(node, exp.Column):
-            raise refusal(node, "GROUP BY takes columns with declared values")
+            raise refusal(node, "GROUP BY takes columns")
         name = rows.name(node)
         column = rows.column(name)
-        if column.values is None and column.type != "boolean":
-            why = (
-                "its groups would be people; ask QUANTILE_CONT, or AVG"
-                if column.ranged
-                else "its values are not declared"
-            )
-            raise refusal(node, f"{why}: GROUP BY takes columns with declared values")
-        found.append(name)
-    return tuple(dict.fromkeys(found))
-
-
-def _groups(schema: Schema, keys: tuple[str, ...]) -> dict[str, dict[str, Any]]:
-    """Return the keys of each group, by its name in a release."""
-    if not keys:
-        return {"": {}}
-    groups = keys_of(schema, keys, field="by")
-    values = product(*(axis.values or () for axis in groups.axes))
-    return {name: dict(zip(keys, own, strict=True)) for name, own in zip(groups.names, values, strict=True)}
+        if column.values is None and column.type == "string":
+            found.append(name)
+        elif column.values is None and column.type != "boolean":
+            why = "its groups would be people; ask QUANTILE_CONT, or AVG"
+            raise refusal(node, f"{why}: GROUP BY takes columns with declared values, and texts")
+        keys.append(name)
+    found = list(dict.fromkeys(found))
+    if len(found) > 1:
+        raise refusal(
+            f"GROUP BY {', '.join(found)}", "the values of one key can be found; those of the others must be declared"
+        )
+    return tuple(dict.fromkeys(keys)), found
 
 
 def _surely(parts: int, level: float) -> float:

@@ -30,6 +30,7 @@ _WHY = {
 class Statement:
     """The parts of a SELECT. `items` are what is asked, each with the name of its column."""
 
+    text: str
     dataset: str
     items: tuple[tuple[str, exp.Expr], ...]
     where: exp.Expr | None = None
@@ -55,6 +56,7 @@ def read_statement(text: str) -> Statement:
     if len(tree.expressions) > MOST_COLUMNS:
         raise refusal("SELECT", f"asks for {len(tree.expressions)} columns; at most {MOST_COLUMNS}")
     return Statement(
+        text=text,
         dataset=_dataset(tree),
         items=tuple(_named(item) for item in tree.expressions),
         where=None if where is None else where.this,

@@ -12,7 +12,7 @@ from decimal import ROUND_FLOOR, Decimal
 from thebes.ledger.filters import EventFilter, filter_of
 from thebes.privacy import exact
 from thebes.privacy.accounting import pure
-from thebes.privacy.events import Event
+from thebes.privacy.events import ApproximateEvent, Event
 from thebes.privacy.faults import Mistake, Refusal
 from thebes.privacy.losses import Approximate, Loss, Pure, repeat
 from thebes.privacy.promise import Adjacency
@@ -45,6 +45,11 @@ def cost(document: SiteDocument, event: Event, filter: str) -> Cost:
         else:
             phase = counting.of_event(event, adjacency=_RELATION)
     except Mistake as unpriced:
+        if isinstance(event, ApproximateEvent):
+            raise Refusal(
+                f"this data set's budget is counted with the {filter} filter, which cannot pay a delta that is used "
+                "up, as to find groups that nobody declared; one counted with the basic filter can"
+            ) from None
         raise Refusal(
             f"this data set's budget is counted with the {filter} filter, which has no price for this task: "
             f"{unpriced.message}"

@@ -7,8 +7,10 @@ time, and otherwise at random, by a hash of who it is and what the row says that
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from itertools import pairwise
 from typing import Any
@@ -81,12 +83,47 @@ class EngineTable:
         """Of each column, how many of all the rows that meet a condition do not fit what the schema declares of it."""
         return misfits_of(self.schema, self.engine, columns, where)
 
+    def occurring(self, column: str, where: RowFilter | None = None, *, most: int, longest: int) -> dict[str, int]:
+        """The texts of a column, each with how many units have it; a unit counts with at most `most` of them."""
+        if self._column(column).type != "string":
+            raise Mistake("by", f"names {column!r}, which is no text: only texts can be looked through for keys")
+        frame = self._complete((column,), where)
+        frame = frame.filter(nw.col(column).str.len_chars() <= longest)
+        owner, number = self._owner, MARK + column
+        parts = iter([frame])
+        if owner is not None:
+            frame = frame.select(owner, MARK + owner, column, number).unique()
+            rows, held = self._rows_of(frame, owner)
+            parts = iter([frame])
+            if held > most:
+                hashed = frame.with_columns(drawn(nw.col(MARK + owner), [nw.col(number)]).alias("_hash"))
+                parts = self._parts(hashed.with_columns(_one=nw.lit(1).cast(nw.Int64)), MARK + owner, MOST_NUMBER, rows)
+                parts = (self._first(part, owner, ["_hash", number], most) for part in parts)
+        found: Counter[str] = Counter()
+        for part in parts:
+            counted = self.engine.collected(part.group_by(column).agg(nw.len().alias("_units")))
+            found.update(dict(zip(counted[column].tolist(), map(int, counted["_units"]), strict=True)))
+        return dict(found)
+
+    @contextmanager
+    def declaring(self, column: str, values: Sequence[str]) -> Iterator[EngineTable]:
+        """The same rows where these are the declared values of a column that has none."""
+        made = replace(self, schema=self.schema.declaring(column, values))
+        try:
+            yield made
+        finally:
+            made.let_go()
+
     def forget(self) -> None:
         """Read the rows anew when they are next asked for: those of the last question are held until then."""
+        self.let_go()
+        self.engine.forget()
+
+    def let_go(self) -> None:
+        """Hold the rows of the last question no longer."""
         if self._last is not None:
             self._last[1].close()
             self._last = None
-        self.engine.forget()
 
     def close(self) -> None:
         self.forget()
@@ -176,8 +213,12 @@ class EngineTable:
         hashed = drawn(nw.col(MARK + owner), [nw.col(name) for name in (*signature, "_again")])
         frame = frame.with_columns(hashed.alias("_hash"))
         order = [*before, "_hash", *signature, "_again"]
+        return self._first(frame, owner, order, self.schema.max_rows_per_unit)
+
+    def _first(self, frame: Frame, owner: str, order: list[str], most: int) -> Frame:
+        """The first rows of each person in this order."""
         frame = frame.with_columns(nw.col("_one").cum_sum().over(owner, order_by=order).cast(nw.Int64).alias("_place"))
-        return frame.filter(nw.col("_place") <= self.schema.max_rows_per_unit)
+        return frame.filter(nw.col("_place") <= most)
 
     def _lateness(self) -> nw.Expr | None:
         """A number that is the smaller the later a row is; rows without a time come last."""
@@ -282,9 +323,7 @@ class EngineTable:
         asked = (names, where)
         if self._last is not None and self._last[0] == asked:
             return self._last[1]
-        if self._last is not None:
-            self._last[1].close()
-            self._last = None
+        self.let_go()
         distinct = list(dict.fromkeys(names))
         frame = self._complete(distinct, where)
         made: dict[str, nw.Expr] = {}

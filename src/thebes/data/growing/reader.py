@@ -6,6 +6,7 @@ What must stay true: exactly the rows of the blocks that were named, and of thos
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -82,6 +83,14 @@ class GrownTable:
     def misfits(self, columns: Sequence[str], where: RowFilter | None = None) -> dict[str, Misfits]:
         """Of each column, how many of all the rows that meet a condition do not fit what the schema declares of it."""
         return self._engine().misfits(columns, where)
+
+    def occurring(self, column: str, where: RowFilter | None = None, *, most: int, longest: int) -> dict[str, int]:
+        """The texts of a column, each with how many units have it; a unit counts with at most `most` of them."""
+        return self._engine().occurring(column, where, most=most, longest=longest)
+
+    def declaring(self, column: str, values: Sequence[str]) -> AbstractContextManager[EngineTable]:
+        """The same rows where these are the declared values of a column that has none."""
+        return self._engine().declaring(column, values)
 
     def arrays(self, columns: Sequence[str], *, rows: int = 65_536) -> Iterator[NDArray[np.float64]]:
         """The rows that have all of these columns, one column for each, within its bounds (a value's number in its

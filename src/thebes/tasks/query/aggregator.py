@@ -30,6 +30,7 @@ from thebes.tasks.aggregation.sites import CACHE, MECHANISM, SYNOPSIS, Convening
 from thebes.tasks.aggregation.snapshots import Arrays
 from thebes.tasks.contributions import Contributions, Layout, checked
 from thebes.tasks.protocols import Setting
+from thebes.tasks.query import found_keys
 from thebes.tasks.query.accuracy import Split, reached, split
 from thebes.tasks.query.kind import KIND, QueryDocument
 from thebes.tasks.query.release import MIXED, QueryRelease
@@ -45,6 +46,8 @@ class QueryAggregator(Convening[QueryDocument]):
             KIND.fits(document, schema)  # one data set that is not public is enough to refuse all
         super().__init__(document, setting)
         self._errors: dict[str, tuple[float, ...]] = {}  #: of the sites that have answered, as they travel
+        self._said: dict[str, list[str]] = {}  #: the keys that sites have found, where nobody declared them
+        self._keys: tuple[str, ...] | None = None  #: all of these together
 
     @cached_property
     def split(self) -> Split:
@@ -53,18 +56,32 @@ class QueryAggregator(Convening[QueryDocument]):
         return split(self.document, asked, self.setting.quotes)
 
     def payload(self, site: str) -> dict[str, Any]:
+        if self._keys is not None:
+            return {found_keys.KEYS: list(self._keys)}
         return dict(self.split.payloads.get(site, {})) if self.document.accuracy is not None else {}
 
+    @property
+    def _finding(self) -> bool:
+        return self.document.phases > 1 and self.phase == found_keys.FINDING
+
     def layout(self, part: str, partition: int = 0) -> Layout:
+        if self._finding:
+            return found_keys.LAYOUT
         return layout_of(self.document, self._plan(self.sites[partition]))
 
     def examine(self, contributions: Contributions) -> Contributions:
         found = checked(self.layout(contributions.part, contributions.partition), contributions)
         site = self.sites[contributions.partition]
+        if self._finding:
+            found_keys.read(found.fields)
+            return found
         read(self.document, self._plan(site), self._schema(site), found.fields)
         return found
 
     def hear(self, site: str, contributions: Contributions) -> None:
+        if self._finding:
+            self._said[site] = list(found_keys.read(contributions.fields))
+            return
         own, error = read(self.document, self._plan(site), self._schema(site), contributions.fields)
         if not self.document.exact:
             self._errors[site] = error.told
@@ -76,7 +93,18 @@ class QueryAggregator(Convening[QueryDocument]):
             both = self._totals.astype(np.int64) + own.astype(np.int64)
             self._totals = np.clip(both, -LARGEST_TOTAL, LARGEST_TOTAL)
 
-    def conclude(self) -> QueryRelease:
+    def finished(self) -> bool:
+        """It ends before anybody answers where no key was found."""
+        return super().finished() or self._keys == ()
+
+    def conclude(self) -> QueryRelease | None:
+        if self._finding:
+            schema = self.setting.sites[self.answered[0]]
+            self._keys, self._said = found_keys.together(self.document, schema, list(self._said.values())), {}
+            return None if self._keys else self._without_keys()
+        return self._concluded()
+
+    def _concluded(self) -> QueryRelease:
         assert self._totals is not None  # noqa: S101
         schemas = {site: self._schema(site) for site in sorted(self.answered)}
         plan = self._plan(self.answered[0])
@@ -99,20 +127,29 @@ class QueryAggregator(Convening[QueryDocument]):
             extra["accuracy"] = {**self.document.accuracy.model_dump(), "reached": self._reached(plan, errors)}
         if self.document.by is not None:
             extra["by"] = list(self.document.by)
+        if self._keys is not None:
+            extra |= self._found_keys()
         certificate = self._certificate(plan, schemas, errors, answers, extra.get("accuracy"))
         self._errors = {}
         return QueryRelease(found.value, certificate, found.intervals, extra)
 
     def memory(self) -> tuple[dict[str, Any], Arrays]:
-        facts = {"errors": {site: list(told) for site, told in self._errors.items()}} if self._errors else {}
+        facts: dict[str, Any] = {}
+        if self._errors:
+            facts["errors"] = {site: list(told) for site, told in self._errors.items()}
+        if self._said or self._keys is not None:
+            facts["said"], facts["keys"] = self._said, None if self._keys is None else list(self._keys)
         return facts, {} if self._totals is None else {"totals": self._totals}
 
     def remember(self, facts: Mapping[str, Any], arrays: Mapping[str, NDArray[np.generic]]) -> None:
         self._totals = arrays.get("totals")
         self._errors = {site: tuple(told) for site, told in facts.get("errors", {}).items()}
+        self._said, keys = facts.get("said", {}), facts.get("keys")
+        self._keys = None if keys is None else tuple(keys)
 
     def _schema(self, site: str) -> Schema:
-        return self.setting.sites[site]
+        schema = self.setting.sites[site]
+        return schema if not self._keys else self.document.declared(schema, self._keys)
 
     def _plan(self, site: str) -> QuestionPlan:
         return self.document.plan(self._schema(site))
@@ -126,6 +163,8 @@ class QueryAggregator(Convening[QueryDocument]):
 
     def _answer(self, site: str, errors: Mapping[str, Error]) -> dict[str, Any]:
         """Tell what a site's answer cost there and where it came from: as it says, else as the document does."""
+        if self._keys is not None:  # both phases
+            return {"cost": {"epsilon": self.document.epsilon, "delta": self.document.delta}, "source": MECHANISM}
         if site in self._paid and not self.document.exact:
             return self._paid[site]
         noise = next((error.noise for name, error in errors.items() if name in (site, "coordinator")), None)
@@ -151,6 +190,8 @@ class QueryAggregator(Convening[QueryDocument]):
             **plan.parameters,
             "rows_of_one_person": {site: schema.max_rows_per_unit for site, schema in schemas.items()},
         }
+        if self._keys is not None:
+            parameters["found"] = self._selections()
         noise = {who: self._noise(plan, error) for who, error in errors.items() if error.noise is not None}
         bound = {who: {"within": e.width * plan.step, "odds": e.beta} for who, e in errors.items() if e.beta}
         parameters |= {name: told for name, told in (("noise", noise), ("bound", bound)) if told}
@@ -171,9 +212,50 @@ class QueryAggregator(Convening[QueryDocument]):
             bounds=self._bounds(next(iter(schemas.values()))) or None,
             trust=self.trust,
             simulated=self.setting.simulated,
-            notes=(*self._said(errors, answers), *exactly(accuracy), *plan.notes),
+            notes=(*self._told(errors, answers), *exactly(accuracy), *plan.notes),
             beside_earlier=any(told["source"] == SYNOPSIS for told in answers.values()) or bool(self._looser(errors)),
         )
+
+    def _selections(self) -> dict[str, dict[str, Any]]:
+        """Return by which noise and threshold each site finds keys."""
+        each = {site: found_keys.selection_of(self.document, schema) for site, schema in self.setting.sites.items()}
+        return {
+            site: {"kind": one.noise.kind, "scale": one.noise.scale, "threshold": one.least, "of_one_person": one.keys}
+            for site, one in each.items()
+        }
+
+    def _found_keys(self) -> dict[str, Any]:
+        """Return what a release says of the keys that were found."""
+        column = self.document.undeclared(next(iter(self.setting.sites.values())))
+        threshold = max(one["threshold"] for one in self._selections().values())
+        return {"found": {"column": column, "keys": list(self._keys or ()), "threshold": threshold}}
+
+    def _of_keys(self) -> tuple[str, ...]:
+        if self._keys is None:
+            return ()
+        told = self._found_keys()["found"]
+        return (
+            f"Which values {told['column']} has was found for half of the price: of each that is shown, a noisy number "
+            f"of people at some site reached the threshold, {told['threshold']} at most. Others stay unsaid.",
+        )
+
+    def _without_keys(self) -> QueryRelease:
+        """Release that no key was found."""
+        document, told = self.document, self._found_keys()
+        extra = {"coverage": self.coverage, "cost": {"epsilon": document.epsilon, "delta": document.delta}, **told}
+        certificate = Certificate(
+            unit=self.unit,
+            adjacency=Adjacency.ADD_REMOVE_ONE,
+            epsilon=document.epsilon,
+            delta=document.delta,
+            guarantee="approximate",
+            mechanism="keys that enough people have, by a threshold",
+            parameters={"statistic": document.asks, "found": self._selections()},
+            trust=self.trust,
+            simulated=self.setting.simulated,
+            notes=(*self.notes, *self._of_keys(), "No group was found, so none was answered."),
+        )
+        return QueryRelease({}, certificate, {}, {**extra, "source": MECHANISM, "by": list(document.by or ())})
 
     def _bounds(self, schema: Schema) -> dict[str, Mapping[str, Any]]:
         """Return the bounds of the columns and features that were counted with, and of what these are made of."""
@@ -214,12 +296,13 @@ class QueryAggregator(Convening[QueryDocument]):
         how = [f"{' and '.join(kinds)} noise"] if kinds else []
         how += ["a synopsis"] if any(error.noise is None for error in errors.values()) else []
         where = "once at the coordinator" if self.document.noise == "coordinator" else "at each site"
-        return f"{self.document.asks} with {' or '.join(how)} {where}"
+        keys = "" if self._keys is None else ", of groups that were found by a threshold"
+        return f"{self.document.asks} with {' or '.join(how)} {where}{keys}"
 
-    def _said(self, errors: Mapping[str, Error], answers: Mapping[str, Mapping[str, Any]]) -> tuple[str, ...]:
+    def _told(self, errors: Mapping[str, Error], answers: Mapping[str, Mapping[str, Any]]) -> tuple[str, ...]:
         if not errors:
             return ("Every site's steward marked the data set public: nothing was hidden, and nothing was spent.",)
-        said = list(self.notes)
+        said = [*self.notes, *self._of_keys()]
         again = [site for site, told in answers.items() if told["source"] == CACHE]
         if again:
             said.append(

@@ -3,10 +3,13 @@ one person there or not, who has as many rows as a person may have."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -16,15 +19,18 @@ from numpy.typing import NDArray
 from thebes.curator.questions.noise import noise_for
 from thebes.curator.questions.quantiles import QuantilePlan
 from thebes.data.engines.source import frame_table
-from thebes.data.schema import Schema, schema_of
+from thebes.data.schema import Column, Schema, schema_of
 from thebes.data.table import Batch, Sums, Table
+from thebes.privacy.mechanisms.key_selection import KeySelection
 from thebes.privacy.promise import Adjacency, Unit
 from thebes.privacy.randomness import system
 from thebes.tasks import registry
+from thebes.tasks.aggregation.packets import part_of
 from thebes.tasks.audit import sites
-from thebes.tasks.audit.case import Audited, Case, Draw, repeatedly
+from thebes.tasks.audit.case import Audited, Case, Draw, Enumerated, repeatedly
 from thebes.tasks.audit.purse import Purse
 from thebes.tasks.protocols import Ask, Setting
+from thebes.tasks.query import found_keys
 from thebes.tasks.query.kind import KIND, QueryDocument
 from thebes.tasks.query.totals import TOTALS
 
@@ -44,6 +50,18 @@ SCHEMA = schema_of(
         },
     }
 )
+_OPEN = SCHEMA.model_copy(
+    update={"columns": {name: SCHEMA.columns[name] for name in ("who", "x")} | {"g": Column(type="string")}}
+)  #: whose groups nobody has declared
+_KEYS = ("many", "mine", "own")
+_FINDING: dict[str, Any] = {
+    "type": "query",
+    "dataset": "audited",
+    "statistic": "count",
+    "by": "g",
+    "epsilon": 1.0,
+    "delta": 0.1,
+}
 OTHERS = pd.DataFrame({"who": ["p", "q"], "x": [0.0, 0.0], "y": [0.0, 10.0], "g": ["a", "b"]})
 #: the same answer three times, so that all of it falls into one cell; and one in every group
 ALIKE = pd.DataFrame({"who": ["me"] * ROWS, "x": [10.0] * ROWS, "y": [10.0] * ROWS, "g": ["c"] * ROWS})
@@ -88,11 +106,27 @@ class SummedTable:
         self._table = frame_table(schema, frame)
         self._sums: dict[Sums, NDArray[np.int64]] = {}
         self._rows: dict[tuple[Any, ...], list[Batch]] = {}
+        self._frame = frame
+        self._texts: dict[tuple[Any, ...], Mapping[str, int]] = {}
+        self._declared: dict[tuple[str, ...], SummedTable] = {}
 
     def sums(self, wanted: Sums) -> NDArray[np.int64]:
         if wanted not in self._sums:
             self._sums[wanted] = self._table.sums(wanted)
         return self._sums[wanted]
+
+    def occurring(self, column: str, where: Any = None, *, most: int, longest: int) -> Mapping[str, int]:
+        asked = (column, where, most, longest)
+        if asked not in self._texts:
+            self._texts[asked] = self._table.occurring(column, where, most=most, longest=longest)
+        return self._texts[asked]
+
+    @contextmanager
+    def declaring(self, column: str, values: Sequence[str]) -> Iterator[SummedTable]:
+        asked = (column, *values)
+        if asked not in self._declared:
+            self._declared[asked] = SummedTable(self._frame, self.schema.declaring(column, values))
+        yield self._declared[asked]
 
     def batches(self, columns: Sequence[str], where: Any = None, *, rows: int = 65_536) -> Any:
         asked = (*columns, where, rows)
@@ -114,7 +148,52 @@ def cases() -> list[Case]:
             draws = 1000 if noise == "site" else 300
             made.append(Audited(title, 1.0, document.delta, ADD, one, other, draws=draws))
             made.append(sites.drawn(title, document, tables, used=0.99))
-    return [*made, *_broken()]
+    return [*made, *_found(), *_broken()]
+
+
+def _found() -> list[Case]:
+    """List both phases of groups that nobody declared, each at half of the price: who comes has three keys, of which
+    two are nobody else's, and a third that as many have as the threshold says. Exact odds judge the threshold; one for
+    a single key of a person who counts with three must be caught."""
+    document = KIND.check({**_FINDING, "max_groups_per_person": ROWS})
+    selection = found_keys.selection_of(document, _OPEN)
+    others = pd.DataFrame({"who": [f"o{n}" for n in range(selection.least - 1)], "x": 0.0, "g": "many"})
+    mine = pd.DataFrame({"who": ["me"] * ROWS, "x": 10.0, "g": ["mine", "many", "own"]})
+    tables = [SummedTable(pd.concat([others, *rows], ignore_index=True), _OPEN) for rows in ([mine], [])]
+    made: list[Case] = []
+    epsilon, delta = document.epsilon / 2, document.delta / 2
+    for phase, name in ((found_keys.FINDING, "groups found"), (found_keys.ANSWERING, "groups found, answered")):
+        one, other = (repeatedly(partial(_of_phase, document, phase, table)) for table in tables)
+        made.append(Audited(f"query: {name}", epsilon, delta, ADD, one, other, draws=1000))
+    narrow = KeySelection.calibrated(epsilon=epsilon, delta=delta, keys=1)
+    mixed, own = ([1, 1, selection.least], [0, 0, selection.least - 1]), ([1, 1, 1], [0, 0, 0])
+    for chosen, counts, control in ((selection, mixed, False), (selection, own, False), (narrow, own, True)):
+        title = f"query: groups {'nobody else has' if counts is own else 'found'}, by their odds"
+        title += ", for one key of three" if control else ""
+        pmf, other_pmf = (_outcomes(chosen, each) for each in counts)
+        made.append(Enumerated(title, epsilon, delta, ADD, pmf, other_pmf, positive_control=control))
+    return made
+
+
+def _outcomes(selection: KeySelection, people: Sequence[int]) -> dict[Hashable, float]:
+    """Return the odds of every set of keys that is said, by how many people have each; nobody's is never said."""
+    odds = [selection.odds(count) if count else 0.0 for count in people]
+    return {
+        said: math.prod(p if one else 1 - p for p, one in zip(odds, said, strict=True))
+        for said in product((False, True), repeat=len(odds))
+    }
+
+
+def _of_phase(document: QueryDocument, phase: int, table: Table) -> list[float]:
+    """All that one site sends in one of the two phases."""
+    payload = {} if phase == found_keys.FINDING else {found_keys.KEYS: list(_KEYS)}
+    ask = Ask("any", part_of(phase), phase, payload)
+    given = registry.site_owner(document).contribute(document, ask, table, Purse(), randomness=FAST)
+    if phase == found_keys.FINDING:
+        said = found_keys.read(given.fields)
+        return [float(key in said) for key in _KEYS]
+    totals: list[float] = given.fields[TOTALS][0].tolist()
+    return totals
 
 
 def _broken() -> list[Case]:

@@ -13,13 +13,15 @@ from thebes.curator.questions.joint import MOST_STATISTICS, joint_plan
 from thebes.curator.questions.noise import noise_for
 from thebes.curator.questions.plans import Plan, QuestionPlan
 from thebes.curator.questions.question import Question
-from thebes.data.schema import COLUMN_NAME, Schema
+from thebes.data.filter import RowFilter, read_filter
+from thebes.data.schema import COLUMN_NAME, Column, Schema
+from thebes.privacy import exact
 from thebes.privacy.events import ApproximateEvent, Event
 from thebes.privacy.faults import Mistake
 from thebes.privacy.figures import figure
 from thebes.privacy.guarantees import Price
 from thebes.privacy.promise import Unit
-from thebes.tasks.document import LEAST_EPSILON, read_as, rule
+from thebes.tasks.document import LEAST_DELTA, LEAST_EPSILON, read_as, rule
 from thebes.tasks.protocols import Words
 from thebes.tasks.rows_document import RowsDocument, of_features
 from thebes.tasks.site_document import explained
@@ -27,6 +29,7 @@ from thebes.tasks.site_document import explained
 _MOST_KEYS = 4
 LEAST_ODDS = 1e-8  #: of one answer's missing its width: below, the width of noise is known too roughly
 _UNPRICED = "has no price yet: the coordinator fills in epsilon when it puts the task up"
+_ANY = ("",)  #: for keys that are not found yet: a plan is as good with one
 BY_ACCURACY = ("count", "histogram", "sum")  #: of which it is known beforehand how far noise moves the answer
 
 
@@ -86,6 +89,8 @@ class QueryDocument(RowsDocument):
     by: tuple[str, ...] | None = Field(default=None, min_length=1, max_length=_MOST_KEYS)
     bins: int | tuple[float, ...] | None = None  #: how many, or the places to cut at
     quantile: float | None = Field(default=None, gt=0, lt=1)
+    #: of a key in `by` whose values are not declared: with how many of its values one person counts when they are found
+    max_groups_per_person: int | None = Field(default=None, ge=1, le=1000)
 
     @field_validator("statistics")
     @classmethod
@@ -131,6 +136,8 @@ class QueryDocument(RowsDocument):
             )
         if self.max_epsilon is not None and self.accuracy is None:
             raise rule("max_epsilon", "is the most that an accuracy may cost; without one, say epsilon")
+        if self.max_groups_per_person is not None:
+            self._findable()
         if (self.statistic is None) is (self.statistics is None):
             raise rule("statistic", "or statistics must say what is asked, one of the two")
         wrong = self._one_wrong() if self.statistics is None else self._several_wrong(self.statistics)
@@ -152,6 +159,16 @@ class QueryDocument(RowsDocument):
             if wrong is not None:
                 return "statistics", f"holds {name}, whose {wrong[0]} {wrong[1]}"
         return None
+
+    def _findable(self) -> None:
+        if self.by is None:
+            raise rule("max_groups_per_person", "is for groups that are found; say by what in by")
+        if self.privacy == "none" or self.noise != "site" or self.accuracy is not None:
+            raise rule("max_groups_per_person", "is for groups that each site finds by its own noise, for an epsilon")
+        if self.delta < 2 * LEAST_DELTA:
+            raise rule("delta", "is missing: to find groups that nobody declared costs a delta, such as 1e-6")
+        if self.epsilon < 2 * LEAST_EPSILON:
+            raise rule("epsilon", f"must be at least {figure(2 * LEAST_EPSILON)}: half of it finds the groups")
 
     def _affordable(self) -> None:
         if self.statistics is None and self.statistic not in BY_ACCURACY:
@@ -201,9 +218,38 @@ class QueryDocument(RowsDocument):
         return self.accuracy is not None
 
     @property
+    def phases(self) -> int:
+        return 1 if self.max_groups_per_person is None else 2
+
+    @property
+    def answering(self) -> tuple[exact.Number, exact.Number]:
+        """Return the epsilon and delta of one phase: all, or half of it where groups are found first."""
+        if self.phases == 1:
+            return self.epsilon, self.delta
+        return exact.half(exact.epsilon(self.epsilon)), exact.half(exact.delta(self.delta))
+
+    def undeclared(self, schema: Schema) -> str:
+        """Return the key whose values are to be found, or refuse a schema that has not exactly one such."""
+        names = [name for name in self.by or () if not _grouping(schema.column(name, "by"))]
+        if len(names) != 1:
+            found = "declares all of them" if not names else f"declares neither {' nor '.join(map(repr, names))}"
+            raise Mistake("by", f"must name exactly one key whose values are to be found; the data set {found}")
+        if schema.column(names[0], "by").type != "string" or schema.column(names[0], "by").key:
+            raise Mistake("by", f"names {names[0]!r}, whose values are no texts: its groups would be people")
+        return names[0]
+
+    def declared(self, schema: Schema, keys: Sequence[str]) -> Schema:
+        """Return the schema with the keys that were found as declared values."""
+        return schema.declaring(self.undeclared(schema), keys)
+
+    def condition(self, schema: Schema) -> RowFilter | None:
+        """Read which rows count."""
+        return None if self.where is None else read_filter(self.where, schema)
+
+    @property
     def reusable(self) -> bool:
         """Return whether a data set's planner can answer it from what was released before."""
-        return self.statistic is not None and not (self.statistic == "quantile" and self.by)
+        return self.statistic is not None and self.phases == 1 and not (self.statistic == "quantile" and self.by)
 
     @property
     def recallable(self) -> bool:
@@ -228,11 +274,13 @@ class QueryDocument(RowsDocument):
         """Plan how a data set of this schema answers."""
         if self.statistics is None:
             return self.statistic_plan(schema)
-        return joint_plan(self.questions, schema, epsilon=self.epsilon, delta=self.delta)
+        epsilon, delta = self.answering
+        return joint_plan(self.questions, schema, epsilon=epsilon, delta=delta)
 
     def statistic_plan(self, schema: Schema) -> Plan:
         """Plan how it answers where one statistic is asked."""
-        return self.question.plan(schema, epsilon=self.epsilon, delta=self.delta)
+        epsilon, delta = self.answering
+        return self.question.plan(schema, epsilon=epsilon, delta=delta)
 
     def wanted(self, payload: Mapping[str, Any]) -> Wanted:
         """Read strictly what a site is to answer, as the ask says it: with the noise of this epsilon; or of less, where
@@ -247,6 +295,10 @@ class QueryDocument(RowsDocument):
                 raise Mistake(f"payload.{name}", "must be a number greater than 0")
         epsilon, width, beta = told.values()
         return Wanted(min(most, epsilon or most), self.delta, width, beta, smooth=bool(payload.get("smooth")))
+
+
+def _grouping(column: Column) -> bool:
+    return column.values is not None or column.type == "boolean"
 
 
 class _Query:
@@ -275,6 +327,11 @@ class _Query:
 
     def fits(self, document: QueryDocument, schema: Schema) -> None:
         document.makes(schema)
+        if document.phases > 1:
+            from thebes.tasks.query.found_keys import selection_of
+
+            selection_of(document, schema)
+            schema = document.declared(schema, _ANY)
         plan = document.plan(schema)
         if document.accuracy is not None and document.accuracy.beta < LEAST_ODDS * plan.size:
             raise Mistake(
@@ -283,13 +340,16 @@ class _Query:
         if document.privacy != "none" and not document.priced:
             return
         if document.privacy != "none":
-            noise_for(plan, schema, epsilon=document.epsilon, delta=document.delta)
+            epsilon, delta = document.answering
+            noise_for(plan, schema, epsilon=epsilon, delta=delta)
         elif not schema.public:
             raise Mistake("privacy", "may be none only where the steward of every site marked the data set public")
 
     def event(self, document: QueryDocument, schema: Schema) -> Event:
         if document.privacy == "none":
             return ApproximateEvent(0, 0)
+        if document.phases > 1:  # what is known of either phase
+            return ApproximateEvent(*document.answering)
         noise = noise_for(document.plan(schema), schema, epsilon=self.paid(document), delta=document.delta)
         return noise.event
 
@@ -313,6 +373,11 @@ class _Query:
 def _does(document: QueryDocument) -> str:
     """Say what is computed, in one sentence."""
     by = f", for each {' and '.join(document.by)}" if document.by else ""
+    if document.max_groups_per_person is not None:
+        by += (
+            ", where values of a key that nobody declared are first found: those that enough people have by a noisy "
+            f"number, each counting with at most {document.max_groups_per_person}, for half of the price"
+        )
     which = f", of the rows where {document.where.strip()}" if document.where else ""
     if document.statistics is None:
         what = _what(document.statistic, document.columns or (document.column,), document.quantile)

@@ -10,10 +10,11 @@ from thebes.curator.cache.requirement import Wanted
 from thebes.curator.questions.noise import delta_of, noise_for
 from thebes.curator.questions.plans import Plan
 from thebes.data.schema import Schema
-from thebes.data.table import Table
+from thebes.data.table import KeyedTable, Table
 from thebes.privacy.randomness import Randomness
 from thebes.tasks.contributions import Contributions, Layout
 from thebes.tasks.protocols import Ask, Claim
+from thebes.tasks.query import found_keys
 from thebes.tasks.query.kind import KIND, QueryDocument
 from thebes.tasks.query.totals import halves, layout_of, noised
 
@@ -23,14 +24,27 @@ class QueryOwner:
         self, document: QueryDocument, ask: Ask, table: Table, claim: Claim, *, randomness: Randomness
     ) -> Contributions:
         """The totals. Exact ones cost what the noise is calibrated to that the coordinator promises to add."""
+        KIND.fits(document, table.schema)
+        if document.phases == 1:
+            return self._answered(document, ask, table, claim, randomness)
+        if ask.phase == found_keys.FINDING:
+            keys = found_keys.found(document, table, claim, randomness=randomness)
+            return Contributions(ask.part, 1, keys, ask.partition)
+        assert isinstance(table, KeyedTable)  # noqa: S101  # else it found none
+        with table.declaring(document.undeclared(table.schema), found_keys.asked(ask.payload)) as declared:
+            return self._answered(document, ask, declared, claim, randomness)
+
+    def _answered(
+        self, document: QueryDocument, ask: Ask, table: Table, claim: Claim, randomness: Randomness
+    ) -> Contributions:
         schema = table.schema
-        KIND.fits(document, schema)
         plan = document.plan(schema)
         if document.privacy == "none":
             return Contributions(ask.part, 1, halves(plan.totals(table)), ask.partition)
-        epsilon = KIND.paid(document)  # without a planner every answer is paid as the document says
-        noise = noise_for(plan, schema, epsilon=epsilon, delta=document.delta)
-        made = (epsilon, delta_of([noise], document.delta))
+        KIND.paid(document)  # without a planner every answer is paid as the document says
+        epsilon, delta = document.answering
+        noise = noise_for(plan, schema, epsilon=epsilon, delta=delta)
+        made = (float(epsilon), delta_of([noise], delta))
         claim.consume(epsilon=epsilon, delta=made[1])
         totals = plan.totals(table)
         if document.exact:
@@ -54,6 +68,10 @@ class QueryOwner:
         )
 
     def layout(self, document: QueryDocument, ask: Ask, schema: Schema) -> Layout:
+        if document.phases > 1:
+            if ask.phase == found_keys.FINDING:
+                return found_keys.LAYOUT
+            schema = document.declared(schema, found_keys.asked(ask.payload))
         return layout_of(document, document.plan(schema))
 
 

@@ -24,6 +24,13 @@ class QueryRelease(Release):
         return dict(self.extra.get("cost", {}))
 
     @property
+    def threshold(self) -> int | None:
+        """The noisy number of people from which on a group was found, at the site where that is highest; None where
+        all groups were declared."""
+        found = self.extra.get("found")
+        return None if found is None else int(found["threshold"])
+
+    @property
     def source(self) -> str:
         """The source of the answer: a mechanism over the rows, an earlier answer (`cache`), a `synopsis` of earlier
         answers, or `mixed`: then `sites` says which where."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from thebes.tasks.samples import FEATURES, SiteSample, of_hospitals
+from thebes.tasks.samples import FEATURES, PATIENTS, SiteSample, of_hospitals
 
 QUESTIONS: dict[str, dict[str, Any]] = {
     "count": {"where": "age >= 40 AND sex = 'female'"},
@@ -51,6 +51,8 @@ def samples() -> list[SiteSample]:
         _sample("sum", column="visits", by="sex", **within),
         *(_several(**more) for more in ({}, {"by": ["sex", "ill"]}, {"by": "sex", "noise": "coordinator"})),
         _several(delta=0.1, where="age >= 40"),
+        _found("count"),
+        _found("mean", column="age", max_groups_per_person=1),
         _sample("mean", {"public": True}, column="age", **public),
         _sample("correlation", {"public": True}, columns=["age", "visits"], **public),
     ]
@@ -64,6 +66,14 @@ def _sample(statistic: str, schema: dict[str, Any] | None = None, **more: Any) -
 def _several(**more: Any) -> SiteSample:
     name = "-".join(["query-several", *map(str, more.values())])
     return of_hospitals(name, {"type": "query", "statistics": SEVERAL, **more})
+
+
+def _found(statistic: str, **more: Any) -> SiteSample:
+    """Groups that nobody declared."""
+    columns = {**PATIENTS["columns"], "sex": {"type": "string"}}
+    fields = {"by": ["sex", "ill"], "delta": 0.1, "max_groups_per_person": 2, **more}
+    document = {"type": "query", "statistic": statistic, **fields}
+    return of_hospitals(f"query-found-{statistic}", document, columns=columns)
 
 
 def _derived(statistic: str, **more: Any) -> SiteSample:
