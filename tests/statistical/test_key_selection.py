@@ -15,7 +15,7 @@ import pytest
 import thebes
 from thebes.privacy.faults import Mistake
 from thebes.privacy.mechanisms.key_selection import KeySelection
-from thebes.privacy.randomness import bulk, seeded_for_simulation
+from thebes.privacy.randomness import seeded_for_simulation, system
 from thebes.tasks import registry
 from thebes.tasks.audit.purse import Purse
 from thebes.tasks.protocols import Ask
@@ -90,7 +90,7 @@ def test_keys_are_said_as_often_as_noise_of_the_scale_that_is_paid_for_says_them
     selection = KeySelection.calibrated(epsilon=0.5, delta=1e-3, keys=keys)
     near = max(1, selection.least - round(2 * selection.noise.scale))
     trials = 60_000
-    said = selection.said(np.full(trials, near, dtype=np.int64), bulk())
+    said = selection.said(np.full(trials, near, dtype=np.int64), system())
 
     def rate(epsilon: float) -> float:
         scale = selection.noise.scale * 0.5 / epsilon

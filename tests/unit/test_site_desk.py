@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from tests.support.half_kinds import known
-from tests.support.site_home import AGES, ask, site_home
+from tests.support.site_home import AGES, ask, declare, site_home
 from thebes.data.schema import schema_of
 from thebes.ledger import Ledger
 from thebes.site.algorithm_process import Office
@@ -669,3 +670,39 @@ def test_killed_at_every_single_moment_spent_covers_what_left_and_nothing_is_pai
         office.audit.verify()
         office.ledger.verify()
         shut(office)
+
+
+def test_groups_that_nobody_declared_are_found_and_answered_for_one_price(tmp_path: Path) -> None:
+    schema = {**AGES, "columns": {"drug": {"type": "string"}}}
+    home = SiteHome(tmp_path / "open")
+    written(home.policy, ALLOW)
+    rows = pd.DataFrame({"drug": ["aspirin"] * 300 + ["statin"] * 200 + ["rare"]})
+    declare(home, rows, schema=schema, epsilon=4, delta=1e-5, filter="basic")
+    document = {**QUERY, "by": "drug", "epsilon": 2, "delta": 1e-6, "max_groups_per_person": 1}
+    office = Office(home, "north")
+    first = office.answer(ask(document))
+    assert first["payload"] == {"keys": '["aspirin", "statin"]'}
+    assert first["cost"] == {"epsilon": 1.0, "delta": 5e-7}
+    told = {"ask_id": "t1.1", "part": "phase-1", "phase": 1, "partition": 0, "payload": {"keys": ["aspirin", "new"]}}
+    second = office.answer(ask(document, phase=1, ask=told, payload=told["payload"]))
+    found = second["payload"]["totals"]
+    assert abs(found[0] - 300) < 40
+    assert abs(found[1]) < 40
+    assert (second["payload"]["made_epsilon"], second["payload"]["made_delta"]) == (1.0, 0.0)
+    close(office)
+    with Ledger(home.ledger) as ledger:
+        left = ledger.remaining("patients")
+        assert (float(left.epsilon), float(left.delta)) == (2.0, pytest.approx(9e-6))
+    shut(office)
+
+
+def test_a_budget_that_cannot_pay_a_delta_refuses_to_find_groups_in_words(tmp_path: Path) -> None:
+    home = SiteHome(tmp_path / "open")
+    written(home.policy, ALLOW)
+    schema = {**AGES, "columns": {"drug": {"type": "string"}}}
+    declare(home, pd.DataFrame({"drug": ["aspirin"] * 300}), schema=schema, epsilon=4, delta=1e-5)
+    office = Office(home, "north")
+    answer = office.answer(ask({**QUERY, "by": "drug", "delta": 1e-6, "max_groups_per_person": 1}))
+    assert answer["kind"] == "refusal"
+    assert "basic filter" in answer["reason"]
+    shut(office)
