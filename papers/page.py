@@ -13,7 +13,8 @@ from papers.outcome import Outcome, Row
 from papers.registry import experiments
 from thebes import __version__, web
 from thebes.privacy.figures import spaced
-from thebes.web import charts, drawings
+from thebes.tasks import drawings
+from thebes.web import charts
 
 _HERE = Path(__file__).parent
 _STYLE = Path(web.__file__).parent / "static" / "thebes.css"

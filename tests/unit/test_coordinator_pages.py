@@ -19,7 +19,7 @@ from thebes import web as pages
 from thebes.coordinator.api.middleware import STRANGERS
 from thebes.coordinator.auth.accounts import Role
 from thebes.coordinator.storage.schema import ENDED
-from thebes.web import drawings
+from thebes.tasks import drawings
 from thebes.web.coordinator.log import fingerprint
 from thebes.web.coordinator.words import kind as kind_of
 from thebes.wire.refusals import NotSignedIn

@@ -16,7 +16,7 @@ from thebes.privacy import randomness
 from thebes.privacy.faults import Mistake, Refusal
 from thebes.privacy.guarantees import Price
 from thebes.privacy.promise import Unit
-from thebes.requestor.server import Quote
+from thebes.requestor.quote import Quote
 from thebes.tasks import registry
 from thebes.tasks.aggregation.packets import drawn, part_of, partition_of, parts_of, phase_of, slot_of
 from thebes.tasks.contributions import Contributions

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import thebes
 from thebes.ledger import Ledger, NoKeeper
 from thebes.privacy.figures import at_most, figure, percent, spaced
-from thebes.web.drawings import interval
+from thebes.tasks.drawings import interval
 
 HOUSE = Path(thebes.__file__).parent
 #: what prints nothing that a person meets, and where numbers are made

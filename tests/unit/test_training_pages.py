@@ -16,9 +16,8 @@ from tests.support.coordinator import AGES, EVENTS, Front
 from thebes.coordinator.auth.accounts import Role
 from thebes.coordinator.training.endless_task import SHOWN_SECONDS
 from thebes.privacy.figures import spaced
-from thebes.tasks import registry
+from thebes.tasks import drawings, registry
 from thebes.tasks.draw_discard import course
-from thebes.web import drawings
 from thebes.web.coordinator import endless_task
 
 HERE = {"origin": "http://testserver", "sec-fetch-site": "same-origin"}

@@ -18,7 +18,8 @@ from thebes.person.access import PersonHome
 from thebes.privacy.certificate import Certificate
 from thebes.privacy.measurement import Interval
 from thebes.requestor.handle import Handle
-from thebes.requestor.server import Quote, Server
+from thebes.requestor.quote import Quote
+from thebes.requestor.server import Server
 from thebes.requestor.tables import Listing
 from thebes.tasks.release import Release
 

@@ -13,7 +13,7 @@ from thebes.cli import connection, output
 from thebes.privacy.faults import Mistake
 
 if TYPE_CHECKING:
-    from thebes.requestor.server import Quote
+    from thebes.requestor.quote import Quote
 
 
 def _id() -> Any:

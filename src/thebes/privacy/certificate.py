@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from html import escape
 from typing import Any
 
 from thebes.privacy.accounting.odds import meaning
 from thebes.privacy.faults import Mistake
 from thebes.privacy.figures import figure
+from thebes.privacy.plain_text import plain_text, shortened
 from thebes.privacy.promise import Adjacency, Unit
 
 TRUST = ("none", "server", "site")  #: who must keep their word for the promise to hold ("none": nobody)
@@ -88,6 +90,25 @@ class Certificate:
         except Mistake:
             return ""
         return "" if self.guarantee == "none" else told.sentence(which="which of the two it was", seen="that outcome")
+
+    def __repr__(self) -> str:
+        budget = f"epsilon {figure(self.epsilon)}, delta {figure(self.delta)} for one {self.unit}"
+        return shortened(f"<certificate: {budget}, {self.guarantee}; {self.mechanism}>", 120)
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the promise in one line that opens the rest. Everything is escaped."""
+        told = {
+            "epsilon": figure(self.epsilon),
+            "delta": figure(self.delta),
+            "unit": str(self.unit),
+            "adjacency": str(self.adjacency),
+            "contributors": "private" if self.contributors is None else str(self.contributors),
+            "trust": self.trust,
+        }
+        rows = "".join(f"<tr><th>{name}</th><td>{escape(value)}</td></tr>" for name, value in told.items())
+        head = f"Certificate: epsilon {told['epsilon']}, delta {told['delta']} for one {told['unit']}"
+        text = escape(plain_text(self.text))
+        return f"<details><summary>{escape(head)}</summary><p>{text}</p><table>{rows}</table></details>"
 
     def as_json(self) -> dict[str, Any]:
         """The keys every reader may rely on."""

@@ -8,9 +8,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from thebes.privacy.faults import Mistake
+from thebes.privacy.faults import Mistake, Refusal
 from thebes.privacy.figures import spaced
+from thebes.privacy.plain_text import shortened
 from thebes.requestor.refusals import NotFinished, SiteRefusal, SitesRefused, TaskCancelled, TaskExpired, TaskFailed
+from thebes.tasks import notebook
 from thebes.tasks.release import Release
 from thebes.tasks.release_reader import release_from_json
 from thebes.wire.client import CoordinatorClient
@@ -35,7 +37,13 @@ _ENDS = {
 
 @dataclass(frozen=True)
 class Handle:
-    """The task `task_id`. `status` and `release` ask the coordinator each time."""
+    """The task `task_id`. `status` and `release` ask the coordinator each time.
+
+    Example:
+        handle = server.submit(document)
+        handle.status, handle.wait(timeout=60).value
+
+    """
 
     client: CoordinatorClient = field(repr=False)
     task_id: str
@@ -70,6 +78,23 @@ class Handle:
     def close(self) -> None:
         """End a task that is trained without end and keep its last release; other kinds end by themselves."""
         self.client.close_task(self.task_id)
+
+    def __repr__(self) -> str:
+        return shortened(f"<task {self.task_id} at {self.client.url}>", 120)
+
+    def _repr_html_(self) -> str:
+        """For notebooks: where the task stands now, as far as the coordinator can be asked."""
+        try:
+            body = self.show()
+        except Refusal as refused:
+            return notebook.shown(notebook.lines([repr(self), str(refused)]))
+        told = ("type", "status", "contributions", "min_count", "digest")
+        document = body.get("document")
+        known = {"task": self.task_id, "at": self.client.url, **{name: body.get(name) for name in told}}
+        if isinstance(document, Mapping):
+            known |= {"type": document.get("type"), "name": document.get("name")}
+        rows = [(name, printable(str(value), 200)) for name, value in known.items() if value is not None]
+        return notebook.shown(notebook.table(("", ""), rows), notebook.lines(filter(None, [how_far(body)])))
 
     def wait(
         self, timeout: float | None = None, *, progress: Callable[[Mapping[str, Any]], None] | None = None

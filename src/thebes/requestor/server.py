@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
@@ -16,11 +15,10 @@ from typing import TYPE_CHECKING, Any, Self
 
 from thebes.data.schema import Schema, read_shown
 from thebes.privacy.faults import Mistake
-from thebes.privacy.figures import figure
-from thebes.privacy.guarantees import Price
 from thebes.requestor.algorithms import algorithms
 from thebes.requestor.handle import Handle
 from thebes.requestor.institutions import Round, Watching, document_of, must_be_text, named_sites
+from thebes.requestor.quote import Quote, quote_from_json
 from thebes.requestor.tables import Listing
 from thebes.tasks import registry
 from thebes.tasks.document import Document
@@ -28,7 +26,6 @@ from thebes.tasks.release import Release
 from thebes.wire.client import CoordinatorClient
 from thebes.wire.problems import printable
 from thebes.wire.refusals import NotFound, Unreachable
-from thebes.wire.refused_sites import together, verdict
 
 if TYPE_CHECKING:
     from thebes.sql.answer import SqlAnswer
@@ -56,56 +53,6 @@ def connect(
     return Server(CoordinatorClient(url, token, timeout=timeout, ca_file=ca_file, proxy=proxy, trust_env=trust_env))
 
 
-@dataclass(frozen=True)
-class SiteWord:
-    """The word of a site whether it would answer now; None where that is not known. `reason` is the code under which it
-    would refuse, or did not say (as of `SiteRefusal`), `message` says why in words. `left` ({"epsilon", "delta"}) is
-    the most that one more answer may cost there, where its rule names you."""
-
-    allowed: bool | None
-    reason: str = ""
-    message: str = ""
-    left: Mapping[str, float] | None = None
-
-    def __str__(self) -> str:
-        return verdict(vars(self))
-
-
-@dataclass(frozen=True)
-class Quote:
-    """The price that one contributor would pay for a document at most, and until when the coordinator holds to it. Of a
-    question to institutions `allowed` says whether enough of them, `needed`, would answer now (None where that is not
-    known), and `verdicts` the same of each. `sites` says what each of them expects its answer to cost
-    ({"epsilon", "delta", "source"}), and `missing` why that is not known of the others. `choice` says which of several
-    ways to do what is asked is taken ({"field", "taken", "expected_error", "of", "refused"}, and "why" where that
-    follows from a rule, with no error expected of any)."""
-
-    price: Price
-    expires_at: datetime | None
-    sites: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    missing: Mapping[str, str] = field(default_factory=dict)
-    allowed: bool | None = None
-    verdicts: Mapping[str, SiteWord] = field(default_factory=dict)
-    needed: int | None = None
-    choice: Mapping[str, Any] = field(default_factory=dict)
-
-    def __str__(self) -> str:
-        until = "" if self.expires_at is None else f", until {self.expires_at.isoformat()}"
-        price = self.price.as_json()
-        lines = [f"epsilon {figure(price['epsilon'])}, delta {figure(price['delta'])} for one {price['unit']}{until}"]
-        if self.choice:
-            each = ", ".join(f"{way} {figure(error, 2)}" for way, error in self.choice["expected_error"].items())
-            why = self.choice.get("why") or f"{self.choice['of']}: {each}"
-            lines.append(f"{self.choice['field']} {self.choice['taken']} ({why})")
-        lines += [f"{site}: epsilon {figure(told['epsilon'])} ({told['source']})" for site, told in self.sites.items()]
-        lines += [f"{site}: {why}" for site, why in self.missing.items() if site not in self.verdicts]
-        lines += [f"{site} {told}" for site, told in self.verdicts.items()]
-        if self.verdicts:
-            said = [one.allowed for one in self.verdicts.values()]
-            lines.append(together(self.allowed, said, self.needed))
-        return "\n".join(lines)
-
-
 class Server:
     """The requests that a requestor can make of a coordinator."""
 
@@ -131,14 +78,7 @@ class Server:
         answer it now."""
         body = self.client.quote(_checked(document))
         try:
-            price, moment = body["price"], body.get("expires_at")
-            told = Price(price["epsilon"], price["delta"], price["unit"])
-            until = None if moment is None else datetime.fromisoformat(moment)
-            verdicts = {printable(site): _verdict(one) for site, one in (body.get("verdicts") or {}).items()}
-            allowed, needed = _truth(body.get("allowed")), body.get("needed")
-            least = needed if type(needed) is int else None
-            sites, missing, choice = (body.get(name) or {} for name in ("sites", "missing", "choice"))
-            return Quote(told, until, sites, missing, allowed, verdicts, least, _choice(choice))
+            return quote_from_json(body)
         except (AttributeError, KeyError, TypeError, ValueError):
             raise Unreachable(self.url, "the quote cannot be read; the coordinator may be of another version") from None
 
@@ -336,32 +276,6 @@ class Server:
 
     def __repr__(self) -> str:
         return f"<coordinator at {self.url}>"
-
-
-def _verdict(told: Mapping[str, Any]) -> SiteWord:
-    """Read what a coordinator says of one site."""
-    left = told.get("left")
-    amounts = None if left is None else {name: float(left[name]) for name in ("epsilon", "delta")}
-    return SiteWord(_truth(told["allowed"]), printable(told["reason"]), printable(told["message"]), amounts)
-
-
-def _choice(told: Mapping[str, Any]) -> dict[str, Any]:
-    """Read which of several ways a coordinator says is taken; nothing where it says nothing."""
-    if not told:
-        return {}
-    words = {name: printable(told[name]) for name in ("field", "taken", "of", "why") if told.get(name) is not None}
-    errors = {printable(way): float(error) for way, error in told["expected_error"].items()}
-    return {
-        **words,
-        "expected_error": errors,
-        "refused": {printable(w): printable(r) for w, r in told["refused"].items()},
-    }
-
-
-def _truth(told: object) -> bool | None:
-    if told is not None and not isinstance(told, bool):
-        raise TypeError
-    return told
 
 
 def _checked(document: AnyDocument) -> dict[str, Any]:

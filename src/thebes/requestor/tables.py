@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from html import escape
 from typing import Any
 
 from thebes.privacy.figures import figure
+from thebes.tasks import notebook
 from thebes.wire.problems import printable
 
 _WIDEST = 60
@@ -26,12 +26,8 @@ class Listing(list[dict[str, Any]]):
         return "\n".join(line.rstrip() for line in padded) if self else "(none)"
 
     def _repr_html_(self) -> str:
-        heads = "".join(f"<th>{escape(column)}</th>" for column in self.columns)
-        rows = "".join(
-            "<tr>" + "".join(f"<td>{escape(_cell(row, column))}</td>" for column in self.columns) + "</tr>"
-            for row in self
-        )
-        return f"<table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>"
+        rows = ([_cell(row, column) for column in self.columns] for row in self)
+        return notebook.shown(notebook.table(self.columns, rows))
 
 
 def _cell(row: Mapping[str, Any], column: str) -> str:

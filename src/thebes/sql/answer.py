@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
-from typing import Any, Literal, Self
+from typing import Any, Self
 
+from thebes.data.frame import Tabular
 from thebes.privacy.certificate import Certificate
-from thebes.privacy.faults import Mistake
 from thebes.privacy.figures import figure
+from thebes.privacy.plain_text import shortened
 from thebes.sql.arithmetic import BarredValue
+from thebes.tasks import notebook
 from thebes.tasks.release import Release
 
 PICKED = (
@@ -23,7 +24,7 @@ Ends = tuple[float, float]
 
 
 @dataclass(frozen=True)
-class SqlAnswer:
+class SqlAnswer(Tabular):
     """`rows` hold the values by the names of the columns, `bars` the ends between which the exact value of each number
     lies with probability `level` (None where no such ends are known, or a key stands there)."""
 
@@ -63,8 +64,8 @@ class SqlAnswer:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def to_frame(self, library: Literal["pandas", "polars", "arrow"] = "pandas") -> Any:
-        """The table as a data frame: each column, and beside each that has bars its `_low` and `_high`."""
+    def as_columns(self) -> dict[str, list[Any]]:
+        """Return the table as columns: beside each that has bars its `_low` and `_high`."""
         table: dict[str, list[Any]] = {}
         for name in self.columns:
             table[name] = [row[name] for row in self.rows]
@@ -72,23 +73,7 @@ class SqlAnswer:
                 for end, word in enumerate(("low", "high")):
                     ends = [bar[name] for bar in self.bars]
                     table[f"{name}_{word}"] = [math.nan if each is None else each[end] for each in ends]
-        if library == "pandas":
-            import pandas as pd
-
-            return pd.DataFrame(table)
-        if library not in ("polars", "arrow"):
-            raise Mistake("library", 'must be "pandas", "polars" or "arrow"')
-        try:
-            if library == "polars":
-                import polars as pl  # type: ignore[import-not-found, unused-ignore]
-
-                return pl.DataFrame(table)
-            import pyarrow as pa
-
-            return pa.table(table)
-        except ImportError:
-            package = "polars" if library == "polars" else "pyarrow"
-            raise Mistake("library", f"needs the package {package}: pip install {package}") from None
+        return table
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -102,7 +87,8 @@ class SqlAnswer:
 
     def __repr__(self) -> str:
         epsilon = figure(self.certificate.epsilon)
-        return f"<answer of {len(self.rows)} rows: {', '.join(self.columns)}; epsilon {epsilon}>"[:120]
+        head = shortened(f"answer of {len(self.rows)} rows: {', '.join(self.columns)}", 95)
+        return f"<{head}; epsilon {epsilon}>"
 
     def __str__(self) -> str:
         lines = [self.columns, *([self._cell(place, name) for name in self.columns] for place in range(len(self.rows)))]
@@ -123,16 +109,9 @@ class SqlAnswer:
         )
 
     def _repr_html_(self) -> str:
-        heads = "".join(f"<th>{escape(name)}</th>" for name in self.columns)
-        rows = "".join(
-            "<tr>" + "".join(f"<td>{escape(self._cell(place, name))}</td>" for name in self.columns) + "</tr>"
-            for place in range(len(self.rows))
-        )
-        notes = "".join(f"<p>{escape(note)}</p>" for note in self.notes)
-        return (
-            f"<table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>{notes}"
-            f"<details><summary>Certificate</summary><p>{escape(self.certificate.text)}</p></details>"
-        )
+        rows = ([self._cell(place, name) for name in self.columns] for place in range(len(self.rows)))
+        table, notes = notebook.table(self.columns, rows), notebook.lines(self.notes)
+        return notebook.shown(table, notes, notebook.certified(self.certificate))
 
     def _cell(self, place: int, name: str) -> str:
         value, ends = self.rows[place][name], self.bars[place][name]

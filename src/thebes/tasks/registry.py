@@ -30,7 +30,7 @@ from thebes.privacy.faults import Mistake
 from thebes.privacy.guarantees import Price
 from thebes.privacy.randomness import Randomness
 from thebes.tasks import course_view, number_view, registration
-from thebes.tasks.answer_view import AnswerView
+from thebes.tasks.answer_view import AnswerView, Cells
 from thebes.tasks.audit.case import Case
 from thebes.tasks.choice import DocumentChoice, RuledChoice
 from thebes.tasks.course_view import CourseView, TaskCourse
@@ -39,6 +39,7 @@ from thebes.tasks.form import Form, safe
 from thebes.tasks.kind_failure import KindFailed, guard, guarded
 from thebes.tasks.protocols import Aggregator, Dialect, Kind, Owner, Setting, Words
 from thebes.tasks.rehearsal import Rehearsal
+from thebes.tasks.release import Release
 from thebes.tasks.site_document import SiteDocument
 from thebes.tasks.site_protocols import Convened, SiteKind, SiteOwner, StreamOwner
 
@@ -203,6 +204,14 @@ def view(type_: str) -> AnswerView[Any]:
     """Return how answers of that kind look: as its `view.py` says, else as numbers with their error bars do. Guarded,
     as `drawn` is."""
     return guard(cast(AnswerView[Any], _part(type_, "view") or number_view), type_)
+
+
+def table_of(release: Release) -> Cells:
+    """Return every number of an answer whose form is a kind's own, as that kind's `view.py` writes them for the
+    download."""
+    made = f"{type(release).__module__}."
+    of = next((type_ for type_, package in packages().items() if made.startswith(f"{package}.")), None)
+    return (number_view if of is None else view(of)).table(release)
 
 
 def course(type_: str) -> CourseView[Any]:

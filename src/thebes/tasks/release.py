@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass, field
-from html import escape
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
+from thebes.data.frame import Tabular
 from thebes.privacy.certificate import Certificate
 from thebes.privacy.faults import Mistake
 from thebes.privacy.figures import figure
 from thebes.privacy.measurement import Interval
 from thebes.privacy.model_quality import NOT_CHECKED, Quality
+from thebes.privacy.plain_text import shortened
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from thebes.tasks.release_picture import Point
 
 #: the levels at which error bars are kept
 LEVELS = (0.5, 0.8, 0.9, 0.95, 0.99)
@@ -41,8 +48,15 @@ _SHOWN = {
 
 
 @dataclass(frozen=True)
-class Release:
-    """`value` is a number, {key: number}, a model, or rows, by kind. `extra` holds what a kind adds."""
+class Release(Tabular):
+    """`value` is a number, {key: number}, a model, or rows, by kind. `extra` holds what a kind adds.
+
+    Example:
+        release.value, release.interval(0.95), release.certificate
+        release.to_frame()  # value, low, high, level, sites; beside them the keys of groups, or the ends of bins
+        release.plot()
+
+    """
 
     value: Any
     certificate: Certificate
@@ -51,6 +65,9 @@ class Release:
 
     #: why a release of this form has no interval, where nothing else is said
     no_interval: ClassVar[str] = "No interval: how far noise moves this answer is not known."
+
+    #: which column of the table a picture shows where the answer is a model: the first of these that it has
+    drawn: ClassVar[tuple[str, ...]] = ("value", "weight", "share")
 
     #: how a kind's own release is made again from its JSON; kinds register here by `form`
     form: ClassVar[str] = "value"
@@ -203,20 +220,73 @@ class Release:
             lines.append(f"rows {whose}, {found['column']}: the model {said}; {_SHOWN[found.get('better')]}")
         return lines
 
-    def _repr_html_(self) -> str:
-        """For notebooks: the value with its error bar, then the certificate. Everything is escaped."""
-        told = self.certificate
-        promise = {
-            "epsilon": figure(told.epsilon),
-            "delta": figure(told.delta),
-            "unit": str(told.unit),
-            "adjacency": str(told.adjacency),
-            "contributors": "private" if told.contributors is None else str(told.contributors),
-            "trust": told.trust,
+    def as_columns(self) -> dict[str, list[Any]]:
+        """Return the answer as columns: one row for each number, with its keys, its error bar (NaN where none is known)
+        and the sites that answered (None where people did). A model is what can be read off it."""
+        if self.answered and not _is_numbers(self.value):
+            from thebes.tasks import registry
+
+            head, rows = registry.table_of(self)
+            return {name: [None if row[place] == "" else row[place] for row in rows] for place, name in enumerate(head)}
+        keys, numbers = self._numbers()
+        bar, count = self._main, len(numbers)
+        low, high = (math.nan, math.nan) if bar is None else (bar.low, bar.high)
+        ends = {
+            name: np.broadcast_to(np.asarray(end, float), count).tolist()
+            for name, end in (("low", low), ("high", high))
         }
-        rows = "".join(f"<tr><th>{escape(k)}</th><td>{escape(v)}</td></tr>" for k, v in promise.items())
-        head = str(self).removesuffix(told.text).rstrip("\n")
-        return f"<div><pre>{escape(head)}</pre><table>{rows}</table><p>{escape(told.text)}</p></div>"
+        answered = ", ".join(map(str, self.extra.get("coverage", {}).get("answered", ()))) or None
+        level = math.nan if bar is None else bar.level
+        return {**keys, "value": numbers, **ends, "level": [level] * count, "sites": [answered] * count}
+
+    def _numbers(self) -> tuple[dict[str, list[Any]], list[float]]:
+        """Every number of the answer, and the columns that tell them apart."""
+        if not self.answered:
+            return {}, []
+        if not isinstance(self.value, Mapping):
+            return {}, [float(self.value)]
+        from thebes.tasks.answer_keys import key_columns
+
+        told = self.certificate
+        several = (
+            told.parameters.get("statistics") if told.parameters.get("statistic") == "several statistics" else None
+        )
+        keys = key_columns(
+            [str(key) for key in self.value],
+            by=[str(name) for name in self.extra.get("by", ())],
+            statistics=[] if several is None else [str(name) for name in several],
+            bounds=told.bounds or {},
+        )
+        return keys, [float(number) for number in self.value.values()]
+
+    def points(self) -> list[Point]:
+        """Return what a picture of the answer shows; nothing where there is nothing to draw."""
+        from thebes.tasks.release_picture import points_of
+
+        return points_of(self)
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the answer with its error bars by matplotlib, into `ax` or a new figure."""
+        from thebes.tasks.release_picture import plot
+
+        return plot(self, ax)
+
+    def __repr__(self) -> str:
+        told = self.certificate
+        numbers = len(self.value) if isinstance(self.value, Mapping) and _is_numbers(self.value) else 1
+        count = f"{numbers} numbers, first " if numbers > 1 else ""
+        head = shortened(count + self._lines()[0].rstrip(":"), 85)
+        return shortened(f"<{head}; epsilon {figure(told.epsilon)} for one {told.unit}>", 120)
+
+    def _repr_html_(self) -> str:
+        from thebes.tasks.release_picture import html
+
+        return html(self)
+
+
+def _is_numbers(value: Any) -> bool:
+    each = value.values() if isinstance(value, Mapping) else [value]
+    return all(isinstance(one, (int, float, np.number)) for one in each)
 
 
 def _with_bar(number: Any, bar: Mapping[str, Any] | None, low: Any, high: Any) -> str:

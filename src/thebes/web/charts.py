@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from markupsafe import Markup, escape
 
 from thebes.privacy.figures import spaced
-from thebes.web.drawings import squeezed
+from thebes.tasks.drawings import squeezed
 
 #: (place along the axis, value, how far seeds lie apart)
 Point = tuple[float, float, float | None]

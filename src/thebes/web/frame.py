@@ -25,9 +25,9 @@ from starlette.exceptions import HTTPException
 from starlette.staticfiles import StaticFiles
 
 from thebes import __version__
-from thebes.person.tasks.task_feed import plain_text
 from thebes.privacy.figures import percent, plural, spaced
-from thebes.web import drawings
+from thebes.privacy.plain_text import plain_text
+from thebes.tasks import drawings
 from thebes.wire.guard import is_for_eyes
 from thebes.wire.refusals import NotFound
 

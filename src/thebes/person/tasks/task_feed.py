@@ -10,7 +10,6 @@ import os
 import re
 import threading
 import time
-import unicodedata
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +19,7 @@ from thebes.person.participation.participation import is_trusted, share
 from thebes.person.tasks.task_store import Book
 from thebes.privacy.faults import Mistake, Refusal
 from thebes.privacy.guarantees import Price
+from thebes.privacy.plain_text import plain_text
 from thebes.tasks import registry
 from thebes.tasks.document import PeopleDocument
 from thebes.wire import task_log
@@ -220,15 +220,3 @@ def _meant(pinned: str, body: Mapping[str, Any]) -> str:
     raise BrokenLog(
         "no key of the coordinator's list has the fingerprint that was pinned; compare it over another way than this"
     )
-
-
-def plain_text(text: str) -> str:
-    """A stranger's words as they may be shown: without characters that hide, reorder or erase what stands there."""
-    kept = []
-    for character in text:
-        category = unicodedata.category(character)
-        if character == "\n" or category not in ("Cc", "Cf", "Co", "Cs", "Cn", "Zl", "Zp"):
-            kept.append(character)
-        elif character in "\t\r":
-            kept.append(" ")
-    return "".join(kept)

@@ -23,6 +23,7 @@ from thebes.tasks.bounded.kind import PRESENT, BoundedDocument, BoundedKind
 from thebes.tasks.bounded.moments import NoisyMoments, moments
 from thebes.tasks.document import Values
 from thebes.tasks.release import LEVEL, Release
+from thebes.tasks.release_picture import Point
 
 
 class RowsRelease(Release):
@@ -88,6 +89,30 @@ class RowsRelease(Release):
                 there = np.asarray(mechanism.estimate(self._reports[name]).value)
                 found[name] = {True: float(there[1]), False: float(there[0])}
         return found
+
+    def interval(self, level: float = LEVEL) -> Interval:
+        """Refuse: no single row can be believed, so that none has an error bar."""
+        raise Mistake(
+            "interval",
+            'is of no single row; use mean("COLUMN")[1] of a range, or frequency_interval("COLUMN") of a set',
+        )
+
+    def as_columns(self) -> dict[str, list[Any]]:
+        """Return the perturbed rows by column."""
+        return {str(name): self.rows[name].tolist() for name in self.rows.columns}
+
+    def points(self) -> list[Point]:
+        """Return the shares of declared values with their error bars; of a task without any the means of its ranges."""
+        found = [
+            Point(f"{column}: {one['value']}", one["share"], one.get("low"), one.get("high"))
+            for column in self.frequencies
+            for one in self._told(column)["shares"]
+        ]
+        return found or [self._mean_point(column) for column in self.document.gives]
+
+    def _mean_point(self, column: str) -> Point:
+        value, bar = self.mean(column)
+        return Point(column, value) if bar is None else Point(column, value, float(bar.low), float(bar.high))
 
     def frequency_interval(self, column: str, level: float = LEVEL) -> Interval | None:
         """The ends of `frequencies[column]`, value by value in their order, each alone as often right as `level` says;

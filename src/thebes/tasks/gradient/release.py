@@ -30,6 +30,7 @@ class NetworkRelease(Release):
 
     form = "network"
     no_interval = OF_MODEL
+    drawn = ("length",)
 
     @cached_property
     def model(self) -> TrainedNetwork:

@@ -16,6 +16,7 @@ class ModelRelease(Release):
 
     form = "model"
     no_interval = OF_MODEL
+    drawn = ("coefficient", "mean", "mean share in a leaf")
 
     @cached_property
     def model(self) -> Any:

@@ -43,6 +43,7 @@ class PipelineRelease(Release):
 
     form = "pipeline"
     no_interval = OF_MODEL
+    drawn = ("epsilon of each",)
 
     @property
     def answered(self) -> bool:

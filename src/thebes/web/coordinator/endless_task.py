@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from markupsafe import Markup
 
+from thebes.tasks import drawings
 from thebes.tasks.course_view import Line, Profiles, SmallBars
-from thebes.web import drawings
 
 
 def drawn(picture: Line | Profiles | SmallBars) -> Markup:

@@ -14,8 +14,8 @@ from fastapi.responses import Response
 from markupsafe import Markup
 
 from thebes.privacy.figures import plural, spaced
+from thebes.tasks import drawings
 from thebes.tasks.answer_view import Cells
-from thebes.web import drawings
 from thebes.web.coordinator.layout import Hall
 from thebes.wire.link import Code
 from thebes.wire.refused_sites import why

@@ -11,11 +11,10 @@ from markupsafe import Markup
 
 from thebes.privacy.faults import ThebesError
 from thebes.privacy.measurement import Interval
-from thebes.tasks import quality_view, registry
+from thebes.tasks import drawings, quality_view, registry
 from thebes.tasks.answer_view import Bars, Section, Spans, one_number
 from thebes.tasks.document import Document
 from thebes.tasks.release_reader import release_from_json
-from thebes.web import drawings
 
 
 @dataclass(frozen=True, slots=True)

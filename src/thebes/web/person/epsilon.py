@@ -9,8 +9,8 @@ from fastapi.responses import Response
 
 from thebes.privacy.accounting.odds import meaning
 from thebes.privacy.figures import figure
+from thebes.tasks import drawings
 from thebes.tasks.answer_view import Bars
-from thebes.web import drawings
 from thebes.web.person.layout import Indoors
 
 SHOWN = (0.1, 0.5, 1.0, 3.0)  #: of which it is told how often a guess is right

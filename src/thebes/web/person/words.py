@@ -13,10 +13,10 @@ from thebes.person.participation.participation import ParticipationState
 from thebes.person.participation.worker import FORGOTTEN as NOT_KNOWN
 from thebes.person.settings import TaskShare
 from thebes.person.tasks.decisions import KEPT
-from thebes.person.tasks.task_feed import plain_text
 from thebes.privacy.accounting.odds import meaning
 from thebes.privacy.faults import Fault, Mistake, ThebesError
 from thebes.privacy.figures import plural, spaced
+from thebes.privacy.plain_text import plain_text
 from thebes.tasks import registry
 from thebes.tasks.explanation import BY_RUNNING, IN_ALL, PRICE, what_leaves, what_somebody_could_learn
 from thebes.wire.refusals import Unreachable

@@ -11,8 +11,8 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
-from thebes.person.tasks.task_feed import plain_text
 from thebes.privacy.figures import spaced
+from thebes.privacy.plain_text import plain_text
 from thebes.tasks.answer_view import Bars, Spans
 
 _WIDTH = 640.0
