@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 Library = Literal["pandas", "polars", "arrow"]
 
 
-class Tabular(ABC):
+class FrameSource(ABC):
     """Something that can be read as a table."""
 
     @abstractmethod

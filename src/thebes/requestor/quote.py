@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from thebes.data.frame import Tabular
+from thebes.data.frame import FrameSource
 from thebes.privacy.figures import figure
 from thebes.privacy.guarantees import Price
 from thebes.privacy.plain_text import shortened
@@ -33,7 +33,7 @@ class SiteWord:
 
 
 @dataclass(frozen=True)
-class Quote(Tabular):
+class Quote(FrameSource):
     """The price that one contributor would pay for a document at most, and until when the coordinator holds to it. Of a
     question to institutions `allowed` says whether enough of them, `needed`, would answer now (None where that is not
     known), and `verdicts` the same of each. `sites` says what each of them expects its answer to cost

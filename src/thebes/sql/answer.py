@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
-from thebes.data.frame import Tabular
+from thebes.data.frame import FrameSource
 from thebes.privacy.certificate import Certificate
 from thebes.privacy.figures import figure
 from thebes.privacy.plain_text import shortened
@@ -24,7 +24,7 @@ Ends = tuple[float, float]
 
 
 @dataclass(frozen=True)
-class SqlAnswer(Tabular):
+class SqlAnswer(FrameSource):
     """`rows` hold the values by the names of the columns, `bars` the ends between which the exact value of each number
     lies with probability `level` (None where no such ends are known, or a key stands there)."""
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from thebes.data.frame import Tabular
+from thebes.data.frame import FrameSource
 from thebes.privacy.certificate import Certificate
 from thebes.privacy.faults import Mistake
 from thebes.privacy.figures import figure
@@ -48,7 +48,7 @@ _SHOWN = {
 
 
 @dataclass(frozen=True)
-class Release(Tabular):
+class Release(FrameSource):
     """`value` is a number, {key: number}, a model, or rows, by kind. `extra` holds what a kind adds.
 
     Example:
