@@ -7,10 +7,10 @@ pulls are whole numbers, so that sums are exact at the speed of a matrix product
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -34,6 +34,28 @@ class Descent:
     penalty: float = 0.0  #: weight of |w|^2 / 2 beside the mean loss; the last row of weights (intercept) is free
     momentum: float = 0.9
     tail: float = 0.7  #: average the weights after this part of the steps
+
+
+@dataclass(frozen=True, slots=True)
+class DescentPace:
+    """A way to go down where rows are as loud over the noise as `least` or more (see `loudness`): public."""
+
+    least: float
+    steps: int
+    rate: float
+    clip: float = 0.5  #: greatest length of a gradient, over that of a row
+    room: float = 1.0  #: greatest length of a row, over that of rows as far from the middle as they usually are
+
+    @classmethod
+    def of(cls, paces: Iterable[Self], loud: float) -> Self:
+        """Return the way that fits rows which are so loud."""
+        return max((each for each in paces if each.least <= loud), key=lambda each: each.least)
+
+
+def loudness(count: float, weights: int, budget: FitBudget) -> float:
+    """The length that gradients of all rows together can have over that of one release's noise with everything."""
+    noise = budget.gaussian_scale(Reach(1, 2), Fraction(1)) / 2
+    return count / (noise * math.sqrt(weights))
 
 
 def descend(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -11,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thebes.learning.arguments import positive, whole
-from thebes.learning.budget import FitBudget, Floats, Reach
-from thebes.learning.descent import Descent, descend
+from thebes.learning.budget import FitBudget, Floats
+from thebes.learning.descent import Descent, DescentPace, descend, loudness
 from thebes.learning.estimator import PrivateClassifier
 from thebes.learning.rows import scores
 from thebes.learning.scaler import FARTHEST, Scaling, learned_scaling
@@ -21,22 +20,13 @@ _COUNT_SHARE = Fraction(1, 50)
 _SCALING_SHARE = Fraction(1, 4)
 
 
-@dataclass(frozen=True, slots=True)
-class _Pace:
-    """The way down where rows are as loud over the noise as `least` or more (see `_loudness`)."""
-
-    least: float
-    steps: int
-    rate: float
-    room: float  #: greatest length of a row over sqrt(columns), and farthest value over `FARTHEST` spreads
-
-
-#: Public, and measured on tables of all sizes: many rows bear longer ways, and farther values.
+#: Measured on tables of all sizes: many rows bear longer ways, and farther values. What gradients are cut to follows
+#: from `clip` instead.
 _PACES = (
-    _Pace(0, 40, 1, 1),
-    _Pace(50, 40, 4, 1),
-    _Pace(200, 100, 2, 1),
-    _Pace(1000, 80, 6, 2.5),
+    DescentPace(0, 40, 1),
+    DescentPace(50, 40, 4),
+    DescentPace(200, 100, 2),
+    DescentPace(1000, 80, 6, room=2.5),
 )
 
 
@@ -101,8 +91,8 @@ class LogisticRegression(PrivateClassifier):
         scaling = learned_scaling(units, count, budget, rest * _SCALING_SHARE)
         self.centre_, self.spread_ = scaling.centre, scaling.spread
         binary = len(self.classes_) == 2
-        loudness = _loudness(count, units.shape[1], len(self.classes_), budget)
-        pace = max((each for each in _PACES if each.least <= loudness), key=lambda each: each.least)
+        weights = (units.shape[1] + 1) * (1 if binary else len(self.classes_))
+        pace = DescentPace.of(_PACES, loudness(count, weights, budget))
         self.length_ = length = pace.room * math.sqrt(units.shape[1])
         steps, rate = self.steps or pace.steps, self.learning_rate or pace.rate
         plan = Descent(
@@ -161,12 +151,6 @@ class LogisticRegression(PrivateClassifier):
         """The score of a row of zeros, in the columns' own units."""
         zero = -(self.high_ + self.low_) / (self.high_ - self.low_)
         return np.asarray(self.weights_[-1] + ((zero - self.centre_) / self.spread_) @ self.weights_[:-1])
-
-
-def _loudness(count: float, width: int, classes: int, budget: FitBudget) -> float:
-    """The length that gradients of all rows together can have over that of one release's noise with everything."""
-    noise = budget.gaussian_scale(Reach(1, 2), Fraction(1)) / 2
-    return count / (noise * math.sqrt((width + 1) * (1 if classes == 2 else classes)))
 
 
 def _binary_residual(logits: Floats, labels: NDArray[np.int64]) -> Floats:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from fractions import Fraction
 from typing import Any, Self
 
@@ -11,9 +10,10 @@ from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from thebes.learning.arguments import whole
-from thebes.learning.budget import FitBudget, Floats, Reach
+from thebes.learning.budget import FitBudget, Floats
 from thebes.learning.estimator import MISSING, PrivateEstimator
-from thebes.learning.rows import Box, blocks, shortened
+from thebes.learning.products import noisy_products
+from thebes.learning.rows import Box, shortened
 from thebes.learning.scaler import learned_scaling
 from thebes.privacy.faults import Mistake
 
@@ -101,7 +101,7 @@ class PCA(_Transformer):
     sum of v v', v being the centred row, shortened to a length that follows from the released spreads (Dwork, Talwar,
     Thakurta & Zhang 2014, *Analyze Gauss*). Proof of its reach: v v' has Frobenius norm |v|^2, at most the square of
     that length, and two of them are at most sqrt 2 times that apart, as |v v' - w w'|^2 = |v|^4 + |w|^4 - 2 (v.w)^2;
-    the upper triangle, whose products count sqrt 2 times, has the same norms. The rest is post-processing.
+    see `products`. The rest is post-processing.
     """
 
     _numbers = ("centre_", "components_", "explained_variance_", "total_")
@@ -138,22 +138,12 @@ class PCA(_Transformer):
         scaling = learned_scaling(units, count, budget, left * _CENTRE_SHARE)
         self.centre_ = scaling.centre
         length = _LENGTH * float(np.sqrt((scaling.spread**2).sum()))
-        upper = np.triu_indices(width)
-        factor = np.where(upper[0] == upper[1], 1.0, math.sqrt(2))
 
-        def build(part: Floats) -> Floats:
-            row = shortened(part - scaling.centre, length)
-            return row[:, upper[0]] * row[:, upper[1]] * factor
+        def centred(part: Floats) -> Floats:
+            return shortened(part - scaling.centre, length)
 
-        released = budget.gaussian(
-            blocks(build, units),
-            width=len(factor),
-            reach=Reach(length**2, math.sqrt(2) * length**2),
-            share=left * (1 - _CENTRE_SHARE),
-        )
-        products = np.zeros((width, width))
-        products[upper] = released.value / factor / count
-        found, directions = np.linalg.eigh(products + np.triu(products, 1).T)
+        products = noisy_products(centred, units, width, length, budget, left * (1 - _CENTRE_SHARE))
+        found, directions = np.linalg.eigh(products / count)
         order = np.argsort(found)[::-1][: self.n_components or width]
         turned = directions.T[order]
         signs = np.sign(turned[np.arange(len(order)), np.abs(turned).argmax(axis=1)])
