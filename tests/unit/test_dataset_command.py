@@ -16,7 +16,8 @@ from thebes.cli import main
 from thebes.cli.output import json_target
 from thebes.ledger import Ledger, NoKeeper
 from thebes.privacy.faults import Mistake
-from thebes.site.budget.policy import PolicyFile, TaskFacts
+from thebes.site.budget.policy import TaskFacts
+from thebes.site.budget.policy_file import PolicyFile
 from thebes.site.dataset import DataSets, read
 from thebes.site.home import SiteHome
 

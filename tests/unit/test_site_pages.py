@@ -61,7 +61,10 @@ RULE = {
     "noise": ["site"],
     "contexts": [],
     "steady": False,
+    "task": "",
+    "ended": False,
     "left": {"patients": {"epsilon": 1.25, "delta": 1e-6}},
+    "spent": {"patients": {"epsilon": 1.75, "delta": 0.0}},
 }
 TOLD: dict[str, Any] = {
     "requests": [REFUSED, REQUEST],
@@ -71,6 +74,7 @@ TOLD: dict[str, Any] = {
         "head": "1:0",
         "blocks": [BLOCK],
         "rules": [RULE],
+        "refusals": [],
         "policy": None,
     },
     "datasets": [

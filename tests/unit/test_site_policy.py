@@ -11,7 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from thebes.privacy.faults import Mistake
-from thebes.site.budget.policy import PolicyFile, PolicyRule, TaskFacts, appended, read
+from thebes.site.budget.policy import PolicyRule, TaskFacts
+from thebes.site.budget.policy_file import PolicyFile
+from thebes.site.budget.policy_text import appended, read
 from thebes.site.steward.example_files import POLICY
 
 RULE = """

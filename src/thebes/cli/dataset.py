@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,6 +22,7 @@ from thebes.web.site.savings_words import foreseen
 
 if TYPE_CHECKING:
     from thebes.site.dataset import DataSet
+    from thebes.site.home import SiteHome
 
 app = typer.Typer(
     help="Declare what a site can be asked about, and who may ask it. A coordinator's home stands for its own site.",
@@ -276,9 +278,10 @@ def grant(
     """
     from decimal import Decimal
 
-    from thebes.site.budget.policy import appended
+    from thebes.site.budget.policy_file import change
+    from thebes.site.budget.policy_text import allowed_again, appended, read_policy
     from thebes.site.dataset import DataSets
-    from thebes.site.home import SiteHome, written
+    from thebes.site.home import SiteHome
     from thebes.tasks import registry
 
     place = SiteHome(home)
@@ -308,12 +311,60 @@ def grant(
         "noise": names("--noise", noise) if noise else None,
         "contexts": within or None,
     }
-    text = place.policy.read_text(encoding="utf-8") if place.policy.exists() else ""
-    written(place.policy, appended(text, rule))
+    text = change(
+        place.policy,
+        lambda text: appended(allowed_again(text, who, name), rule),
+        noted=lambda: _note(place, "allow", who, name, epsilon=str(rule["epsilon"])),
+    )
+    for refusal in read_policy(text).refusals:
+        if not refusal.ended and {*refusal.requestors} & {"*", *who} and {*refusal.datasets} & {name, "*"}:
+            typer.echo(
+                f"Refusal {refusal.number} of policy.toml comes first, and still refuses some of this.", err=True
+            )
     where = "in all" if grown is None or grown.blocks is None else "at each of its blocks"
     whose = f", of {', '.join(within)} alone" if within and "*" not in within else ""
     most = f"epsilon {figure(epsilon)} {where}{whose}"
     typer.echo(f"{', '.join(who)} may ask {', '.join(asked)} about {name}, for {most}.")
+
+
+def _note(place: SiteHome, action: str, whom: list[str], name: str, **more: str) -> None:
+    """Write a decision into the audit log, before it counts."""
+    from thebes.site.home import AUDIT
+    from thebes.site.steward.audit_log import Audit
+    from thebes.site.steward.decisions import DECISION
+
+    with closing(Audit(place.folder / AUDIT)) as audit:
+        audit.note((DECISION, {"action": action, "requestor": ", ".join(whom), "dataset": name, **more}))
+
+
+@app.command()
+def revoke(
+    name: str,
+    home: _Home,
+    to: Annotated[list[str], typer.Option("--to", help="From whom, with commas between.")],
+    reason: Annotated[str, typer.Option(help="What they are told when they ask again.")] = "it was revoked",
+) -> None:
+    """Take back what lets somebody ask about a data set: rules that name nobody else end, and where others still hold
+    for them, a refusal is added. What was spent stays spent, and counts when they are let in again.
+
+    Example: thebes dataset revoke patients --home ./site --to ana --reason "the study is over"
+    """
+    from thebes.site.budget.policy_file import change
+    from thebes.site.budget.policy_text import revoked
+    from thebes.site.dataset import DataSets
+    from thebes.site.home import SiteHome
+
+    place, whom = SiteHome(home), names("--to", to)
+    if name not in DataSets(place).names():
+        raise Mistake("NAME", f"there is no data set {name!r} in {place.datasets}")
+    change(
+        place.policy,
+        lambda text: revoked(text, whom, name, reason),
+        noted=lambda: _note(place, "revoke", whom, name),
+    )
+    typer.echo(
+        f"{', '.join(whom)} may not ask about {name} any more. In policy.toml, ended = false lets a rule hold again."
+    )
 
 
 @app.command()
@@ -380,7 +431,8 @@ def _contexts(dataset: DataSet | None) -> tuple[str, ...]:
 
 def _asking(name: str, place: Any, contexts: tuple[str, ...] = ()) -> str:
     """Say who may ask about a data set that is just declared, and how somebody may."""
-    from thebes.site.budget.policy import ANY, PolicyFile
+    from thebes.site.budget.policy import ANY
+    from thebes.site.budget.policy_file import PolicyFile
 
     policy = PolicyFile(place.policy)()
     rules = [rule for rule in policy.rules if name in rule.datasets or ANY in rule.datasets]

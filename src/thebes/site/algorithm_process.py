@@ -31,7 +31,7 @@ from thebes.ledger.keeper import UNNOTICED, WHAT_HELPS
 from thebes.privacy.faults import Mistake, ThebesError
 from thebes.privacy.randomness import system
 from thebes.site.budget.budget import SiteBudget
-from thebes.site.budget.policy import PolicyFile
+from thebes.site.budget.policy_file import PolicyFile
 from thebes.site.caches import Caches
 from thebes.site.dataset import DataSet, DataSets
 from thebes.site.home import AUDIT, OUTBOX, SiteHome
@@ -40,7 +40,7 @@ from thebes.site.requests.contribution import Contributing
 from thebes.site.requests.pipeline_attempt import TaskAttempts
 from thebes.site.requests.request_handler import RequestHandler
 from thebes.site.requests.response_store import ResponseStore
-from thebes.site.steward import views
+from thebes.site.steward import decisions, views
 from thebes.site.steward.audit_log import Audit
 from thebes.site.steward.pipelines import Pipelines
 from thebes.site.streams import Streams
@@ -63,6 +63,7 @@ _FRONT = ""  #: the lane of everything that reads no rows
 _BOUNDED = (Word.ASK, Word.QUOTE)  #: of which only so many wait
 
 APPEND = "append"  #: rows for a growing data set
+PREVIEW, DECIDE = "preview", "decide"  #: what a decision of the steward would change, and the decision
 PREDICT = "predict"  #: what a model of the store says of rows
 
 log = logging.getLogger("thebes.site")
@@ -149,7 +150,7 @@ class Office:
     """The office behind the pipe: everything of a home that its two ways in share."""
 
     def __init__(self, home: SiteHome, name: str) -> None:
-        self.datasets, self.policy = DataSets(home), PolicyFile(home.policy)
+        self.datasets, self.policy, self.policy_path = DataSets(home), PolicyFile(home.policy), home.policy
         self.outbox, self.audit = ResponseStore(home.folder / OUTBOX), Audit(home.folder / AUDIT)
         self.ledger = Ledger(home.ledger)
         (home.folder / "ledger.db").chmod(0o600)
@@ -200,6 +201,10 @@ class Office:
     def _own(self, kind: str, message: Mapping[str, Any]) -> Any:
         if kind == APPEND:
             return self._append(message)
+        if kind == PREVIEW:
+            return decisions.preview(message, self.outbox, self.policy_path)
+        if kind == DECIDE:
+            return decisions.decide(message, self.outbox, self.policy_path, self.audit)
         if kind == "requests":
             return views.requests(self.outbox)
         if kind == "ledger":

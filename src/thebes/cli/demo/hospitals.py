@@ -23,7 +23,7 @@ from thebes.privacy.figures import figure
 from thebes.requestor.server import Server
 from thebes.simulation import visits
 from thebes.simulation.patients import DATASET, NAMES, SCHEMA, hospital, write_csv, write_sqlite
-from thebes.site.budget.policy import appended
+from thebes.site.budget.policy_text import appended
 from thebes.site.dataset import GROWING, BlockDeclaration, BudgetDeclaration, DataSet, DataSets
 from thebes.site.home import SiteHome, written
 from thebes.site.streams import stream_of

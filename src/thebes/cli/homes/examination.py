@@ -31,7 +31,7 @@ from thebes.ledger import schema as ledger_schema
 from thebes.ledger.keeper import UNNOTICED, WHAT_HELPS, system_keeper
 from thebes.person.settings import PersonSettings
 from thebes.privacy.faults import Mistake, ThebesError
-from thebes.site.budget.policy import PolicyFile
+from thebes.site.budget.policy_file import PolicyFile
 from thebes.site.dataset import DataSets
 from thebes.site.home import SiteHome
 from thebes.tasks import registry

@@ -95,7 +95,7 @@ class SiteBudget:
                     adjacency=block.adjacency,
                 )
             asked = TaskFacts(request.requestor, block.name, request.kind, request.noise)
-            self._claims.of(block.name).set(claim.id, counts, Payer(asked, known=True))
+            self._claims.of(block.name).set(claim.id, counts, Payer(asked, known=True), request.digest)
             return claim
 
     def reserve_blocks(
@@ -140,7 +140,7 @@ class SiteBudget:
             )
             asked = TaskFacts(request.requestor, stream.name, request.kind, request.noise)
             for name in claim.blocks:
-                self._claims.of(name).set(claim.id, counts, Payer(asked, known=True))
+                self._claims.of(name).set(claim.id, counts, Payer(asked, known=True), request.digest)
             return claim, chosen
 
     def check(
@@ -289,6 +289,12 @@ class SiteBudget:
         with self._lock:
             left = self._left(rule, block)
         return Budget(min(left.epsilon, block.remaining.epsilon), min(left.delta, block.remaining.delta))
+
+    def counted(self, rule: PolicyRule, block: Block) -> Budget:
+        """Return what was claimed at a block and counts against a rule."""
+        with self._lock:
+            self._claims.refresh()
+            return self._claims.of(block.name).under(rule)
 
     def left_for(self, request: SiteRequest, dataset: DataSet, stream: Stream | None, rule: PolicyRule) -> Budget:
         """Return the same of a data set as it stands, for one requestor, whose own cap counts, too; of one that grows

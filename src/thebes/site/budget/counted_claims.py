@@ -32,8 +32,9 @@ class Payer:
     known: bool
 
     def counts(self, rule: PolicyRule) -> bool:
+        """Return whether a rule counts what was paid, as far as it is not about one task alone."""
         if self.known:
-            return rule.covers(self.asked)
+            return rule.covers_kind(self.asked)
         return self.asked.requestor in rule.requestors or ANY in rule.requestors
 
 
@@ -41,23 +42,29 @@ class ClaimSums:
     """The sums of what the claims on one block count for, by payer."""
 
     def __init__(self) -> None:
-        self._claims: dict[int, tuple[Payer, Budget]] = {}
+        self._claims: dict[int, tuple[Payer, str, Budget]] = {}
         self._sums: dict[Payer, Budget] = {}
+        self._by_task: dict[str, dict[Payer, Budget]] = {}  # by the digest of the document, where it is known
 
-    def set(self, claim: int, counts: Budget, payer: Payer | None = None) -> None:
-        """Set what a claim counts for from now on; `payer` is told the first time."""
-        who, before = self._claims.get(claim, (payer, NOTHING))
+    def set(self, claim: int, counts: Budget, payer: Payer | None = None, task: str = "") -> None:
+        """Set what a claim counts for from now on; `payer` and `task`, the digest of its document, are told the first
+        time."""
+        who, about, before = self._claims.get(claim, (payer, task, NOTHING))
         if who is None:
             raise Fault("a claim is nobody's")
-        total = self._sums.get(who, NOTHING)
-        self._sums[who] = Budget(
-            total.epsilon - before.epsilon + counts.epsilon, total.delta - before.delta + counts.delta
-        )
-        self._claims[claim] = (who, counts)
+        for sums in (self._sums, self._by_task.setdefault(about, {})) if about else (self._sums,):
+            total = sums.get(who, NOTHING)
+            sums[who] = Budget(
+                total.epsilon - before.epsilon + counts.epsilon, total.delta - before.delta + counts.delta
+            )
+        self._claims[claim] = (who, about, counts)
 
     def under(self, rule: PolicyRule) -> Budget:
-        """Return what counts against a rule."""
-        found = [total for payer, total in self._sums.items() if payer.counts(rule)]
+        """Return what counts against a rule; against one about a single task also what was paid for tasks that nobody
+        knows any more, as that may have been this one."""
+        found = [total for payer, total in self._sums.items() if payer.counts(rule) and not (rule.task and payer.known)]
+        if rule.task:
+            found += [total for payer, total in self._by_task.get(rule.task, {}).items() if payer.counts(rule)]
         return Budget(Amount(sum(t.epsilon for t in found)), Amount(sum(t.delta for t in found)))
 
 
@@ -90,7 +97,8 @@ class CountedClaims:
                         continue
                     subject = known.get(claim.key or "")
                     counts = self._counts(claim.loss, name, subject, steps, claim.key)
-                    self.of(name).set(number, counts, _payer(name, claim.spender, subject, claim.key))
+                    payer = _payer(name, claim.spender, subject, claim.key)
+                    self.of(name).set(number, counts, payer, "" if subject is None else subject.digest)
                     if subject is None:
                         self._elsewhere.setdefault(number, {})[name] = steps
                         self._keys[number] = claim.key or ""

@@ -17,7 +17,8 @@ from thebes.ledger import Budget, BudgetExceeded, LedgerClaim
 from thebes.ledger.amounts import NOTHING, Amount, delta_steps
 from thebes.privacy.faults import Refusal
 from thebes.site.budget.counted_claims import counted
-from thebes.site.budget.policy import ANY, PolicyFile, PolicyRule, TaskFacts
+from thebes.site.budget.policy import ANY, PolicyRule, TaskFacts
+from thebes.site.budget.policy_file import PolicyFile
 from thebes.site.home import OUTBOX, SiteHome
 from thebes.site.requests.response_store import Subject, subjects_in
 from thebes.site.streams import context_of

@@ -40,7 +40,7 @@ class Gate:
 
     def rule(self, request: SiteRequest) -> PolicyRule:
         """The rule that allows it."""
-        asked = TaskFacts(request.requestor, request.dataset, request.kind, request.noise)
+        asked = TaskFacts(request.requestor, request.dataset, request.kind, request.noise, request.digest)
         policy = self._policy()
         if policy.trouble is not None:
             log.warning("%s", policy.trouble)

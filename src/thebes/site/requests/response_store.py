@@ -83,6 +83,7 @@ class Subject:
     noise: str
     epsilon: Decimal
     delta: Decimal
+    digest: str = ""  #: of its document
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,12 +277,12 @@ class ResponseStore:
 
 def _subjects(db: sqlite3.Connection) -> dict[str, Subject]:
     said = "json_extract(document, '$.epsilon'), json_extract(document, '$.delta')"
-    sql = f"SELECT task, kind, noise, {said}, epsilon, delta FROM request LEFT JOIN claimed USING (task)"  # noqa: S608
-    return {
-        _key(task): Subject(kind, noise, *(said if claimed[0] is None else map(Decimal, claimed)))
-        for task, kind, noise, *amounts in db.execute(sql).fetchall()
-        for said, claimed in [([Decimal(str(amount or 0)) for amount in amounts[:2]], amounts[2:])]
-    }
+    sql = f"SELECT task, kind, noise, digest, {said}, epsilon, delta FROM request LEFT JOIN claimed USING (task)"  # noqa: S608
+    found = dict[str, Subject]()
+    for task, kind, noise, digest, epsilon, delta, *claimed in db.execute(sql).fetchall():
+        whole = claimed if claimed[0] is not None else [epsilon or 0, delta or 0]
+        found[_key(task)] = Subject(kind, noise, Decimal(str(whole[0])), Decimal(str(whole[1])), digest)
+    return found
 
 
 def _key(task: str) -> str:

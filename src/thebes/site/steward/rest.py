@@ -6,11 +6,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import Depends, FastAPI, Path, Query, Request
 from fastapi.responses import Response
 from fastapi.security import HTTPBearer
+from pydantic import BaseModel, ConfigDict, Field
 
 from thebes import __version__
 from thebes.privacy.faults import Mistake
@@ -21,7 +22,7 @@ from thebes.tasks.site_document import DATASET_NAME
 from thebes.wire.access import Access
 from thebes.wire.error_handlers import described_problems, tell_problems
 from thebes.wire.guard import App, Door, HostGuard
-from thebes.wire.refusals import Malformed, NotFound
+from thebes.wire.refusals import Conflict, Malformed, NotFound
 from thebes.wire.server_options import application
 
 MOST_BYTES = 2**23  #: of rows in one request
@@ -32,6 +33,7 @@ _ANSWERS = {
     401: "no token, or not the one of this home",
     403: "not allowed",
     404: "there is nothing by that name",
+    409: "it is another by now",
     405: "not this method",
     413: "too large",
     415: "writes are JSON",
@@ -44,6 +46,24 @@ _TOKEN = HTTPBearer(auto_error=False, description="what stands in the home's fil
 DataSetName = Annotated[str, Path(pattern=DATASET_NAME)]
 ModelName = Annotated[str, Path(pattern=r"^[a-z0-9][a-z0-9._-]{0,62}$")]
 Version = Annotated[int | None, Query(ge=1, le=10**9, description="the newest where none is named")]
+
+
+class PolicyDecision(BaseModel):
+    """A decision about who may ask. allow and refuse name a `task` that was asked here, and are about that task alone
+    or about all that its requestor asks; end and resume name a rule of the policy by table and number."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    action: Literal["allow", "refuse", "end", "resume"]
+    task: str | None = Field(default=None, max_length=100)
+    scope: Literal["task", "requestor"] | None = None
+    epsilon: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    contexts: list[str] | None = Field(default=None, max_length=100)
+    reason: str | None = Field(default=None, max_length=200)
+    table: Literal["allow", "refuse"] | None = None
+    number: int | None = Field(default=None, ge=1, le=100_000)
+    shown: str | None = Field(default=None, max_length=64)
+
 
 #: puts web pages onto the interface: given the application, the link, the door for browsers, and whether this process
 #: is kept away from the rows by the system
@@ -86,6 +106,21 @@ def guarded(link: Link, access: Access, *, port: int, confined: bool, pages: Pag
     async def audit() -> Any:
         """The end of the audit log, newest first."""
         return await link.algorithm.ask("audit")
+
+    @api.post("/api/policy/preview")
+    async def preview(body: PolicyDecision) -> Any:
+        """Tell what a decision would change in policy.toml: a sentence, the lines, and the edition (`shown`) of the
+        policy that it would change. Nothing is changed."""
+        return await link.algorithm.ask("preview", **body.model_dump(exclude_none=True))
+
+    @api.post("/api/policy/decide")
+    async def decide(body: PolicyDecision) -> Any:
+        """Change policy.toml as it was previewed; 409 where it is another by now. `undo` is the decision that takes
+        this one back."""
+        told = await link.algorithm.ask("decide", **body.model_dump(exclude_none=True))
+        if "stale" in told:
+            raise Conflict(told["stale"])
+        return told
 
     @api.get("/api/verified")
     async def verified() -> Any:

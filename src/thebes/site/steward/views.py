@@ -14,7 +14,7 @@ from thebes.curator.streams.stream import Stream, StreamBlock
 from thebes.ledger import Block, Head, Ledger, Tampered
 from thebes.privacy.faults import Mistake, Refusal
 from thebes.site.budget.budget import SiteBudget, block_of, standing
-from thebes.site.budget.policy import Policy, PolicyRule
+from thebes.site.budget.policy import Policy, PolicyRefusal, PolicyRule
 from thebes.site.dataset import DataSet, DataSets
 from thebes.site.requests.planned_question import whole
 from thebes.site.requests.response_store import ResponseStore, SiteRequest
@@ -43,13 +43,16 @@ def ledger(purse: SiteBudget, datasets: DataSets, policy: Policy) -> dict[str, A
     rules = []
     for rule in policy.rules:
         named = sorted(name for name in declared & set(blocks) if {name, "*"} & set(rule.datasets))
-        rules.append({**_rule(rule), "left": {name: purse.left(rule, blocks[name]).as_json() for name in named}})
+        left = {name: purse.left(rule, blocks[name]).as_json() for name in named}
+        spent = {name: purse.counted(rule, blocks[name]).as_json() for name in named}
+        rules.append({**_rule(rule), "left": left, "spent": spent})
     return {
         "frozen": books.frozen,
         "notices_older_copies": books.notices_older_copies,
         "head": str(books.head()),
         "blocks": [standing(block) for block in blocks.values()],
         "rules": rules,
+        "refusals": [_refusal(refusal) for refusal in policy.refusals],
         "policy": policy.trouble,
     }
 
@@ -194,4 +197,18 @@ def _rule(rule: PolicyRule) -> dict[str, Any]:
         "noise": list(rule.noise),
         "contexts": list(rule.contexts),
         "steady": rule.steady,
+        "task": rule.task,
+        "ended": rule.ended,
+    }
+
+
+def _refusal(refusal: PolicyRefusal) -> dict[str, Any]:
+    return {
+        "refusal": refusal.number,
+        "requestors": list(refusal.requestors),
+        "datasets": list(refusal.datasets),
+        "kinds": list(refusal.kinds),
+        "reason": refusal.reason,
+        "task": refusal.task,
+        "ended": refusal.ended,
     }

@@ -22,6 +22,13 @@ def routes(lodge: Lodge) -> APIRouter:
     @made.get("/policy")
     async def policy(request: Request) -> Response:
         told = await lodge.told("ledger")
-        return lodge.page(request, "policy.html", title="Policy", rules=told["rules"], trouble=told["policy"])
+        return lodge.page(
+            request,
+            "policy.html",
+            title="Policy",
+            rules=told["rules"],
+            refusals=told["refusals"],
+            trouble=told["policy"],
+        )
 
     return made

@@ -53,8 +53,7 @@ class Lodge:
 
     async def refused(self, request: Request, refusal: ThebesError) -> Response:
         status, body = to_problem(refusal)
+        told = f"{body['field']}: {body['detail']}" if body.get("field") else body["detail"]
         if partial(request):
-            return self.part("note.html", status=status, told=body["detail"])
-        return self.frame.page(
-            request, "site/refused.html", status=status, title="This cannot be shown", told=body["detail"]
-        )
+            return self.part("note.html", status=status, told=told)
+        return self.frame.page(request, "site/refused.html", status=status, title="This cannot be shown", told=told)

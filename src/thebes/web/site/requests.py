@@ -7,6 +7,7 @@ from typing import Any
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
+from thebes.privacy.figures import figure
 from thebes.web.site.layout import Lodge
 from thebes.wire.refusals import NotFound
 
@@ -27,9 +28,41 @@ def routes(lodge: Lodge) -> APIRouter:
         if found is None:
             raise NotFound("there is no such request, or it was long ago; the audit log has them all")
         entries = [e for e in (await lodge.told("audit"))["entries"] if e["facts"].get("task") == task]
-        return lodge.page(request, "request.html", title=_title(found), request_=found, entries=entries[:_MOST_ENTRIES])
+        books, _ = await lodge.attempt("ledger")
+        declared, _ = await lodge.attempt("datasets")
+        shown = {"standing": _standing(found, books or {}), "contexts": _contexts(found, declared or [])}
+        return lodge.page(
+            request,
+            "request.html",
+            title=_title(found),
+            request_=found,
+            entries=entries[:_MOST_ENTRIES],
+            price=(found.get("document") or {}).get("epsilon"),
+            **shown,
+        )
 
     return made
+
+
+def _standing(request: dict[str, Any], books: dict[str, Any]) -> str:
+    """Say what is spent and left of the rule that the request went by, and of the data set itself."""
+    said = []
+    rule = next((each for each in books.get("rules", ()) if each["rule"] == request["rule"]), None)
+    spent = None if rule is None else rule["spent"].get(request["dataset"])
+    if rule is not None and spent is not None:
+        had = f"{figure(spent['epsilon'])} of {figure(rule['epsilon'])}"
+        said.append(f"Of rule {rule['rule']}, epsilon {had} is spent or set aside.")
+    block = next((each for each in books.get("blocks", ()) if each["block"] == request["dataset"]), None)
+    if block is not None:
+        left = f"{figure(block['remaining']['epsilon'])} of {figure(block['epsilon'])}"
+        said.append(f"Of {request['dataset']} itself, epsilon {left} is left.")
+    return " ".join(said)
+
+
+def _contexts(request: dict[str, Any], declared: list[dict[str, Any]]) -> list[str]:
+    """Return the contexts that the data set keeps apart; none where it keeps none."""
+    found = next((each for each in declared if each["name"] == request["dataset"]), {})
+    return list((found.get("growing") or {}).get("contexts") or [])
 
 
 def _title(request: dict[str, Any]) -> str:

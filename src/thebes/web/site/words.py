@@ -34,6 +34,7 @@ ENTRIES = {
     "quote": "was asked what it would cost",
     "quoted": "said what it would cost",
     "closed": "over: what it had left was given back",
+    "decision": "decided by the steward",
     "expired": "over by its own date: what it had left was given back",
 }
 
@@ -56,6 +57,18 @@ def cost(request: Mapping[str, Any]) -> str:
         public = (request.get("document") or {}).get("privacy") == "none"
         return "nothing: the data set is public" if public else "nothing: it was answered before"
     return f"epsilon {spaced(paid['epsilon'])}" + (f", delta {spaced(paid['delta'])}" if paid["delta"] else "")
+
+
+def question(request: Mapping[str, Any]) -> str:
+    """Say what a request asks of which data, in half a sentence."""
+    document = request.get("document") or {}
+    what = document.get("statistic") or document.get("model") or f"a {request['kind']} task"
+    of = f" of {document['column']}" if document.get("column") else ""
+    return (
+        f"for the {what}{of} in {request['dataset']}"
+        if document.get("statistic")
+        else f"{what} of {request['dataset']}"
+    )
 
 
 def allowing(request: Mapping[str, Any]) -> str | None:
