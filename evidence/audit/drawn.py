@@ -16,6 +16,7 @@ from typing import Any
 from evidence.audit import growing, learning, made_up, synthesis
 from thebes.curator.cache.synthesis.allowance import SynthesisAllowance
 from thebes.curator.cache.synthesis.recipe import Independent
+from thebes.privacy.losses import Pure
 from thebes.privacy.promise import Adjacency
 from thebes.privacy.randomness import Integers, Randomness, Words
 from thebes.tasks.audit.case import Case, Written
@@ -83,7 +84,7 @@ def _bought(table: SummedTable, randomness: Randomness) -> None:
 
 
 def _counted(users: int, rows: int, randomness: Randomness) -> None:
-    growing.counts().noisy(users, rows, randomness, epsilon=Decimal(1))
+    growing.counts().noisy(users, rows, randomness, price=Pure(Decimal(1)))
 
 
 #: the least that an estimator's noise shows of its claim, where it is not the whole of it

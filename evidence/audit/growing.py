@@ -26,6 +26,7 @@ from thebes.data.growing.block_rule import block_by
 from thebes.data.schema import schema_of
 from thebes.data.table import Sums
 from thebes.ledger import Ledger
+from thebes.privacy.losses import Concentrated, Pure, concentrated_to_approximate
 from thebes.privacy.promise import Adjacency
 from thebes.privacy.randomness import system
 from thebes.tasks.audit.case import Audited, Case, Draw, repeatedly
@@ -35,6 +36,9 @@ FAST = system()
 FIRST = datetime(2026, 1, 1, tzinfo=UTC)
 ROWS = 3  #: that count of a person at most
 TERMS = Terms(Decimal(20), size_share=Decimal("0.05"), periods=1)  # sizes and counts have epsilon 1
+_DELTA = 1e-2
+SMOOTH = Terms(Decimal(5), Decimal(str(_DELTA)), "zcdp", size_share=Decimal("0.05"))  # sizes have Gaussian noise
+_EPSILON = float(concentrated_to_approximate(Concentrated(SMOOTH.size_loss.rho), _DELTA).epsilon)  # type: ignore[union-attr]
 RIDES = schema_of({"unit": "event", "time": "at", "columns": {"at": {"type": "timestamp"}}})
 VISITS = schema_of({"unit": "person", "max_rows_per_unit": ROWS, "columns": {"who": {"type": "integer", "key": True}}})
 TRIPS = schema_of(
@@ -59,8 +63,22 @@ def cases() -> list[Case]:
     """List what is told of how many there are, and every statistic with the bound that is read off it."""
     made: list[Case] = [
         Audited("growing: a block's size", 1.0, 0.0, ADD, _sizes(3), _sizes(4), draws=3000),
-        Audited("growing: users, one with a row more", 1.0, 0.0, ADD, _users(5, 9), _users(6, 10), draws=20_000),
-        Audited("growing: users, one with all rows", 1.0, 0.0, ADD, _users(5, 9), _users(6, 9 + ROWS), draws=20_000),
+        Audited(
+            "growing: a block's size in rho", _EPSILON, _DELTA, ADD, _sizes(3, SMOOTH), _sizes(4, SMOOTH), draws=3000
+        ),
+        Audited(
+            "growing: users in rho, one with a row more", _EPSILON, _DELTA, ADD, *_both(6, 10, SMOOTH), draws=20_000
+        ),
+        Audited(
+            "growing: users in rho, one with all rows",
+            _EPSILON,
+            _DELTA,
+            ADD,
+            *_both(6, 9 + ROWS, SMOOTH),
+            draws=20_000,
+        ),
+        Audited("growing: users, one with a row more", 1.0, 0.0, ADD, *_both(6, 10), draws=20_000),
+        Audited("growing: users, one with all rows", 1.0, 0.0, ADD, *_both(6, 9 + ROWS), draws=20_000),
     ]
     with_mine = pd.concat([OTHERS, MINE], ignore_index=True)
     for name, document in STATISTICS.items():
@@ -80,7 +98,7 @@ def broken() -> list[Case]:
     return [Audited("growing: users, and rows as if each had one", 1.0, 0.0, ADD, *pair, True, draws=100_000)]
 
 
-def _sizes(rows: int) -> Draw:
+def _sizes(rows: int, terms: Terms = TERMS) -> Draw:
     """Of a stream with a block for each draw, all of so many rows: sealed together, as they are when they are asked."""
 
     def draw(count: int) -> NDArray[np.float64]:
@@ -89,7 +107,7 @@ def _sizes(rows: int) -> Draw:
                 "s",
                 schema=RIDES,
                 by=block_by("time:1h", RIDES),
-                terms=TERMS,
+                terms=terms,
                 ledger=ledger,
                 folder=Path(folder),
                 clock=lambda: FIRST + timedelta(days=4000),
@@ -109,9 +127,15 @@ def _sizes(rows: int) -> Draw:
     return draw
 
 
-def _users(users: int, rows: int) -> Draw:
+def _both(users: int, rows: int, terms: Terms = TERMS) -> tuple[Draw, Draw]:
+    """Counts of five users with nine rows in all, and of so many with so many."""
+    price: Pure | Concentrated = Pure(Decimal(1)) if terms is TERMS else terms.size_loss
     made = counts()
-    return repeatedly(lambda: list(map(float, made.noisy(users, rows, FAST, epsilon=Decimal(1)))))
+
+    def draw(users: int, rows: int) -> Draw:
+        return repeatedly(lambda: list(map(float, made.noisy(users, rows, FAST, price=price))))
+
+    return draw(5, 9), draw(users, rows)
 
 
 def counts() -> UserCounts:

@@ -37,8 +37,10 @@ def made(folder: Path, schema: Any, by: str, terms: Terms, source: Any) -> Strea
 
 
 @pytest.mark.slow
-def test_a_blocks_size_has_the_noise_that_its_share_of_epsilon_pays_for(tmp_path: Path) -> None:
-    terms = Terms(Decimal("0.5"), size_share=Decimal("0.1"))
+@pytest.mark.parametrize("filter", ["basic", "zcdp"])
+def test_a_blocks_size_has_the_noise_that_its_share_of_epsilon_pays_for(tmp_path: Path, filter: str) -> None:
+    delta = Decimal(0 if filter == "basic" else "1e-6")
+    terms = Terms(Decimal("0.5"), delta, filter, size_share=Decimal("0.1"))
     stream = made(tmp_path / "s", RIDES, "time:1h", terms, system)
     first = pd.Timestamp("2026-01-01")
     hours = [first, first + pd.Timedelta(hours=1999), *[first + pd.Timedelta(hours=7)] * 500]
@@ -48,7 +50,32 @@ def test_a_blocks_size_has_the_noise_that_its_share_of_epsilon_pays_for(tmp_path
     true[[0, 1999]] = 1
     true[7] = 500
     sizes = np.array([block.size for block in stream.blocks()])
-    assert_size(sizes - true, "laplace", 1 / 0.05)
+    if filter == "basic":
+        assert_size(sizes - true, "laplace", 1 / 0.05)
+    else:
+        (rho,) = {claim.loss.rho for claim in stream.ledger.claims()}  # type: ignore[union-attr]
+        assert_size(sizes - true, "gaussian", 1 / np.sqrt(2 * float(rho)))
+
+
+@pytest.mark.slow
+def test_users_and_their_rows_share_one_gaussian_noise_where_a_period_pays_in_rho(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each with noise of 3 / sqrt(2 rho), 3 being the rows that count of a user, however they lie in the two."""
+    periods = 1200
+    terms = Terms(Decimal(120), Decimal("1e-6"), "zcdp", size_share=Decimal("0.1"), periods=periods)
+    source: Randomness = system()
+    stream = made(tmp_path / "s", VISITS, "user:1000", terms, lambda: source)
+    monkeypatch.setattr(stream._users, "_true", lambda: (10_000, 25_000))
+    monkeypatch.setattr(stream, "_open", lambda *_: None)
+    counted = [stream.count_users(f"period {number}") for number in range(periods)]
+    (rho,) = {claim.loss.rho for claim in stream.ledger.claims()}  # type: ignore[union-attr]
+    rows = np.array([period.rows for period in counted]) - 25_000  # type: ignore[operator]
+    users = np.array([period.users for period in counted]) - 10_000  # type: ignore[operator]
+    scale = 3 / np.sqrt(2 * float(rho))
+    assert scale < 0.5 * 3 * np.sqrt(2) / 0.01  # of the noise that a sum of epsilons would buy
+    assert_size(rows, "gaussian", scale)
+    assert_size(3 * users - rows, "gaussian", scale)
 
 
 @pytest.mark.slow

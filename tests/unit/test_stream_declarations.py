@@ -24,8 +24,11 @@ from thebes.data.table import Sums, Term
 from thebes.ledger import Ledger, NoKeeper
 from thebes.ledger.filters import FILTERS
 from thebes.privacy.faults import Mistake, Refusal
-from thebes.privacy.losses import Pure, concentrated_to_approximate, pure_to_concentrated, repeat
+from thebes.privacy.losses import Concentrated, Pure, concentrated_to_approximate, pure_to_concentrated, repeat
+from thebes.privacy.mechanisms.additive import Laplace
+from thebes.privacy.mechanisms.concentrated import noise_of
 from thebes.privacy.randomness import seeded_for_simulation
+from thebes.privacy.stability import Sensitivity
 from thebes.site.dataset import BlockDeclaration, BudgetDeclaration, DataSet
 
 ZONES = ["eu", "us"]
@@ -202,9 +205,66 @@ def test_counts_of_an_earlier_home_are_paid_as_its_block_counts(tmp_path: Path) 
         stream.count_users(f"{period}")
     losses = {claim.loss for claim in ledger.claims()}
     (loss,) = losses
-    assert isinstance(loss, Pure)
-    together = concentrated_to_approximate(repeat(pure_to_concentrated(loss), 5), Decimal("2e-7"))
+    assert isinstance(loss, Concentrated)
+    together = concentrated_to_approximate(repeat(loss, 5), Decimal("2e-7"))
     assert Decimal("1.9") < together.epsilon <= 2
+
+
+def test_counts_of_a_home_whose_block_adds_up_epsilons_are_paid_there(tmp_path: Path) -> None:
+    """Blocks for counts once added up epsilons whatever the others did: they pay as they were opened."""
+    made = declared("user:500", "10", "1e-6", "zcdp", "", 100, "0.2")
+    terms = made.stream_terms
+    assert terms is not None
+    assert made.blocks is not None
+    ledger = Ledger("memory://", keeper=NoKeeper())
+    ledger.open_block(f"s/{EVERYONE}", **terms.of_ledger("person", share="sizes"))
+    stream = Stream(
+        "s", schema=VISITS, by=made.blocks.by, terms=terms, ledger=ledger, folder=tmp_path / "s", clock=lambda: NOW
+    )
+    stream.ingest(rows("user:500"))
+    stream.count_users("a")
+    assert [claim.loss for claim in ledger.claims()] == [Pure(Decimal("0.02"))]
+
+
+@pytest.mark.parametrize(
+    ("filter", "periods", "kind"),
+    [("basic", 100, Pure), ("either", 4, Pure), ("either", 100, Concentrated), ("zcdp", 100, Concentrated)],
+)
+def test_counts_of_users_are_bought_with_the_noise_that_is_quieter(
+    tmp_path: Path, filter: str, periods: int, kind: type
+) -> None:
+    """All counts together keep the share that lies in their block, and are never coarser than epsilons that add up."""
+    stream = opened(declared("user:500", "1", "1e-6", filter, "", periods, "0.05"), tmp_path / "s")
+    stream.ingest(rows("user:500"))
+    widths = stream.count_widths()
+    assert widths is not None
+    plain = Laplace(Decimal("0.05") / periods).noise(Sensitivity(1, 1, 2)).width(0.95)
+    assert widths[1] < 0.5 * plain if kind is Concentrated else widths[1] == plain
+    for period in range(periods):
+        stream.count_users(f"{period}")
+    assert {type(claim.loss) for claim in stream.ledger.claims()} == {kind}
+    paid = stream.earlier(block.name for block in stream.blocks())
+    assert Decimal("0.049") < paid.epsilon <= Decimal("0.05")
+    assert paid.delta == (0 if kind is Pure else Decimal("5e-8"))
+    assert stream.ledger.verify()
+    stream.close()
+
+
+@pytest.mark.parametrize("filter", ["basic", "zcdp", "either", "renyi"])
+def test_a_size_is_bought_with_the_quieter_noise_that_its_block_has_a_price_for(filter: str) -> None:
+    """One that counts in rho alone has Gaussian noise, of half the variance; one with a pure place keeps it."""
+    terms = Terms(Decimal(1), Decimal("1e-6"), filter, size_share=Decimal("0.05"))
+    plain = Laplace(terms.size_epsilon).noise(Sensitivity(1, 1, 1))
+    drawn = noise_of(terms.size_loss).noise(Sensitivity(1, 1, 1))
+    wanted = {"zcdp": "gaussian", "renyi": drawn.kind}.get(filter, "laplace")  # of orders, whichever is quieter
+    assert drawn.kind == wanted
+    assert drawn.deviation <= (0.72 if filter == "zcdp" else 1.0) * plain.deviation
+    counting = FILTERS[filter]
+    capacity = counting.capacity(terms.epsilon, terms.delta)
+    cost = counting.price(terms.size_loss, capacity)
+    shares = [cost[place] / steps for place, steps in capacity.items() if place in cost]
+    taken = min(shares) if filter == "renyi" else max(shares)
+    assert 0.99 * 0.05 < taken <= 0.05
 
 
 def test_blocks_of_users_are_waited_for_without_the_block_that_pays_for_counts(tmp_path: Path) -> None:

@@ -77,6 +77,11 @@ class Filter(ABC):
         """Return a price as (epsilon, delta): the largest that costs no more, so as `reading`."""
         return self.reading(price, delta)
 
+    def rho_worth(self, price: Mapping[str, int]) -> Decimal:
+        """Return a price as rho: the largest of an answer with Gaussian noise that costs no more; 0 where such an
+        answer has no price, or would take from a block more than its price."""
+        return Decimal(0)
+
 
 class EventFilter(Filter):
     """A filter that charges what was released, in losses that add up to much less than epsilons do where noise is
@@ -97,6 +102,11 @@ class EventFilter(Filter):
     def pure_within(self, loss: Loss, most: Decimal) -> Decimal:
         """Return the largest epsilon, up to `most`, of something that costs nowhere more than `loss` (one of
         `of_event`) when nothing but its epsilon is known."""
+
+    @abstractmethod
+    def rho_within(self, loss: Loss) -> Decimal:
+        """Return the largest rho of something with Gaussian noise that costs nowhere more than `loss` (one of
+        `of_event`); 0 where there is none."""
 
     def loss(self, events: Sequence[Event], epsilon: Decimal, delta: Decimal, *, adjacency: str | Adjacency) -> Loss:
         return compose(self.of_event(event, adjacency=adjacency) for event in events)
@@ -170,6 +180,13 @@ class ZCDP(EventFilter):
         assert isinstance(loss, Concentrated)  # noqa: S101
         return min(most, exact.of_steps(_largest_pure_of_rho(exact.steps_down(loss.rho, exact.EPSILON_STEP))))
 
+    def rho_within(self, loss: Loss) -> Decimal:
+        assert isinstance(loss, Concentrated)  # noqa: S101
+        return loss.rho
+
+    def rho_worth(self, price: Mapping[str, int]) -> Decimal:
+        return exact.of_steps(price.get(RHO, 0))
+
     def capacity(self, epsilon: Decimal, delta: Decimal, orders: Iterable[float] | None = None) -> Steps:
         _no_orders(orders, self.name)
         rho = _largest_rho(epsilon, delta) if delta > 0 else 0
@@ -229,6 +246,10 @@ class EitherFilter(EventFilter):
     def pure_within(self, loss: Loss, most: Decimal) -> Decimal:
         assert isinstance(loss, Both)  # noqa: S101
         return CONCENTRATED.pure_within(Concentrated(loss.rho), min(most, loss.epsilon))
+
+    def rho_within(self, loss: Loss) -> Decimal:
+        assert isinstance(loss, Both)  # noqa: S101
+        return loss.rho if loss.epsilon.is_infinite() else Decimal(0)  # Gaussian noise would end the pure place
 
     def most_of_an_answer(self, most: str, left: Mapping[str, int]) -> str:
         by = [exact.of_steps(left.get(PURE, 0)), exact.of_steps(_largest_pure_of_rho(left.get(RHO, 0)))]
@@ -304,6 +325,15 @@ class RenyiFilter(EventFilter):
                 "event", f"leaves validation nothing at the orders {figure(ORDERS[0])} to {figure(ORDERS[-1])}"
             )
         return low
+
+    def rho_within(self, loss: Loss) -> Decimal:
+        assert isinstance(loss, Renyi)  # noqa: S101
+        told = [(Decimal(order), at) for order, at in zip(ORDERS, loss.epsilons, strict=True) if at.is_finite()]
+        return min((_DOWN.divide(at, order) for order, at in told), default=Decimal(0))
+
+    def rho_worth(self, price: Mapping[str, int]) -> Decimal:
+        at = (_DOWN.divide(exact.of_steps(amount), Decimal(order)) for order, amount in price.items())
+        return max(at, default=Decimal(0)).quantize(exact.EPSILON_STEP, ROUND_FLOOR)
 
     def capacity(self, epsilon: Decimal, delta: Decimal, orders: Iterable[float] | None = None) -> Steps:
         if delta <= 0:

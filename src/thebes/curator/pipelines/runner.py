@@ -30,7 +30,7 @@ from thebes.curator.pipelines.validators import Validation, Verdict, is_met, tog
 from thebes.curator.pipelines.workspace import Workshop
 from thebes.curator.streams.terms import DEVELOPER, Context, beside
 from thebes.data.schema import Schema
-from thebes.ledger import BudgetExceeded, Ledger, LedgerClaim
+from thebes.ledger import Budget, BudgetExceeded, Ledger, LedgerClaim
 from thebes.ledger.filters import EventFilter, filter_of
 from thebes.privacy.certificate import ROWS_UNTOLD, Certificate
 from thebes.privacy.faults import Mistake, Refusal, ThebesError
@@ -90,7 +90,7 @@ class RunStream(Protocol):
         """The sentences that a certificate must say beside its epsilon."""
         ...
 
-    def earlier(self, names: Iterable[str]) -> Decimal:
+    def earlier(self, names: Iterable[str]) -> Budget:
         """Return what the sizes of these blocks cost whoever is in one of them, beside all that is reserved."""
         ...
 
@@ -419,7 +419,7 @@ class Runner:
                 "blocks": len(attempt.blocks),
                 "attempt": {"epsilon": float(attempt.epsilon), "delta": float(attempt.delta)},
                 "filter": filter,
-                "sizes": {"epsilon": float(sizes)},
+                "sizes": sizes.as_json() if sizes.delta else {"epsilon": float(sizes.epsilon)},
             },
             trust="site",
             simulated=self.randomness is not None and self.randomness.simulated,

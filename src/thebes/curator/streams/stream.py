@@ -10,14 +10,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from thebes.curator.streams.terms import DEVELOPER, Context, StreamBlock, Terms
-from thebes.curator.streams.user_counts import EVERYONE, UserCounts, pure
+from thebes.curator.streams.user_counts import EVERYONE, UserCounts, paid_together, price_of
 from thebes.data.growing.block_rule import ATTRIBUTE, TIME, USER, BlockBy
 from thebes.data.growing.manifest import BlockRecord, BlockStage, Manifest, Period
 from thebes.data.growing.reader import GrownTable
@@ -31,8 +30,8 @@ from thebes.ledger.losses import loss_asked
 from thebes.ledger.states import BlockState
 from thebes.privacy import exact
 from thebes.privacy.faults import Mistake, Refusal
-from thebes.privacy.losses import Loss, Pure
-from thebes.privacy.mechanisms.additive import Laplace
+from thebes.privacy.losses import Concentrated, Loss, Pure
+from thebes.privacy.mechanisms.concentrated import noise_of
 from thebes.privacy.promise import Adjacency, Unit
 from thebes.privacy.randomness import Randomness, system
 from thebes.privacy.transformations.counts import Count
@@ -137,14 +136,16 @@ class Stream:
         """About how many rows each of these blocks has, as far as that was bought."""
         return {self._name(kept): float(kept.size) for kept in self._known(names) if kept.size is not None}
 
-    def earlier(self, names: Iterable[str]) -> Decimal:
+    def earlier(self, names: Iterable[str]) -> Budget:
         """Return what was paid for the sizes of these blocks, whoever is in one of them; of blocks of users, for all
         counts so far. Whoever is told of the blocks is told that, too."""
         if self.by.kind == USER:
             return self._users.paid()
         bought = {kept.purchase for kept in self._known(names) if kept.size is not None}
         claims = (self.ledger.claimed(f"size {self.name} {purchase}") for purchase in bought)
-        return max((self._size_epsilon if claim is None else pure(claim) for claim in claims), default=Decimal(0))
+        prices = {self._size_price if claim is None else price_of(claim) for claim in claims}
+        each = [paid_together([price], self.terms.delta) for price in prices]
+        return max(each, key=lambda one: (one.epsilon, one.delta), default=_NOTHING)
 
     def rows(self, names: Iterable[str], *, memory: str | None = None) -> GrownTable:
         """Exactly the rows of these blocks."""
@@ -396,8 +397,13 @@ class Stream:
         elif self.by.kind == USER:
             share, wanted = "rest", [] if self._each else wanted
             everyone = held.get(f"{self.name}/{EVERYONE}")
-            known = everyone is None or everyone.filter == BASIC.name
-            self._open_all([f"{self.name}/{EVERYONE}"], held, "sizes" if known else "earlier")
+            fresh = self.terms.of_ledger(self.schema.unit, share="counts")["filter"]
+            was = fresh if everyone is None else everyone.filter
+            self._open_all(
+                [f"{self.name}/{EVERYONE}"],
+                held,
+                "counts" if was == fresh else "sizes" if was == BASIC.name else "earlier",
+            )
         else:
             share = "sizes" if self._each else "whole"
         self._open_all(wanted, held, share)
@@ -419,7 +425,7 @@ class Stream:
         meters = {place: m for place, m in block.meters.items() if counting.firm or m.spent <= (m.capacity or 0)}
         losses = [loss] if loss is not None else []
         if self.by.sealed and not self._each and kept.size is None:
-            losses.append(Pure(self._size_epsilon))
+            losses.append(self._size_price)
         price: dict[str, int] = {}
         for one in losses:
             for place, amount in counting.price(one, meters).items():
@@ -447,12 +453,11 @@ class Stream:
         return StreamBlock(name, kept.state, *budget, kept.size, since, until, value)
 
     @property
-    def _size_epsilon(self) -> Decimal:
-        """The cost of a size: a share of its block, or all of the block that pays for it alone."""
+    def _size_price(self) -> Pure | Concentrated:
+        """The loss of a size: a share of its block, or all of the block that pays for it alone."""
         if not self._each:
-            return self.terms.size_epsilon
-        epsilon: Decimal = self.terms.of_ledger(self.schema.unit, share="sizes")["epsilon"]
-        return epsilon
+            return self.terms.size_loss
+        return Pure(self.terms.of_ledger(self.schema.unit, share="sizes")["epsilon"])
 
     def _buy_sizes(self) -> None:
         """The sizes of blocks that are sealed and have none: charged first, then drawn, then kept for ever. One that
@@ -468,19 +473,19 @@ class Stream:
                     continue
                 claim = self.ledger.reserve(
                     able,
-                    epsilon=self._size_epsilon,
+                    loss=self._size_price,
                     purpose="sizes of blocks",
                     spender=SPENDER,
                     key=key,
                     unit=Unit(self.schema.unit),
                     adjacency=Adjacency.ADD_REMOVE_ONE,
                 )
-            epsilon = pure(claim)
-            claim.consume(epsilon=epsilon, part="size")
+            price = price_of(claim)
+            claim.consume(loss=price, part="size")
             blocks = [kept for kept in sealed if self._name(kept) in claim.blocks]
             true = self._manifest.true_rows(kept.number for kept in blocks)
             totals = np.array([true[kept.number] for kept in blocks], dtype=np.int64)
-            noise = Laplace(epsilon).noise(Count().sensitivity(self.schema.change))
+            noise = noise_of(price).noise(Count().sensitivity(self.schema.change))
             noisy = noise.add(totals, self._randomness())
             sizes = {kept.number: round(float(size)) for kept, size in zip(blocks, noisy, strict=True)}
             self._manifest.keep_sizes(sizes)

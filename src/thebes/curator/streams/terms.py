@@ -13,10 +13,12 @@ from typing import Any
 from thebes.data.growing.block_rule import USER, BlockBy
 from thebes.data.growing.manifest import BlockStage
 from thebes.ledger import Budget
-from thebes.ledger.filters import BASIC, FILTERS, EventFilter
+from thebes.ledger.filters import BASIC, CONCENTRATED, FILTERS, EventFilter
 from thebes.privacy import exact
 from thebes.privacy.faults import Mistake
 from thebes.privacy.figures import figure
+from thebes.privacy.losses import Concentrated, Pure
+from thebes.privacy.mechanisms.concentrated import quieter
 from thebes.privacy.promise import Adjacency, Unit
 
 #: For whom something is asked: nobody in particular, a developer with a budget of their own, or in which contexts.
@@ -30,6 +32,17 @@ def within(filter: str, epsilon: Decimal, delta: Decimal, part: Fraction) -> Dec
     counting = FILTERS[filter]
     capacity = counting.capacity(epsilon, delta)
     return Decimal(counting.worth({place: int(steps * part) for place, steps in capacity.items()}, 0).epsilon)
+
+
+@lru_cache(maxsize=1024)
+def count_within(filter: str, epsilon: Decimal, delta: Decimal, part: Fraction) -> Pure | Concentrated:
+    """The loss of the quietest count that costs a block of (epsilon, delta) no more than this part of it, as it counts:
+    of discrete Laplace noise, or of discrete Gaussian noise where a block has a price for that. `either` has one, but
+    its pure place would pay for nothing any more."""
+    counting = FILTERS[filter]
+    capacity = counting.capacity(epsilon, delta)
+    rho = counting.rho_worth({place: int(steps * part) for place, steps in capacity.items()})
+    return quieter(within(filter, epsilon, delta, part), rho)
 
 
 #: A batch comes in whole or not at all, and which of the two follows from each of its rows; so the promise cannot be
@@ -97,14 +110,32 @@ class Terms:
         counts, is `size_share`."""
         return within(self.filter, self.epsilon, self.delta, Fraction(self.size_share))
 
-    def of_ledger(self, unit: str, *, share: str = "whole") -> dict[str, Any]:
-        """For a block of the ledger: the whole, what sizes may cost (`sizes`), or what is left beside that (`rest`).
+    @property
+    def size_loss(self) -> Pure | Concentrated:
+        """The loss of its size for a block that pays for everything: of the quietest noise that `size_share` of the
+        block, as that counts, buys."""
+        return count_within(self.filter, self.epsilon, self.delta, Fraction(self.size_share))
 
-        Sizes are bought with pure epsilon alone, and a block for them counts just that. A pure (s epsilon) and what any
-        filter keeps within ((1 - s) epsilon, (1 - s) delta) are together (epsilon, delta), in whatever order they are
-        spent, because both limits are fixed beforehand. (`earlier`: as blocks for sizes were opened before; they count
-        with the filter of the others.)
+    def of_ledger(self, unit: str, *, share: str = "whole") -> dict[str, Any]:
+        """For a block of the ledger: the whole, what sizes may cost (`sizes`), what counts of users may (`counts`), or
+        what is left beside that (`rest`).
+
+        Sizes are bought with pure epsilon alone, and a block for them counts just that. So are counts of users, unless
+        (s epsilon, s delta) of zCDP makes them quieter, `periods` of them. What stays within these, and what any filter
+        keeps within ((1 - s) epsilon, (1 - s) delta), are together (epsilon, delta), in whatever order they are spent,
+        because both limits are fixed beforehand (concurrent composition: Vadhan & Zhang 2023). (`earlier`: as blocks
+        for sizes were opened before; they count with the filter of the others.)
         """
+        if share == "counts":
+            share = "sizes"
+            if self.delta and isinstance(FILTERS[self.filter], EventFilter):
+                plain, smooth = (self.of_ledger(unit, share=one) for one in ("sizes", "earlier"))
+                each = Fraction(1, self.periods)
+                held = CONCENTRATED.allowance(smooth["epsilon"], smooth["delta"], ())
+                rho = CONCENTRATED.rho_worth({place: int(steps * each) for place, steps in held.items()})
+                pure = within(plain["filter"], plain["epsilon"], plain["delta"], each)
+                if isinstance(quieter(pure, rho), Concentrated):
+                    return smooth | {"filter": CONCENTRATED.name}
         part = {"whole": Decimal(1), "rest": 1 - self.size_share}.get(share, self.size_share)
         delta = Decimal(0) if share == "sizes" and isinstance(FILTERS[self.filter], EventFilter) else self.delta * part
         return {
@@ -127,12 +158,13 @@ class Terms:
         )
 
 
-def beside(earlier: Decimal) -> str:
+def beside(earlier: Budget) -> str:
     """Say what a certificate must say that rests on sizes of blocks, which everybody in them paid for so much
     before."""
     return (
         f"It rests on noisy sizes of blocks, which were bought once for all who ask, at epsilon "
-        f"{figure(float(earlier))}: to whoever had not seen them it tells that beside its own epsilon."
+        f"{figure(float(earlier.epsilon))}{f' and delta {figure(float(earlier.delta))}' if earlier.delta else ''}: to "
+        "whoever had not seen them it tells that beside its own epsilon."
     )
 
 

@@ -99,7 +99,8 @@ def shown(
             growing["contexts"] = list(stream.contexts)
             if (widths := stream.count_widths()) is not None:
                 growing["counts"] = {"users": widths[0], "rows": widths[1], "periods": stream.terms.periods}
-            growing["sizes"] = {"epsilon": float(stream.earlier(b.name for b in stream.blocks() if b.size is not None))}
+            told = stream.earlier(b.name for b in stream.blocks() if b.size is not None)
+            growing["sizes"] = told.as_json() if told.delta else {"epsilon": float(told.epsilon)}
             view = None if stream.terms.separate else whole(stream, "")
             paying = books.blocks(f"{dataset.name}/") if dataset.cache.kind in SYNOPSES else []
     except (Refusal, Mistake) as refused:
