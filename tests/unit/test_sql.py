@@ -119,7 +119,7 @@ REFUSED = {
     "SELECT age FROM pums": "outside an aggregate",
     "SELECT DISTINCT race FROM pums": "which values there are",
     "SELECT AVG(pid) FROM pums": "no column that can be asked",
-    "SELECT COUNT(DISTINCT race) FROM pums": "GROUP BY the column",
+    "SELECT COUNT(DISTINCT race) FROM pums": "COUNT(DISTINCT person) only",
     "SELECT SUM(SUM(age)) FROM pums": "an aggregate inside an aggregate",
     "SELECT COUNT(*) FROM (SELECT * FROM pums)": "one SELECT",
     "SELECT COUNT(*) FROM pums a JOIN pums b ON a.pid = b.pid": "JOIN",

@@ -119,6 +119,8 @@ class DerivedTable:
 
     def sums(self, wanted: Sums) -> Integers:
         columns = wanted.columns
+        if wanted.units:
+            raise Mistake("terms", "of units are counted in the data set's own columns")
         if any(axis.missing for axis in wanted.axes):
             raise Mistake("axes", "cannot tell missing values apart where columns are made of others")
         totals = [[0] * len(wanted.terms) for _ in range(wanted.cells)]

@@ -57,12 +57,14 @@ class Term:
 @dataclass(frozen=True, slots=True)
 class Sums:
     """The sums that are asked for: every term over the rows of every cell of the axes (in row-major order of their
-    cells). A row counts where `where` is true and every column that is named has a value."""
+    cells). A row counts where `where` is true and every column that is named has a value. Of `units` each counts once
+    in a cell, however many of its rows are there."""
 
     terms: tuple[Term, ...]
     bits: int = 16
     axes: tuple[Axis, ...] = ()
     where: RowFilter | None = None
+    units: bool = False
 
     @property
     def cells(self) -> int:

@@ -136,9 +136,12 @@ class Aggregates:
         if isinstance(of, exp.Star) or (isinstance(of, exp.Literal) and not of.is_string):
             return self._asked("count")
         if isinstance(of, exp.Distinct):
+            if [part.sql().lower() for part in of.expressions] == ["person"] and "person" not in self._rows.taken:
+                return self._asked("people")
             raise refusal(
                 node,
-                "COUNT(DISTINCT ...) is not offered; GROUP BY the column to see its values, and COUNT(*) counts rows",
+                "DISTINCT goes with COUNT(DISTINCT person) only, where no column has that name; GROUP BY the column to "
+                "see its values",
             )
         return self._asked("count", column=self._measured(of))
 
@@ -152,6 +155,13 @@ class Aggregates:
             )
         return arithmetic.joined([made], arithmetic.rising(math.sqrt, least=0.0)) if isinstance(node, _ROOT) else made
 
+    def levels(self, node: exp.Expr) -> list[tuple[str, exp.Expr]]:
+        """Return the quantiles that a list of levels asks, each by its level; nothing where there is no list."""
+        level = node.args.get("quantile") or node.args.get("expression") if isinstance(node, _LEVEL) else None
+        if not isinstance(level, exp.Array) or not level.expressions:
+            return []
+        return [(one.sql("duckdb"), type(node)(this=node.this, quantile=one)) for one in level.expressions]
+
     def _quantile(self, node: exp.Expr, of: exp.Expr, level: exp.Expr | None, kind: exp.Expr) -> Arithmetic:
         if isinstance(kind, exp.Median):
             share = 0.5
@@ -160,7 +170,7 @@ class Aggregates:
         else:
             raise refusal(
                 node,
-                "must say one level, such as QUANTILE_CONT(age, 0.9); several levels of one column cost as much as one",
+                "must say one level, such as QUANTILE_CONT(age, 0.9), or be a column with a list of them, [0.1, 0.9]",
             )
         if not 0 < share < 1:
             raise refusal(node, "must say a level between 0 and 1; the ends are single people's values")

@@ -34,6 +34,7 @@ class SqlAnswer(FrameSource):
     level: float
     release: Release
     notes: tuple[str, ...] = ()
+    selected: bool = False  #: which rows are shown was chosen by noisy numbers: shown values err in its direction
 
     @classmethod
     def of(
@@ -52,6 +53,7 @@ class SqlAnswer(FrameSource):
             level,
             release,
             (PICKED,) if picked else (),
+            picked,
         )
 
     @property
@@ -81,6 +83,7 @@ class SqlAnswer(FrameSource):
             "rows": [dict(row) for row in self.rows],
             "bars": [{name: None if ends is None else list(ends) for name, ends in bar.items()} for bar in self.bars],
             "level": self.level,
+            "selected": self.selected,
             "notes": list(self.notes),
             "release": self.release.as_json(),
         }

@@ -95,15 +95,25 @@ class PrivateTable:
         """The most that one more answer may cost."""
         return self._ledger.remaining(_BLOCK)
 
-    def sql(self, text: str, epsilon: float, delta: float = 0.0, *, max_groups_per_person: int = 1) -> SqlAnswer:
+    def sql(
+        self,
+        text: str,
+        epsilon: float,
+        delta: float = 0.0,
+        *,
+        max_groups_per_person: int = 1,
+        weights: Mapping[str, int] | None = None,
+    ) -> SqlAnswer:
         """Answer one SELECT over these rows. What all of its columns cost together is `epsilon` and `delta`. Groups
-        that nobody declared are found with half of it, one person counting with `max_groups_per_person` of them."""
+        that nobody declared are found with half of it, one person counting with `max_groups_per_person` of them.
+        `weights` gives columns of the answer, by their names, so many times the usual share."""
         question = read(
             text,
             self.schema,
             epsilon=epsilon,
             delta=delta,
             max_groups_per_person=max_groups_per_person,
+            weights=weights or {},
             sites=[_SITE],
         )
         if question.document["dataset"] != self.name:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import product
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -106,13 +107,15 @@ def read(
     epsilon: float | None,
     delta: float = 0.0,
     max_groups_per_person: int = 1,
+    weights: Mapping[str, int] = MappingProxyType({}),
     **fields: Any,
 ) -> SqlQuestion:
     """Read a SELECT over a data set of this schema, or refuse it naming the clause and a way out. `fields` are further
     ones of the document: sites, noise, min_sites, patience, name, purpose. Without epsilon only `privacy="none"` goes.
 
     A key in GROUP BY that is a text without declared values is looked for first, with half of epsilon and a delta: one
-    person counts with at most `max_groups_per_person` of its values.
+    person counts with at most `max_groups_per_person` of its values. `weights` gives columns of the answer, by their
+    names, so many times the usual share of the price.
 
     Unlike in other SQL, a row without a value in a column that an aggregate names is left out of it, values are cut to
     their declared bounds, every declared group is answered, and a quantile lies on a grid."""
@@ -130,13 +133,14 @@ def read(
     for name, item in statement.items:
         if isinstance(item, exp.Star):
             raise refusal("*", "rows never leave; ask COUNT(*), SUM, AVG, VARIANCE, STDDEV, MEDIAN or QUANTILE_CONT")
-        made = aggregates.read(item)
-        if name in columns:
-            raise refusal(name, "names two columns of the answer; give one of them another name with AS")
-        columns[name] = made
-        aggregates.named.setdefault(name, made)
+        for told, one in [(f"{name}_{level}", each) for level, each in aggregates.levels(item)] or [(name, item)]:
+            if told in columns:
+                raise refusal(told, "names two columns of the answer; give one of them another name with AS")
+            columns[told] = aggregates.read(one)
+            aggregates.named.setdefault(told, columns[told])
     having = None if statement.having is None else aggregates.read(statement.having)
     order = tuple((aggregates.read(by), falls) for by, falls in statement.order)
+    _weigh(weights, columns, aggregates)
     if not aggregates.statistics:
         raise refusal("SELECT", "asks nothing of the rows: add COUNT(*) or another aggregate")
     document: dict[str, Any] = {
@@ -155,6 +159,16 @@ def read(
     assert isinstance(checked, SiteDocument)  # noqa: S101
     registry.site_kind(checked).fits(checked, declared)
     return SqlQuestion(statement.text, document, columns, declared, having, order, statement.limit)
+
+
+def _weigh(weights: Mapping[str, int], columns: Mapping[str, Arithmetic], aggregates: Aggregates) -> None:
+    """Give the statistics of some columns more than the usual share of the price."""
+    for name, weight in weights.items():
+        if name not in columns:
+            raise Mistake("weights", f"names no column of the answer; there are {', '.join(columns)}")
+        for used in columns[name].uses:
+            known = aggregates.statistics[used]
+            known["weight"] = max(weight, known.get("weight", 1))
 
 
 def _keys(statement: Statement, rows: RowExpressions) -> tuple[tuple[str, ...], list[str]]:

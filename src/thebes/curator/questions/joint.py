@@ -19,6 +19,7 @@ from thebes.curator.questions.plans import (
     Integers,
     MeanPlan,
     NoisyResult,
+    PeoplePlan,
     Plan,
     QuestionPlan,
     sure_levels,
@@ -38,6 +39,7 @@ from thebes.privacy.transformations.groups import Grouped
 from thebes.privacy.transformations.joint import Joint
 
 MOST_STATISTICS = 20
+NOTHING_WISHED: Mapping[str, int] = {}
 MOST_TOTALS = 100_000
 
 
@@ -153,37 +155,63 @@ class JointPlan(QuestionPlan):
 
 
 def joint_plan(
-    asked: Mapping[str, Question], schema: Schema, *, epsilon: exact.Number = 0, delta: exact.Number = 0
+    asked: Mapping[str, Question],
+    schema: Schema,
+    *,
+    epsilon: exact.Number = 0,
+    delta: exact.Number = 0,
+    wished: Mapping[str, int] = NOTHING_WISHED,
 ) -> JointPlan:
     """Plan several statistics of the same rows and groups. Here a count may be of a column: of the rows that have a
     value in it. A column's mean, sum and count are read off one part, unless the sum alone is asked, and so are all its
-    quantiles, off the counts that suit the first of them."""
+    quantiles, off the counts that suit the first of them. `wished` says how many times the usual share of the price
+    some of the statistics are worth, by their names; a part is worth what the dearest read off it is."""
     share = float(epsilon) / len(asked)  # what each gets about: so finely that noise for it fits its samplers
     means = {one.columns for one in asked.values() if one.statistic in ("mean", "count") and one.columns}
     parts: list[Plan] = []
+    worth: list[int] = []
     readings: dict[str, Reading] = {}
     quantiles: dict[Any, Question] = {}
     for name, given in asked.items():
         alike = (given.statistic, given.columns, given.bins)
         one = quantiles.setdefault(alike, given) if given.statistic == "quantile" else given
         shared = one.statistic in ("mean", "sum", "count") and one.columns in means
-        measured = (replace(one, statistic="mean") if shared else one).plan(schema, epsilon=share, delta=delta)
+        measured = (
+            _people(one, schema)
+            if one.statistic == "people"
+            else (replace(one, statistic="mean") if shared else one).plan(schema, epsilon=share, delta=delta)
+        )
         if measured not in parts:
             parts.append(measured)
+            worth.append(1)
+        place = parts.index(measured)
+        worth[place] = max(worth[place], wished.get(name, 1))
         of = one.statistic if shared and one.statistic != "mean" else "plan"
-        readings[name] = Reading(parts.index(measured), of, given.quantile)
-    made = JointPlan(parts[0].groups, parts[0].where, tuple(parts), _weights(parts, smooth=bool(delta)), readings)
+        readings[name] = Reading(place, of, given.quantile)
+    weights = _weights(parts, worth, smooth=bool(delta))
+    made = JointPlan(parts[0].groups, parts[0].where, tuple(parts), weights, readings)
     if made.size > MOST_TOTALS:
         raise Mistake("statistics", f"need {made.size} totals over all groups; at most {MOST_TOTALS} can be measured")
     return made
 
 
-def _weights(parts: Sequence[Plan], *, smooth: bool) -> tuple[int, ...]:
-    """Whole numbers that make all parts about as long as the longest one: then each gets the same share of the
-    noise's price."""
+def _people(asked: Question, schema: Schema) -> PeoplePlan:
+    """Plan how many people there are."""
+    if schema.unit != "person":
+        raise Mistake("statistics", "counts people, and each row of this data set is a unit of its own: count the rows")
+    plan = replace(asked, statistic="count").plan(schema)
+    if plan.features:
+        raise Mistake("by", "must be the data set's own columns where people are counted")
+    return PeoplePlan(plan.groups, plan.where)
+
+
+def _weights(parts: Sequence[Plan], worth: Sequence[int], *, smooth: bool) -> tuple[int, ...]:
+    """Whole numbers that make all parts about as long as the longest one, for what each is worth: then each gets its
+    share of the noise's price."""
     reach = [part.row.reach for part in parts]
     lengths = [math.sqrt(one.l2_squared) if smooth else float(one.l1) for one in reach]
-    return tuple(max(1, round(max(lengths) / length)) for length in lengths)
+    longest = max(length / own for length, own in zip(lengths, worth, strict=True))
+    return tuple(max(1, round(longest * own / length)) for length, own in zip(lengths, worth, strict=True))
 
 
 def weighed(hidden: Hiding, weight: int) -> Hiding:

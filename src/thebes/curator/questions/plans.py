@@ -28,7 +28,7 @@ from thebes.privacy.mechanisms.mean import ends_of, share_between, share_of
 from thebes.privacy.mechanisms.offset import Off
 from thebes.privacy.mechanisms.variance import VarianceMoments
 from thebes.privacy.stability import Transformation
-from thebes.privacy.transformations.counts import Count, HistogramCounts
+from thebes.privacy.transformations.counts import Count, HistogramCounts, UnitCount
 from thebes.privacy.transformations.groups import Grouped
 from thebes.privacy.transformations.moments import BernsteinProducts, BernsteinSums
 from thebes.privacy.transformations.sums import ShiftedSum
@@ -192,6 +192,23 @@ class CountPlan(Plan):
     def ends(self, totals: Floats, hidden: Hiding, level: float) -> Ends:
         width = hidden.width(level)
         return float(totals[0]) - width, float(totals[0]) + width
+
+
+@dataclass(frozen=True)
+class PeoplePlan(CountPlan):
+    """The plan of how many units there are, or how many in each group: of a person with several rows one."""
+
+    @property
+    def row(self) -> UnitCount:
+        return UnitCount(self.groups.count)
+
+    @property
+    def transformation(self) -> Transformation:
+        return self.row if self.groups.count == 1 else Grouped(self.row, self.groups.count)
+
+    @property
+    def sums(self) -> Sums:
+        return Sums((Term(),), axes=self.groups.axes, where=self.where, units=True)
 
 
 @dataclass(frozen=True)

@@ -64,6 +64,8 @@ class EngineTable:
         frame = frame.with_columns(**made) if made else frame
         totals = [[0] * len(wanted.terms) for _ in range(wanted.cells)]
         for part in self._clipped(frame, list(dict.fromkeys(signature)), list(made)):
+            if wanted.units and self._owner is not None:
+                part = part.select(self._owner, *(f"_a{i}" for i in range(len(wanted.axes)))).unique()
             self._add(part, wanted, place, totals)
         return np.array([[min(total, LARGEST_TOTAL) for total in cell] for cell in totals], dtype=np.int64)
 
@@ -243,6 +245,8 @@ class EngineTable:
                 ends = (axis.edges[0], axis.edges[-1]) if len(axis.edges) > 1 else None
                 if ends != (column.low, column.high) or any(a >= b for a, b in pairwise(axis.edges)):
                     raise Mistake("axes", f"the edges of {axis.column!r} must rise from its low to its high")
+        if wanted.units and any(term.factors for term in wanted.terms):
+            raise Mistake("terms", "of units are counts: a unit has no number of its own")
         if wanted.cells > MOST_CELLS:
             raise Mistake("axes", f"must have at most {MOST_CELLS} cells together")
         for term in wanted.terms:

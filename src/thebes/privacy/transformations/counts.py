@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from thebes.privacy.faults import Fault, Mistake
-from thebes.privacy.stability import Integers, Sensitivity, Transformation
+from thebes.privacy.promise import Adjacency
+from thebes.privacy.stability import Change, Integers, Sensitivity, Transformation
 from thebes.privacy.transformations.rows import BLOCK, array_of
 
 
@@ -27,6 +28,30 @@ class Count(Transformation):
         if marks.dtype != np.bool_ or marks.ndim != 1:
             raise Mistake("values", "must be one column of True and False")
         return np.array([np.count_nonzero(marks)], dtype=np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class UnitCount(Transformation):
+    """The number of units that have a marked row in a group, of `groups` groups of rows that share none; a row is the
+    number of its unit.
+
+    A unit that comes or goes has at most so many rows as may come or go, and so is in at most as many groups; each
+    group's number moves by 1, however many of its rows are there: L1 and squared L2 are both the smaller of the two.
+    """
+
+    groups: int = 1
+
+    reach = Sensitivity(1, 1)
+    diameter = Sensitivity(1, 1)
+
+    def sensitivity(self, change: Change) -> Sensitivity:
+        if change.adjacency is not Adjacency.ADD_REMOVE_ONE:
+            return super(UnitCount, self).sensitivity(change)
+        most = min(change.rows, self.groups)
+        return Sensitivity(most, most)
+
+    def total(self, rows: ArrayLike) -> Integers:
+        return np.array([np.unique(array_of(rows)).size], dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True)

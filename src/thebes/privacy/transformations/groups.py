@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from thebes.privacy.faults import Mistake
-from thebes.privacy.stability import Integers, Sensitivity, Transformation
+from thebes.privacy.promise import Adjacency
+from thebes.privacy.stability import Change, Integers, Sensitivity, Transformation
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,13 @@ class Grouped(Transformation):
         if self.groups == 1:
             return within
         return Sensitivity(max(2 * one.l1, within.l1), max(2 * one.l2_squared, within.l2_squared), self._coordinates)
+
+    def sensitivity(self, change: Change) -> Sensitivity:
+        """Under add-remove-one the same as without groups: each row's part lies in its group's coordinates."""
+        if change.adjacency is not Adjacency.ADD_REMOVE_ONE:
+            return super(Grouped, self).sensitivity(change)
+        one = self.of.sensitivity(change)
+        return Sensitivity(one.l1, one.l2_squared, self._coordinates)
 
     def total(self, rows: Any) -> Integers:
         group, values = (np.asarray(part) for part in rows)

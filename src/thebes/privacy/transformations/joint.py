@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from thebes.privacy.faults import Mistake
-from thebes.privacy.stability import Integers, Sensitivity, Transformation
+from thebes.privacy.promise import Adjacency
+from thebes.privacy.stability import Change, Integers, Sensitivity, Transformation
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,12 @@ class Joint(Transformation):
     @property
     def diameter(self) -> Sensitivity:
         return self._together([part.diameter for part in self.parts])
+
+    def sensitivity(self, change: Change) -> Sensitivity:
+        """Add up what each part says of the change: one may know more than how far a row reaches."""
+        if change.adjacency is not Adjacency.ADD_REMOVE_ONE:
+            return super(Joint, self).sensitivity(change)
+        return self._together([part.sensitivity(change) for part in self.parts])
 
     def total(self, rows: Any) -> Integers:
         """The totals of each part over its own form of the rows."""

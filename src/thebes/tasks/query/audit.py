@@ -69,6 +69,7 @@ SPREAD = ALIKE.assign(g=["a", "b", "c"])
 
 SEVERAL: dict[str, dict[str, Any]] = {
     "all": {"statistic": "count"},
+    "each": {"statistic": "people"},
     "added": {"statistic": "sum", "column": "x"},
     "middle": {"statistic": "mean", "column": "x"},
     "spread": {"statistic": "variance", "column": "y"},

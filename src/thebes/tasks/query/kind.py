@@ -49,14 +49,16 @@ class Accuracy(BaseModel):
 
 
 class AskedStatistic(BaseModel):
-    """One of several statistics. A count may be of a column: of the rows that have a value in it."""
+    """One of several statistics. A count may be of a column: of the rows that have a value in it. `people` counts each
+    person once, however many rows they have."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False)
 
-    statistic: Literal["count", "sum", "mean", "variance", "quantile"]
+    statistic: Literal["count", "sum", "mean", "variance", "quantile", "people"]
     column: str | None = Field(default=None, pattern=COLUMN_NAME)
     quantile: float | None = Field(default=None, gt=0, lt=1)
     bins: int | None = None
+    weight: int | None = Field(default=None, ge=1, le=100)  #: how many times the usual share of the price it gets
 
     def question(self, **common: Any) -> Question:
         of = () if self.column is None else (self.column,)
@@ -155,6 +157,10 @@ class QueryDocument(RowsDocument):
         for name, one in asked.items():
             question = one.question(by=self.by or ())
             whole = question if one.statistic != "count" else replace(question, columns=())
+            if one.statistic == "people":
+                if one.column is not None:
+                    return "statistics", f"holds {name}, whose people have no column; where says which rows count"
+                whole = replace(question, statistic="count")
             wrong = whole.problem()
             if wrong is not None:
                 return "statistics", f"holds {name}, whose {wrong[0]} {wrong[1]}"
@@ -275,7 +281,8 @@ class QueryDocument(RowsDocument):
         if self.statistics is None:
             return self.statistic_plan(schema)
         epsilon, delta = self.answering
-        return joint_plan(self.questions, schema, epsilon=epsilon, delta=delta)
+        wished = {name: one.weight or 1 for name, one in self.statistics.items()}
+        return joint_plan(self.questions, schema, epsilon=epsilon, delta=delta, wished=wished)
 
     def statistic_plan(self, schema: Schema) -> Plan:
         """Plan how it answers where one statistic is asked."""
@@ -393,6 +400,7 @@ def _what(statistic: str | None, columns: Sequence[str | None], quantile: float 
     share = "" if quantile is None else f" below which a share of {figure(quantile)} of the rows lies"
     return {
         "count": f"how many rows have a value in {named}" if named else "how many rows there are",
+        "people": "how many people there are",
         "sum": f"the sum of {named}",
         "mean": f"the mean of {named}",
         "variance": f"the variance of {named}",

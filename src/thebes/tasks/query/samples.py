@@ -27,6 +27,7 @@ OF_FEATURES: dict[str, dict[str, Any]] = {
 
 SEVERAL: dict[str, dict[str, Any]] = {
     "patients": {"statistic": "count"},
+    "people": {"statistic": "people", "weight": 2},
     "weighed": {"statistic": "count", "column": "weight"},
     "mean_age": {"statistic": "mean", "column": "age"},
     "years": {"statistic": "sum", "column": "age"},
