@@ -133,6 +133,7 @@ def fitted(*, epsilon: float = 1.0) -> list[Fitted]:
     return [
         *estimators,
         *(_bought_classes(epsilon, adjacency) for adjacency in (REPLACE, ADD)),
+        *(_tested_by_order(epsilon, adjacency) for adjacency in (REPLACE, ADD)),
         *_over_batches(epsilon),
     ]
 
@@ -190,6 +191,27 @@ def _over_batches(epsilon: float) -> list[Fitted]:
         *(Fitted(name, _DELTA, ADD, fit(5), fit(4), draws) for name, fit, draws in made),
         Fitted("network over units of several rows", _DELTA, ADD, trained(5, several), trained(3), 100),
     ]
+
+
+def _tested_by_order(epsilon: float, adjacency: Adjacency) -> Fitted:
+    """A model is tested by the order of its scores: the row in question is the only one whose order is wrong."""
+    model = learning.GaussianNB(
+        epsilon=8, adjacency=str(adjacency), bounds=BOX, classes=[0, 1], random_state=1
+    ).fit(np.vstack([PLACES[:1], PLACES[1:2]] * 20), [1, 0] * 20)  # fmt: skip
+    rows, labels = np.vstack([-CORNER, -CORNER, CORNER]), np.array([0, 0, 1])
+
+    def tested(rows: np.ndarray, labels: np.ndarray) -> Fit:
+        def test(randomness: Randomness) -> np.ndarray:
+            found = model.tested(
+                rows, labels, epsilon=epsilon, adjacency=str(adjacency), randomness=randomness, metric="auc"
+            )
+            return np.array([found.value, found.interval.low, found.interval.high, found.people])
+
+        return test
+
+    without = tested(np.vstack([rows, CORNER]), np.append(labels, 1)) if adjacency is REPLACE else tested(rows, labels)
+    worst = tested(np.vstack([rows, CORNER]), np.append(labels, 0))
+    return Fitted("what a model is worth by the order of its scores", 0.0, adjacency, worst, without, 600)
 
 
 def taken_classes() -> Fitted:

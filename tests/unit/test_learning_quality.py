@@ -51,6 +51,29 @@ def test_a_classifier_that_sees_is_better_than_guessing(name, adjacency) -> None
     assert "Nobody is in both parts" in model.certificate_.text
 
 
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+@pytest.mark.parametrize("name", CLASSIFIERS[:3])  # a tree alone, of splits that look at no row, may see nothing
+def test_a_classifier_of_two_classes_is_judged_by_the_order_of_its_scores_where_asked(name, adjacency) -> None:
+    found = fitted(name, SEEN, adjacency=adjacency, epsilon=4.0, quality="auc").quality_
+    assert (found.metric, found.verdict, found.guessing) == ("auc", Worth.BETTER, 0.5)
+    assert 0.5 < found.interval.low < found.value <= found.interval.high <= 1
+    assert "area under the curve" in found.sentence
+    with pytest.warns(UserWarning, match="guessing"):
+        assert fitted(name, BLIND, adjacency=adjacency, quality="auc").quality_.verdict.warns
+
+
+def test_what_is_not_of_two_classes_is_not_judged_by_order() -> None:
+    for wrong in (
+        lambda: fitted("GaussianNB", SEEN, quality="auc", classes=[0, 1, 2]),
+        lambda: fitted("LinearRegression", X[:, 0], quality="auc"),
+        lambda: fitted("GaussianNB", SEEN, quality="f1"),
+        lambda: fitted("Ridge", X[:, 0]).tested(X, X[:, 0], epsilon=1, adjacency="replace-one", metric="auc"),
+    ):
+        with pytest.raises(Mistake) as refused:
+            wrong()
+        assert refused.value.argument == "quality"
+
+
 @pytest.mark.parametrize("name", REGRESSIONS)
 def test_a_regression_that_sees_is_better_than_one_number_for_everybody(name) -> None:
     model = fitted(name, X[:, 0], epsilon=20.0)

@@ -23,11 +23,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from thebes.learning.arguments import one_of, positive, randomness_of
 from thebes.learning.budget import FitBudget, Floats
 from thebes.learning.cells import column_of, numbers_of
-from thebes.learning.inputs import framed
+from thebes.learning.inputs import framed, without_cells
 from thebes.learning.labels import bought_classes, declared_classes, places_of
 from thebes.learning.ranges import TARGET, estimated_box, given_box
 from thebes.learning.rows import Box
-from thebes.learning.tested import ROWS, TrialTerms, note, of_labels, of_numbers, set_aside
+from thebes.learning.tested import ROWS, TrialTerms, by_order, note, of_labels, of_numbers, of_ranks, set_aside
 from thebes.privacy import exact
 from thebes.privacy.certificate import Certificate
 from thebes.privacy.events import ApproximateEvent, Event, PureEvent
@@ -62,6 +62,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     events_: tuple[Event, ...]
     #: what the model was shown to be worth on rows set aside for that; None where none were
     quality_: Quality | None
+    quality: bool | str
     low_: Floats
     high_: Floats
     spread_: Floats  #: of columns, where it was bought
@@ -70,8 +71,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         """Judge every argument that can be judged without data, and open the budget."""
         if self.bounds is None:
             raise Mistake("bounds", 'are missing: add bounds={column: (low, high), ...} or bounds="estimate"')
-        if not isinstance(getattr(self, "quality", False), bool):
-            raise Mistake("quality", "must be True, to test the model on rows that are set aside for that, or False")
+        by_order(getattr(self, "quality", False), 0 if is_regressor(self) else None)
         budget = FitBudget(
             epsilon=self.epsilon,
             delta=self.delta,
@@ -107,7 +107,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             message = str(problem)
             if "0 sample(s)" in message:
                 raise Mistake("X", "has no rows; there is nothing to work on") from None
-            raise Mistake("X", _without_cells(message)) from None
+            raise Mistake("X", without_cells(message)) from None
         if budget is not None and budget.counts_are_public:
             budget.size = len(rows)
         return np.ascontiguousarray(rows)
@@ -160,23 +160,26 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         share: float | None = None,
         randomness: Randomness | None = None,
         of: str = ROWS,
+        metric: str | None = None,
     ) -> Quality:
         """Tell what the fitted model is worth on rows that it was not made from, spending `epsilon` of each of these.
-        `share` is their part of all, and `of` says who they are, where that is known."""
+        `share` is their part of all, and `of` says who they are, where that is known. `metric` is "auc" for a
+        classifier of two classes that is to be judged by the order of its scores."""
         check_is_fitted(self)
+        ranked = by_order(metric or True, 0 if is_regressor(self) else len(self.classes_))
         terms = TrialTerms(exact.epsilon(epsilon), adjacency_of(adjacency), share, randomness or system(), of)
         rows = self._rows(X, reset=False, none=True)
-        return self._tested(Box(self.low_, self.high_).unit(rows), column_of(y, len(rows)), terms)
+        return self._tested(Box(self.low_, self.high_).unit(rows), column_of(y, len(rows)), terms, ranked)
 
-    def _tested(self, units: Floats, told: NDArray[Any], terms: TrialTerms) -> Quality:
-        """Test on rows in [-1, 1] and their labels or targets as they are."""
+    def _tested(self, units: Floats, told: NDArray[Any], terms: TrialTerms, ranked: bool) -> Quality:
+        """Test on rows in [-1, 1] and their labels or targets as they are; where `ranked`, by the order of scores."""
         raise NotImplementedError
 
     def _checked(self, units: Floats, told: NDArray[Any], budget: FitBudget, share: float) -> None:
         """Test on rows that were set aside, keep what was found, and warn where the model is not shown to be better
         than guessing. Nobody is in both parts, so the test has the whole epsilon again."""
         terms = TrialTerms(exact.epsilon(self.epsilon), budget.adjacency, share, budget.randomness)
-        found = self._tested(units, told, terms)
+        found = self._tested(units, told, terms, by_order(self.quality, None))
         self.quality_ = found
         # A row pays the events of the training or the epsilon of the test: one event that covers both.
         made, delta = self.certificate_, self.certificate_.delta
@@ -267,7 +270,6 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
     """A classifier of public labels: `classes` lists them, or is "estimate", which buys those that enough rows have."""
 
     classes: Any
-    quality: bool
     classes_: NDArray[Any]
 
     def _budget(self) -> FitBudget:
@@ -280,6 +282,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
             )
         if not isinstance(self.classes, str):
             self.classes_ = declared_classes(self.classes)
+            by_order(self.quality, len(self.classes_))
         elif one_of("classes", self.classes, ("estimate",)) and budget.pure:
             raise Mistake(
                 "classes",
@@ -315,8 +318,11 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
             self._checked(box.unit(rows[aside]), labels[aside], budget, self._share_aside(len(rows), budget))
         return self
 
-    def _tested(self, units: Floats, told: NDArray[Any], terms: TrialTerms) -> Quality:
-        return of_labels(self._log_odds, units, places_of(self.classes_, told), len(self.classes_), terms)
+    def _tested(self, units: Floats, told: NDArray[Any], terms: TrialTerms, ranked: bool) -> Quality:
+        places = places_of(self.classes_, told)
+        if ranked:
+            return of_ranks(self._log_odds, units, places, terms)
+        return of_labels(self._log_odds, units, places, len(self.classes_), terms)
 
     def _learn(
         self, units: Floats, labels: NDArray[np.int64], budget: FitBudget
@@ -349,8 +355,6 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
 class PrivateRegressor(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
     """A regressor. The target's bounds stand under "y"."""
 
-    quality: bool
-
     def fit(self, X: Any, y: Any, *, count: float | None = None) -> Self:
         """Learn from rows X and numbers y, spending `epsilon` and `delta` once. A row without a target counts for
         nothing; `count` says how many do count, where that was released (None: about all)."""
@@ -371,7 +375,7 @@ class PrivateRegressor(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
             self._checked(box.unit(rows[aside]), target[aside], budget, self._share_aside(len(rows), budget))
         return self
 
-    def _tested(self, units: Floats, told: NDArray[Any], terms: TrialTerms) -> Quality:
+    def _tested(self, units: Floats, told: NDArray[Any], terms: TrialTerms, ranked: bool) -> Quality:
         low, high = self.target_range_
         targets = (numbers_of(told).astype(np.float64) - low) / (high - low) * 2 - 1
         return of_numbers(self._said, units, targets, float(high - low), terms)
@@ -392,9 +396,3 @@ class PrivateRegressor(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
 
     def _bounds_in_words(self) -> Mapping[str, Any]:
         return {**super()._bounds_in_words(), "y": self.target_range_.tolist()}
-
-
-def _without_cells(message: str) -> str:
-    """Cut what scikit-learn quotes of a table out of its complaint: the first line, and what it advises."""
-    first, *others = message.splitlines()
-    return " ".join([first.rstrip(":"), *(line for line in others if line.startswith("Reshape"))])

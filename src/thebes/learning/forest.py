@@ -93,7 +93,7 @@ class RandomForestClassifier(PrivateClassifier, _RandomForest):
         n_estimators: int | None = None,
         max_depth: int | None = None,
         rows: str = "auto",
-        quality: bool = False,
+        quality: bool | str = False,
         random_state: Any = None,
     ) -> None:
         self.epsilon = epsilon
@@ -155,7 +155,7 @@ class DecisionTreeClassifier(RandomForestClassifier):
         bounds: Any = None,
         classes: Any = None,
         max_depth: int | None = None,
-        quality: bool = False,
+        quality: bool | str = False,
         random_state: Any = None,
     ) -> None:
         super().__init__(

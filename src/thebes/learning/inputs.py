@@ -94,3 +94,9 @@ def _frame(columns: Mapping[Any, Any]) -> Any:
     if any(each.ndim != 1 for each in held.values()) or len({len(each) for each in held.values()}) > 1:
         raise Mistake("X", "must have as many values in every column")
     return pd.DataFrame(held)
+
+
+def without_cells(message: str) -> str:
+    """Cut what scikit-learn quotes of a table out of its complaint: the first line, and what it advises."""
+    first, *others = message.splitlines()
+    return " ".join([first.rstrip(":"), *(line for line in others if line.startswith("Reshape"))])

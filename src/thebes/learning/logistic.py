@@ -56,7 +56,7 @@ class LogisticRegression(PrivateClassifier):
         learning_rate: float | None = None,
         clip: float = 0.5,
         l2: float = 1e-3,
-        quality: bool = False,
+        quality: bool | str = False,
         random_state: Any = None,
     ) -> None:
         self.epsilon = epsilon

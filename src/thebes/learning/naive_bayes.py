@@ -69,7 +69,7 @@ class GaussianNB(PrivateClassifier):
         bounds: Any = None,
         classes: Any = None,
         mechanism: str = "auto",
-        quality: bool = False,
+        quality: bool | str = False,
         random_state: Any = None,
     ) -> None:
         self.epsilon = epsilon

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from thebes.learning.budget import Floats
 from thebes.learning.rows import blocks
-from thebes.privacy import held_out
+from thebes.privacy import auc_quality, held_out
+from thebes.privacy.faults import Mistake
 from thebes.privacy.figures import figure
 from thebes.privacy.loss_quality import of_losses
 from thebes.privacy.mechanisms.additive import Additive, Laplace
@@ -42,6 +43,17 @@ class TrialTerms:
     def noise(self, sums: Transformation) -> Additive:
         """Return noise that hides a row in these sums."""
         return Laplace(self.epsilon).noise(sums.sensitivity(Change(self.adjacency)))
+
+
+def by_order(asked: Any, classes: int | None) -> bool:
+    """Judge how a model of so many classes (None: not known yet; 0: of numbers) is to be tested, and return whether by
+    the order of its scores."""
+    if isinstance(asked, bool):
+        return False
+    if asked == "auc" and classes in (None, 2):
+        return True
+    also = "" if classes == 0 else ', or "auc" for a classifier of two classes'
+    raise Mistake("quality", f"must be True, to test the model on rows that are set aside for that{also}, or False")
 
 
 def note(share: float, whom: str) -> str:
@@ -76,6 +88,23 @@ def of_labels(
     noise = terms.noise(counts)
     table = noise.add(counts.total(2 * label + (said != label)), terms.randomness).reshape(-1, 2)
     return of_table(table, noise, share=terms.share, epsilon=float(terms.epsilon), of=terms.of)
+
+
+def of_ranks(
+    scores: Callable[[Floats], Floats],
+    units: Floats,
+    places: Floats,
+    terms: TrialTerms,
+) -> Quality:
+    """Test a classifier of two classes by the order of its scores, as `of_labels` does by what it tells right, and for
+    the same price: a row is in one cell at most, of its class and the bin of its score."""
+    told = ~np.isnan(places)
+    odds = _each(scores, units[told]).reshape(-1, 2)
+    counts = HistogramCounts(2 * auc_quality.BINS)
+    noise = terms.noise(counts)
+    cell = places[told].astype(np.int64) * auc_quality.BINS + auc_quality.bins_of(odds[:, 1] - odds[:, 0])
+    table = noise.add(counts.total(cell), terms.randomness).reshape(2, -1)
+    return auc_quality.of_bins(table, noise, share=terms.share, epsilon=float(terms.epsilon), of=terms.of)
 
 
 def of_numbers(

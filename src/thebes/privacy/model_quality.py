@@ -46,6 +46,7 @@ class Worth(StrEnum):
 #: by metric: what the model reaches, what guessing does, and whether both are shares
 _WORDS = {
     "accuracy": ("it tells {} right", "the most frequent class alone {}", True),
+    "auc": ("the area under the curve of its scores is {}", "that of guessing {}", False),
     "gain": ("it tells {} more right than one guess for everybody", "", True),
     "squared gain": ("its squared error is less than that of one guess by {} of the squared range", "", True),
     "mse": ("its mean squared error is {}", "that of the best single guess {}", False),
@@ -56,8 +57,8 @@ _WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class Quality:
-    """The figure of one model. `metric` names what `value` and `interval` are: accuracy, mse, or gain (the share told
-    right less that of the guess). `guessing` is what one guess for everybody reaches by the same metric.
+    """The figure of one model. `metric` names what `value` and `interval` are: accuracy, auc, mse, or gain (the share
+    told right less that of the guess). `guessing` is what one guess for everybody reaches by the same metric.
 
     Where guessing was not bought both that and the verdict are None: nothing is said of it.
 
