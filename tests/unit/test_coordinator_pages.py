@@ -193,7 +193,17 @@ def test_strangers_words_stay_words_on_every_page(front: Front) -> None:
         headers=front.admin,
     )
     sign_in(front)
-    pages = ["/", "/ended", "/log", "/schemas", "/users", "/ask", f"/ask?like={histogram}", f"/task/{histogram}"]
+    pages = [
+        "/",
+        "/ended",
+        "/log",
+        "/schemas",
+        "/users",
+        "/device",
+        "/ask",
+        f"/ask?like={histogram}",
+        f"/task/{histogram}",
+    ]
     for path in pages:
         page = front.client.get(path).text
         assert "<img" not in page, path

@@ -82,7 +82,7 @@ def moved(file: Path, versions: Versions) -> str:
     where = new_database()
     engine = driven(where)
     with closing(sqlite3.connect(file)) as kept, engine.begin() as connection:
-        assert dataclasses.replace(versions, newest=versions.oldest).reach_newest(connection)
+        dataclasses.replace(versions, newest=versions.oldest).upgrade(connection)
         made = sa.MetaData()
         made.reflect(connection)
         for table in made.sorted_tables:

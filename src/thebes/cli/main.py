@@ -47,6 +47,7 @@ def wired() -> typer.Typer:
         forget,
         group,
         ledger,
+        login,
         model,
         person,
         pipeline,
@@ -66,6 +67,8 @@ def wired() -> typer.Typer:
     for name, asked in task_runs.COMMANDS.items():
         task.app.command(name)(asked)
     app.add_typer(task.app, name="task", cls=Commands)
+    app.command("login")(login.login)
+    app.command("logout")(login.logout)
     app.command("coordinator")(coordinator.coordinator)
     app.command("person")(person.person)
     app.add_typer(collector.app, name="collector", cls=Commands)

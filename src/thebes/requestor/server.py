@@ -19,6 +19,8 @@ from thebes.requestor.algorithms import algorithms
 from thebes.requestor.handle import Handle
 from thebes.requestor.institutions import Round, Watching, document_of, must_be_text, named_sites
 from thebes.requestor.quote import Quote, quote_from_json
+from thebes.requestor.sign_in import SilentRenewal
+from thebes.requestor.stored_logins import StoredLogins
 from thebes.requestor.tables import Listing
 from thebes.tasks import registry
 from thebes.tasks.document import Document
@@ -45,12 +47,16 @@ def connect(
 ) -> Server:
     """The coordinator at `url`. Nothing is sent until something is asked.
 
-    `token` is a requestor's; reading open tasks needs none. `timeout` is for one request with its repeats and its
+    `token` is a requestor's; reading open tasks needs none. Without one the sign-in of `thebes login` counts, where
+    there is one for this address, and is renewed silently. `timeout` is for one request with its repeats and its
     whole answer, in seconds (30; through a SOCKS proxy 90; four times as long for what may hold a model). `ca_file`
     names a PEM file where the deployment has its own certificate authority; `proxy` a proxy to go through, of HTTP or
     of SOCKS5 (`tor`, `socks5h://HOST:PORT`); `trust_env` lets the environment name one.
     """
-    return Server(CoordinatorClient(url, token, timeout=timeout, ca_file=ca_file, proxy=proxy, trust_env=trust_env))
+    client = CoordinatorClient(url, token, timeout=timeout, ca_file=ca_file, proxy=proxy, trust_env=trust_env)
+    if token is None and StoredLogins().known(client.url):
+        client.present_from(SilentRenewal(client.apart()))
+    return Server(client)
 
 
 class Server:

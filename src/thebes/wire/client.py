@@ -123,6 +123,25 @@ class CoordinatorClient(Connection):
         self._must_be_private("the password")
         return self._object(self._json("POST", "/api/login", body={"username": username, "password": password}))
 
+    def begin_login(self, client: str) -> dict[str, Any]:
+        """Ask for a program to be let in: `{"device_code", "user_code", "expires_in", "interval"}`."""
+        self._must_be_private("the sign-in")
+        return self._object(self._json("POST", "/api/login/device", body={"client": client}))
+
+    def claim_login(self, device_code: str) -> dict[str, Any] | None:
+        """The session of a program that somebody let in; None while nobody has decided."""
+        answer = self._request("POST", "/api/login/device/token", json_body={"device_code": device_code})
+        body = self._object(self._read(answer))
+        return None if answer.status_code == 202 else body
+
+    def renew_login(self, refresh_token: str) -> dict[str, Any]:
+        """The same session for another quarter of an hour. The token counts once, so this is never repeated."""
+        return self._object(self._json("POST", "/api/login/refresh", body={"refresh_token": refresh_token}))
+
+    def end_login(self, refresh_token: str) -> None:
+        """End a session that lasts."""
+        self._request("POST", "/api/login/end", json_body={"refresh_token": refresh_token})
+
     def health(self) -> dict[str, Any]:
         """Ask whether the coordinator is alive."""
         return self._object(self._json("GET", "/api/health"))

@@ -116,6 +116,7 @@ class Connection:
             )
 
         self._opened, self._http = opened, opened(kept=20)
+        self._token_of: Callable[[], str | None] | None = None
         self._apart: Self | None = None
         self._parting = threading.Lock()
         if token is not None:
@@ -126,7 +127,13 @@ class Connection:
         if not isinstance(token, str) or not token.strip() or not token.isascii() or not token.isprintable():
             raise Mistake("token", "must be the text that the coordinator or its operator gave you")
         self._must_be_private("the token")
+        self._token_of = None
         self._http.headers["Authorization"] = f"Bearer {token.strip()}"
+
+    def present_from(self, source: Callable[[], str | None]) -> None:
+        """Show what `source` gives at each request; nothing where it gives None."""
+        self._must_be_private("the token")
+        self._token_of = source
 
     def apart(self) -> Self:
         """The same, with a fresh connection for every request, closed with its answer: what must not be known by the
@@ -134,7 +141,7 @@ class Connection:
         with self._parting:
             if self._apart is None:
                 made = copy.copy(self)
-                made._http, made._apart = self._opened(kept=0), made
+                made._http, made._apart, made._token_of = self._opened(kept=0), made, None
                 self._apart = made
             return self._apart
 
@@ -230,6 +237,8 @@ class Connection:
         reader: str | None,
         bounds: answers.AnswerBounds,
     ) -> httpx.Response:
+        if self._token_of is not None and (token := self._token_of()) is not None:
+            headers = {**(headers or {}), "Authorization": f"Bearer {token}"}
         told: dict[str, Any] = {answers.BOUNDS: bounds} | ({} if reader is None else {socks.LASTING: reader})
         return self._http.send(
             self._http.build_request(method, path, content=content, params=params, headers=headers, extensions=told)

@@ -40,11 +40,6 @@ class Enrolling(_Read):
     epoch: GroupName | None = None
 
 
-class Credentials(_Read):
-    username: str = Field(max_length=200)
-    password: str = Field(max_length=4000)
-
-
 class Column(_Read):
     type: Literal["float", "integer", "string", "boolean", "timestamp"]
     description: str = Field(default="", max_length=2000)
@@ -263,11 +258,6 @@ class Examined(BaseModel):
     document: dict[str, Any] | None = None
     explanation: str | None = None
     price: Price | None = None
-
-
-class Session(BaseModel):
-    token: str
-    expires_at: str
 
 
 class ListEntry(BaseModel):

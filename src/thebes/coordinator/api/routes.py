@@ -16,6 +16,7 @@ from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 
 from thebes.coordinator.api import bodies as m
+from thebes.coordinator.api import login
 from thebes.coordinator.api.fast_path import Shortcuts, Straight, mistake
 from thebes.coordinator.api.middleware import RequestGuard
 from thebes.coordinator.auth.accounts import Role
@@ -91,6 +92,7 @@ def interface(
     _tasks(app, reception)
     _groups(app, reception)
     _models(app, reception)
+    login.put_on(app, reception, _says)
     _everything_else(app, reception, metrics, figures)
     if pages is not None:
         pages(app, reception)
@@ -254,12 +256,6 @@ def _everything_else(app: FastAPI, reception: Reception, metrics: CollectorRegis
         somebody = await reception.lobby.who(_token(bearer))
         tables = body.model_dump(mode="json")["tables"]
         return m.Collector(version=await reception.publish(body.app, tables, somebody), tables=tables)
-
-    @app.post("/api/login", responses=_says(401, 413, 429))
-    async def login(body: m.Credentials) -> m.Session:
-        """A token for a quarter of an hour."""
-        token, end = await reception.lobby.login(body.username, body.password)
-        return m.Session(token=token, expires_at=end.isoformat())
 
     @app.get("/api/log", responses=_says())
     async def log(after: Annotated[int, Query(ge=0, le=2**53)] = 0) -> m.TaskList:

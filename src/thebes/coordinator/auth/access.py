@@ -9,12 +9,15 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeVar
 
-from thebes.coordinator.auth.accounts import Accounts, Role, Somebody, User, operates
+from thebes.coordinator.auth.accounts import ADMIN, Accounts, Role, Somebody, User, operates
 from thebes.coordinator.auth.capabilities import Capability
-from thebes.wire.refusals import Busy, NotSignedIn
+from thebes.coordinator.auth.device_codes import WaitingProgram
+from thebes.coordinator.auth.lasting_sessions import Renewal
+from thebes.wire.refusals import Busy, NotAllowed, NotSignedIn
 
 T = TypeVar("T")
 _AT_ONCE = 2  #: passwords that are checked at the same time, 64 MiB each
@@ -45,10 +48,46 @@ class Lobby:
         finally:
             self._waiting -= 1
 
+    async def begin(self, client: str, address: str) -> tuple[str, str]:
+        """Return what a program proves itself by that wants to be let in, and the code that it shows."""
+        return await self._in_reader(lambda: self.accounts.devices.begin(client, address))
+
+    async def claim(self, device: str) -> LastingToken | None:
+        """The session of a program that somebody let in; None while nobody has decided."""
+
+        def work() -> LastingToken | None:
+            renewal = self.accounts.devices.claim(device)
+            return None if renewal is None else LastingToken(*self.accounts.access(renewal), renewal)
+
+        return await self._in_reader(work)
+
+    async def renew(self, token: str) -> LastingToken:
+        """The same session for another quarter of an hour, with the token for the next time."""
+
+        def work() -> LastingToken:
+            renewal = self.accounts.lasting.renew(token)
+            return LastingToken(*self.accounts.access(renewal), renewal)
+
+        return await self._in_reader(work)
+
+    async def end(self, token: str) -> None:
+        """End a session that lasts."""
+        await self._in_reader(lambda: self.accounts.lasting.end(token))
+
+    async def waiting(self, typed: str, asking: Somebody) -> WaitingProgram:
+        """Return which program shows the code that somebody typed."""
+        _with_password(asking)
+        return await self._in_reader(lambda: self.accounts.devices.waiting(typed, asking.name))
+
+    async def decide(self, typed: str, asking: Somebody, *, let_in: bool) -> WaitingProgram:
+        """Let a program in as whoever decides, or refuse it."""
+        _with_password(asking)
+        return await self._in_reader(lambda: self.accounts.devices.decide(typed, asking.name, let_in=let_in))
+
     async def who(self, bearer: str | None) -> Somebody:
         """Return who asks; NotSignedIn where that is not known."""
         if bearer is None:
-            raise NotSignedIn("this needs a token: Authorization: Bearer TOKEN")
+            raise NotSignedIn("sign in first: `thebes login URL`, or give a token")
         return await self._in_reader(lambda: self.accounts.who(bearer))
 
     async def leave(self, bearer: str) -> None:
@@ -93,6 +132,20 @@ class Lobby:
 
     async def _slowly(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._passwords, work)
+
+
+@dataclass(frozen=True, slots=True)
+class LastingToken:
+    """A token, when it ends, and how its session goes on."""
+
+    token: str
+    ends: datetime
+    renewal: Renewal
+
+
+def _with_password(asking: Somebody) -> None:
+    if asking == ADMIN:
+        raise NotAllowed("the operator's token lets no program in; sign in as a user, or give the program that token")
 
 
 def _give_way() -> None:

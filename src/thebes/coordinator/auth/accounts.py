@@ -23,9 +23,11 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from sqlalchemy import select
 
 from thebes.coordinator.auth.capabilities import Capabilities
+from thebes.coordinator.auth.device_codes import DeviceCodes
+from thebes.coordinator.auth.lasting_sessions import LastingSessions, Renewal
 from thebes.coordinator.clock import Clock
 from thebes.coordinator.storage.database import Database
-from thebes.coordinator.storage.schema import ENDED, USER
+from thebes.coordinator.storage.schema import ENDED, LASTING_SESSION, USER
 from thebes.privacy.faults import Mistake
 from thebes.wire.refusals import Conflict, NotAllowed, NotFound, NotSignedIn
 
@@ -87,6 +89,8 @@ class Accounts:
         self._hasher = hasher or PasswordHasher(time_cost=3, memory_cost=64 * 1024, parallelism=4)
         self._nobody: str | None = None
         self.capabilities = Capabilities(database)
+        self.lasting = LastingSessions(database, clock, session_key)
+        self.devices = DeviceCodes(database, clock, self.lasting)
 
     # --- users ------------------------------------------------------------------------------------------
 
@@ -110,7 +114,8 @@ class Accounts:
         return [User(row.name, Role(row.role), bool(row.disabled)) for row in rows]
 
     def change_password(self, name: str, password: str) -> None:
-        """Another password; the one before logs nobody in any more. Tokens given before end by themselves."""
+        """Another password; the one before logs nobody in any more, and what programs were let in is over. Other tokens
+        given before end by themselves."""
         self._change(name, password=self._hashed(password))
 
     def _hashed(self, password: str) -> str:
@@ -127,8 +132,12 @@ class Accounts:
         self._change(name, role=str(role), disabled=0)
 
     def _change(self, name: str, **values: Any) -> None:
-        changed = self._database.write(lambda c: c.execute(USER.update().where(USER.c.name == name).values(**values)))
-        if changed.rowcount != 1:
+        def work(connection: sa.Connection) -> int:
+            if "password" in values or values.get("disabled"):
+                connection.execute(LASTING_SESSION.delete().where(LASTING_SESSION.c.user == name))
+            return connection.execute(USER.update().where(USER.c.name == name).values(**values)).rowcount
+
+        if self._database.write(work) != 1:
             raise NotFound(f"there is no user {name!r}")
 
     def _renew(self, name: str, before: str, hashed: str) -> None:
@@ -153,12 +162,17 @@ class Accounts:
             self._renew(name, found[0], self._hasher.hash(password))
         return self._token(name)
 
+    def access(self, renewal: Renewal) -> tuple[str, datetime]:
+        """A token of a session that lasts, and when it ends; it ends with its session."""
+        return self._token(renewal.user, session=renewal.session)
+
     def who(self, bearer: str) -> Somebody:
         """Return whose token this is."""
         if self._is_admins(bearer):
             return ADMIN
         claims = self._claims(bearer)
-        if self._ended(claims["jti"]):
+        of = claims.get("ses")
+        if self._ended(claims["jti"]) or (of is not None and not self.lasting.lives(str(of))):
             raise NotSignedIn("the session was ended; log in again")
         if claims["sub"] == ADMIN.name:
             return ADMIN
@@ -224,7 +238,7 @@ class Accounts:
             raise NotSignedIn("the token is no longer valid; log in again")
         return claims
 
-    def _token(self, name: str) -> tuple[str, datetime]:
+    def _token(self, name: str, *, session: str | None = None) -> tuple[str, datetime]:
         now = self._clock.now().replace(microsecond=0)
         claims = {
             "iss": _ISSUER,
@@ -233,6 +247,7 @@ class Accounts:
             "jti": secrets.token_hex(16),
             "iat": int(now.timestamp()),
             "exp": int((now + LIFE).timestamp()),
+            **({} if session is None else {"ses": session}),
         }
         return jwt.encode(claims, self._key(), algorithm="EdDSA"), now + LIFE
 

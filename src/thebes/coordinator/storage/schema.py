@@ -29,7 +29,7 @@ METADATA = MetaData(naming_convention=NAMES)
 VERSIONS = Versions(
     metadata=METADATA,
     table="coordinator_version",
-    newest="0009",  # the last file in migrations/versions
+    newest="0010",  # the last file in migrations/versions
     oldest="0009",  # the first one: what came before was never released
     migrations=Path(__file__).parent / "migrations",
     lock=0x7468656265730002,
@@ -208,6 +208,41 @@ ENDED = Table(
     METADATA,
     Column("id", Text, primary_key=True),  # the `jti` of its token
     Column("until", Float(53), nullable=False),  # seconds since 1970; after it the token counts no more anyway
+)
+
+#: Codes by which a program asks for somebody's sign-in, until that somebody has decided.
+DEVICE_CODE = Table(
+    "coordinator_device_code",
+    METADATA,
+    Column("device", Text, primary_key=True),  # SHA-256 of what the program proves itself by
+    Column("code", Text, nullable=False),  # what somebody types on the page
+    Column("client", Text, nullable=False),  # what the program calls itself
+    Column("address", Text, nullable=False),  # where it asked from
+    Column("until", Float(53), nullable=False),  # seconds since 1970
+    Column("user", Text, ForeignKey("coordinator_user.name")),  # who let it in
+    Column("refused", Integer, nullable=False),
+    UniqueConstraint("code"),
+)
+
+#: How many codes that were none somebody typed, until these are forgotten.
+WRONG_CODE = Table(
+    "coordinator_wrong_code",
+    METADATA,
+    Column("user", Text, primary_key=True),
+    Column("count", Integer, nullable=False),
+    Column("until", Float(53), nullable=False),  # seconds since 1970
+)
+
+#: Sessions of programs, which are renewed by a token that counts once.
+LASTING_SESSION = Table(
+    "coordinator_lasting_session",
+    METADATA,
+    Column("id", Text, primary_key=True),
+    Column("user", Text, ForeignKey("coordinator_user.name"), nullable=False),
+    Column("client", Text, nullable=False),
+    Column("token", Text, nullable=False),  # a keyed hash of the one that counts
+    Column("began", Float(53), nullable=False),  # seconds since 1970
+    Column("until", Float(53), nullable=False),
 )
 
 #: What this database is called; a home elsewhere knows it by that.

@@ -5,7 +5,19 @@ from __future__ import annotations
 from fastapi import FastAPI
 
 from thebes.coordinator.service import Reception
-from thebes.web.coordinator import groups, log, models_page, new_task, schemas, sign_in, sites, task, task_lists, users
+from thebes.web.coordinator import (
+    device,
+    groups,
+    log,
+    models_page,
+    new_task,
+    schemas,
+    sign_in,
+    sites,
+    task,
+    task_lists,
+    users,
+)
 from thebes.web.coordinator.layout import PLACES, Hall
 from thebes.web.frame import PageFrame, serve_files, serve_no_page
 
@@ -15,5 +27,5 @@ def put_on(api: FastAPI, reception: Reception) -> None:
     hall = Hall(PageFrame("coordinator", PLACES), reception)
     serve_files(api)
     serve_no_page(api, hall.refused)
-    for page in (task_lists, task, new_task, sign_in, users, schemas, sites, models_page, groups, log):
+    for page in (task_lists, task, new_task, sign_in, device, users, schemas, sites, models_page, groups, log):
         api.include_router(page.routes(hall))

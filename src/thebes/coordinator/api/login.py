@@ -1,0 +1,114 @@
+"""The addresses for signing in: with a password for a quarter of an hour, or a program for up to a month."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.responses import JSONResponse, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from thebes.coordinator.auth.access import LastingToken
+from thebes.coordinator.auth.device_codes import INTERVAL, LIFE, shown
+from thebes.coordinator.service import Reception
+
+
+class _Read(BaseModel):
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+
+class Credentials(_Read):
+    username: str = Field(max_length=200)
+    password: str = Field(max_length=4000)
+
+
+class LoginClient(_Read):
+    """The program that wants to be let in, in its own words."""
+
+    client: str = Field(default="a program", max_length=200)
+
+
+class DeviceCode(_Read):
+    device_code: str = Field(max_length=200)
+
+
+class RefreshToken(_Read):
+    refresh_token: str = Field(max_length=200)
+
+
+class Session(BaseModel):
+    token: str
+    expires_at: str
+
+
+class LastingSession(Session):
+    """A session that lasts: `refresh_token` counts once, for `POST /api/login/refresh`."""
+
+    refresh_token: str
+    refresh_until: str
+
+
+class DeviceLogin(BaseModel):
+    """The code to be typed on the page, and what the program asks with meanwhile (RFC 8628)."""
+
+    device_code: str
+    user_code: str
+    verification_uri: str
+    expires_in: int
+    interval: int
+
+
+class Undecided(BaseModel):
+    """Nobody has decided yet; ask again in so many seconds."""
+
+    interval: int
+
+
+def put_on(app: FastAPI, reception: Reception, says: Callable[..., dict[int | str, dict[str, Any]]]) -> None:
+    """Put the addresses onto the interface; `says` describes what else they may answer."""
+
+    @app.post("/api/login", responses=says(401, 413, 429))
+    async def login(body: Credentials) -> Session:
+        """A token for a quarter of an hour."""
+        token, end = await reception.lobby.login(body.username, body.password)
+        return Session(token=token, expires_at=end.isoformat())
+
+    @app.post("/api/login/device", responses=says(413, 429))
+    async def begin(body: LoginClient, request: Request) -> DeviceLogin:
+        """Begin to let a program in: somebody types the code on the page `/device` within ten minutes."""
+        address = "unknown" if request.client is None else request.client.host
+        device, code = await reception.lobby.begin(body.client, address)
+        page = str(request.base_url).rstrip("/") + "/device"
+        life = int(LIFE.total_seconds())
+        return DeviceLogin(
+            device_code=device, user_code=shown(code), verification_uri=page, expires_in=life, interval=INTERVAL
+        )
+
+    @app.post("/api/login/device/token", responses={202: {"model": Undecided}, **says(401, 403, 413)})
+    async def claim(body: DeviceCode) -> LastingSession:
+        """The session of a program that was let in; 202 while nobody has decided."""
+        found = await reception.lobby.claim(body.device_code)
+        if found is None:
+            return JSONResponse({"interval": INTERVAL}, status_code=202)  # type: ignore[return-value]
+        return _lasting(found)
+
+    @app.post("/api/login/refresh", responses=says(401, 413))
+    async def renew(body: RefreshToken) -> LastingSession:
+        """The same session for another quarter of an hour. A token that was used before ends it."""
+        return _lasting(await reception.lobby.renew(body.refresh_token))
+
+    @app.post("/api/login/end", status_code=204, responses=says(413))
+    async def end(body: RefreshToken) -> Response:
+        """End a session that lasts."""
+        await reception.lobby.end(body.refresh_token)
+        return Response(status_code=204)
+
+
+def _lasting(found: LastingToken) -> LastingSession:
+    return LastingSession(
+        token=found.token,
+        expires_at=found.ends.isoformat(),
+        refresh_token=found.renewal.token,
+        refresh_until=found.renewal.until.isoformat(),
+    )

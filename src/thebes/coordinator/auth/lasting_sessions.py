@@ -1,0 +1,92 @@
+"""Sessions of programs that last: each renewal gives a new token and ends the one before.
+
+What must stay true: a token counts once, and one that is shown again ends its whole session, whoever shows it
+(RFC 9700, section 4.14.2): of a thief and the owner nobody can tell which is which. What is kept of a token is a hash
+under the session key, so that a copy of the database renews nothing and another key ends all sessions.
+"""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import sqlalchemy as sa
+from sqlalchemy import select
+
+from thebes.coordinator.clock import Clock
+from thebes.coordinator.storage.database import Database
+from thebes.coordinator.storage.schema import LASTING_SESSION, USER
+from thebes.wire.refusals import NotSignedIn
+
+UNUSED = timedelta(hours=12)  #: after so long without a renewal a session has ended
+LONGEST = timedelta(days=30)
+_OVER = "this sign-in has ended; sign in again: thebes login"
+
+
+@dataclass(frozen=True, slots=True)
+class Renewal:
+    """A session as its program goes on with it: `token` is for one renewal, at `until` the latest."""
+
+    session: str
+    user: str
+    token: str
+    until: datetime
+
+
+class LastingSessions:
+    """The sessions in the database. `key` is asked for each time, as it may be replaced."""
+
+    def __init__(self, database: Database, clock: Clock, key: Callable[[], bytes]) -> None:
+        self._database, self._clock, self._key = database, clock, key
+
+    def begin(self, connection: sa.Connection, user: str, client: str) -> Renewal:
+        """Begin a session inside the caller's transaction."""
+        now = self._clock.now()
+        session, secret, until = secrets.token_hex(16), secrets.token_urlsafe(32), now + UNUSED
+        values = {"user": user, "client": client, "token": self._hashed(secret), "began": now.timestamp()}
+        connection.execute(LASTING_SESSION.delete().where(LASTING_SESSION.c.until < now.timestamp()))
+        connection.execute(LASTING_SESSION.insert().values(id=session, until=until.timestamp(), **values))
+        return Renewal(session, user, f"{session}.{secret}", until)
+
+    def renew(self, token: str) -> Renewal:
+        """Give a new token for one that counts; NotSignedIn, and the session has ended, for one that does no longer."""
+        session, _, secret = token.partition(".")
+        mine, fresh, now = LASTING_SESSION.c.id == session, secrets.token_urlsafe(32), self._clock.now()
+
+        def work(connection: sa.Connection) -> Renewal | None:
+            found = connection.execute(
+                select(LASTING_SESSION, USER.c.disabled).join(USER, USER.c.name == LASTING_SESSION.c.user).where(mine)
+            ).first()
+            if found is None:
+                return None
+            until = min(now + UNUSED, datetime.fromtimestamp(found.began, UTC) + LONGEST)
+            if now.timestamp() < found.until and not found.disabled:
+                same = mine & (LASTING_SESSION.c.token == self._hashed(secret))
+                values = {"token": self._hashed(fresh), "until": until.timestamp()}
+                if connection.execute(LASTING_SESSION.update().where(same).values(**values)).rowcount == 1:
+                    return Renewal(session, found.user, f"{session}.{fresh}", until)
+            connection.execute(LASTING_SESSION.delete().where(mine))
+            return None
+
+        renewed = self._database.write(work)
+        if renewed is None:
+            raise NotSignedIn(_OVER)
+        return renewed
+
+    def lives(self, session: str) -> bool:
+        """Return whether a session goes on."""
+        known = select(LASTING_SESSION.c.until).where(LASTING_SESSION.c.id == session)
+        row = self._database.read(lambda c: c.execute(known).first())
+        return row is not None and self._clock.now().timestamp() < row.until
+
+    def end(self, token: str) -> None:
+        """End the session of a token that counts; anything else is left alone."""
+        session, _, secret = token.partition(".")
+        same = (LASTING_SESSION.c.id == session) & (LASTING_SESSION.c.token == self._hashed(secret))
+        self._database.write(lambda c: c.execute(LASTING_SESSION.delete().where(same)))
+
+    def _hashed(self, secret: str) -> str:
+        return hmac.new(self._key(), b"thebes renewal " + secret.encode(), "sha256").hexdigest()
