@@ -10,6 +10,7 @@ import typer
 
 from thebes.cli import output
 from thebes.cli.dataset_growth import count, drop, ingest, ledger_of, of_blocks, retire, tell_blocks
+from thebes.cli.dataset_proposal import propose
 from thebes.cli.dataset_query import query
 from thebes.cli.dataset_savings import forecasts_of, tell_savings
 from thebes.cli.dataset_sources import lines_left_out, reached, source_of
@@ -253,7 +254,7 @@ def show(
         typer.echo(f"  {column}: {told['type']}{bounds}{values}{', key (never shown)' if told.get('key') else ''}")
 
 
-for each in (query, ingest, count, retire, drop):
+for each in (propose, query, ingest, count, retire, drop):
     app.command()(each)
 
 

@@ -7,7 +7,7 @@ data. What a row holds beyond a bound counts as the bound, what is in no declare
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -23,6 +23,7 @@ from thebes.privacy.stability import Change
 MOST_ROWS = 10_000  #: of one person that may count
 MOST_VALUES = 10_000
 MOST_COLUMNS = 4096  #: as many as a small picture has numbers
+OPEN = "?"  #: what a proposal leaves to be filled in
 COLUMN_NAME = r"^[A-Za-z][A-Za-z0-9_]{0,62}$"
 TYPES = ("integer", "float", "string", "boolean", "timestamp")
 
@@ -187,8 +188,19 @@ class Schema(_Strict):
         return self.model_dump(mode="json", exclude_none=True)
 
 
+def _left_open(body: Mapping[str, Any]) -> Iterator[str]:
+    """Give the places that a proposal left open."""
+    columns = body.get("columns")
+    yield from (name for name, value in body.items() if value == OPEN)
+    for name, column in columns.items() if isinstance(columns, Mapping) else ():
+        if isinstance(column, Mapping):
+            yield from (f"columns.{name}.{key}"[:120] for key, value in column.items() if value == OPEN)
+
+
 def schema_of(body: Mapping[str, Any]) -> Schema:
     """Read a schema, or refuse it naming the field at fault."""
+    for place in _left_open(body):
+        raise Mistake(place, f'is still "{OPEN}": fill in what is so, whatever the rows hold')
     try:
         return Schema.model_validate(dict(body))
     except ValidationError as error:

@@ -15,9 +15,20 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from thebes.data.connectors.connector import Held, LeftOut, Source, SourceUnavailable, existing, path_of, read_source
+from thebes.data.connectors.csv_values import (
+    dated,
+    decimal_comma,
+    encoding_fault,
+    form_fault,
+    in_utf8,
+    is_utf8,
+    replaced,
+    said,
+    thousands_comma,
+)
 from thebes.data.connectors.scanned_source import ScannedSource, plain_path, quoted, text
 from thebes.privacy.faults import Mistake
 
@@ -25,33 +36,60 @@ LONGEST_HEADER = 1_000_000
 LONGEST_LINE = 2_000_000  #: bytes
 #: what a line is cut at instead of a comma, as DuckDB must cut at something: it stands in no text that people write
 _NEVER = "\x1f\x1e"
-#: a number as it is written where the comma is decimal: points stand between thousands
-_WITH_COMMA = r"\s*[+-]?(\d{1,3}(\.\d{3})+|\d+)?(,\d*)?([eE][+-]?\d+)?\s*"
 
 
 class CsvSource(Source):
-    """`missing`: what is written where a value is missing, besides nothing at all. `decimal_comma`: columns whose
-    numbers are written like 1.234,5."""
+    """`missing`: what is written where a value is missing, besides nothing at all. `skip`: lines before the one with
+    the names. `columns`: another name for a column of the file. The others say, by column, how values are written:
+    `decimal_comma` 1.234,5, `thousands_comma` 1,234.5, `dates` in which form, `yes_no` in which two words."""
 
     kind: Literal["csv"]
     path: str = Field(min_length=1, max_length=4096)
     delimiter: str = Field(default=",", min_length=1, max_length=1)
+    encoding: str = Field(default="utf-8", min_length=1, max_length=40)
+    skip: int = Field(default=0, ge=0, le=10_000)
+    columns: dict[str, str] = Field(default={}, max_length=10_000)
     missing: list[str] = Field(default=[], max_length=20)
     decimal_comma: list[str] = Field(default=[], max_length=10_000)
+    thousands_comma: list[str] = Field(default=[], max_length=10_000)
+    dates: dict[str, str] = Field(default={}, max_length=10_000)
+    yes_no: dict[str, list[str]] = Field(default={}, max_length=10_000)
+
+    @model_validator(mode="after")
+    def _written(self) -> CsvSource:
+        if fault := encoding_fault(self.encoding):
+            raise ValueError(f"encoding {fault}")
+        for name, form in self.dates.items():
+            if fault := form_fault(form):
+                raise ValueError(f"dates: the form of {name[:40]!r} {fault}")
+        for name, words in self.yes_no.items():
+            if len(words) != 2 or words[0].strip().lower() == words[1].strip().lower():
+                raise ValueError(f"yes_no: {name[:40]!r} needs two words, the one for yes first")
+        ways = [*self.decimal_comma, *self.thousands_comma, *self.dates, *self.yes_no]
+        if twice := next((name for name in ways if ways.count(name) > 1), None):
+            raise ValueError(f"says twice how {twice[:40]!r} is written")
+        return self
 
 
 class Csv(ScannedSource):
-    """One file, perhaps compressed with gzip."""
+    """One file, perhaps compressed with gzip. One in another encoding than UTF-8 is read as it was when opened."""
 
     def __init__(self, source: CsvSource, folder: Path) -> None:
         self._source = source
         self._path = existing(path_of(source.path, folder))
-        self.paths = (self._path,)
         self.what = self._path.name
-        self._names = self._header()
-        for name in source.decimal_comma:
-            if name not in self._names:
-                raise Mistake("source.decimal_comma", f"names {name[:40]!r}, which is no column of {self.what}")
+        self._names = self._renamed(self._header())
+        self._copy: IO[bytes] | None = None
+        self._scanned = self._path
+        if not is_utf8(source.encoding):
+            with self._opened() as opened:
+                self._copy, self._scanned = in_utf8(opened, self.what)
+        self.paths = (self._scanned,)
+        self._ways = self._ways_of_writing()
+
+    def close(self) -> None:
+        if self._copy is not None:
+            self._copy.close()
 
     def columns(self) -> Mapping[str, Held]:
         return dict.fromkeys(self._names, "text")
@@ -61,8 +99,9 @@ class Csv(ScannedSource):
         rows, lost = 0, dict[str, LeftOut]()
         try:
             with self._opened() as file:
+                self._to_header(file)
                 _header_line(file)
-                for number, line in enumerate(file, 2):
+                for number, line in enumerate(file, 2 + self._source.skip):
                     reason = self._why_none(line.rstrip("\r\n"))
                     if reason is None:
                         rows += 1
@@ -81,7 +120,7 @@ class Csv(ScannedSource):
             if len(line.encode()) > LONGEST_LINE:
                 return "more than 2,000,000 bytes"
         except UnicodeEncodeError:
-            return "a value that is not text in UTF-8"
+            return f"a value that is not text in {self._source.encoding.upper()}"
         written = self._source.delimiter + line
         fields = re.findall(self._field, written) if '"' in line else written.split(self._source.delimiter)[1:]
         if '"' in line and "".join(fields) != written:
@@ -98,16 +137,38 @@ class Csv(ScannedSource):
 
     def attach(self, opened: Any) -> str:
         file = self._scan()
-        if not self._source.decimal_comma:
-            return file
-        read = ", ".join(f"{_with_point(quoted(name))} AS {quoted(name)}" for name in self._source.decimal_comma)
-        return f"(SELECT * REPLACE ({read}) FROM {file})"
+        return f"(SELECT * REPLACE ({replaced(self._ways)}) FROM {file})" if self._ways else file
+
+    def _ways_of_writing(self) -> dict[str, str]:
+        """Return SQL for every column that is written in a way of its own."""
+        source = self._source
+        ways = {name: decimal_comma(quoted(name)) for name in source.decimal_comma}
+        ways |= {name: thousands_comma(quoted(name)) for name in source.thousands_comma}
+        ways |= {name: dated(quoted(name), form) for name, form in source.dates.items()}
+        ways |= {name: said(quoted(name), words) for name, words in source.yes_no.items()}
+        for field in ("decimal_comma", "thousands_comma", "dates", "yes_no"):
+            for name in getattr(source, field):
+                if name not in self._names:
+                    raise Mistake(f"source.{field}", f"names {name[:40]!r}, which is no column of {self.what}")
+        return {quoted(name): made for name, made in ways.items()}
+
+    def _renamed(self, header: list[str]) -> list[str]:
+        """Return the names by which the columns go here."""
+        new = {there: here for here, there in self._source.columns.items()}
+        for there in new:
+            if there not in header:
+                raise Mistake("source.columns", f"names {there[:40]!r}, which is no column of {self.what}")
+        names = [new.get(name, name) for name in header]
+        if len({quoted(name).lower() for name in names}) != len(names):
+            raise Mistake("source.columns", f"gives two columns of {self.what} the same name, but perhaps for its case")
+        return names
 
     def _scan(self) -> str:
         """SQL for the rows: every line as one text, the fields of those that are rows, and no value where none is."""
         cut, field = text(self._source.delimiter), text(self._field)
         lines = (
-            f"read_csv({plain_path(self._path)}, auto_detect=false, header=false, skip=1, columns={{line: 'VARCHAR'}}, "
+            f"read_csv({plain_path(self._scanned)}, auto_detect=false, header=false, "
+            f"skip={1 + self._source.skip}, columns={{line: 'VARCHAR'}}, "
             f"delim={text(_NEVER)}, quote='', escape='', strict_mode=false, ignore_errors=true, "
             f"max_line_size={LONGEST_LINE})"
         )
@@ -129,30 +190,28 @@ class Csv(ScannedSource):
     def _header(self) -> list[str]:
         try:
             with self._opened() as file:
+                self._to_header(file)
                 line = next(csv.reader([_header_line(file)], delimiter=self._source.delimiter), [])
             "".join(line).encode()
         except (OSError, UnicodeError, csv.Error, EOFError) as error:
-            raise SourceUnavailable(f"{self.what} cannot be read as CSV in UTF-8: {type(error).__name__}") from None
+            raise SourceUnavailable(
+                f"{self.what} cannot be read as CSV in {self._source.encoding}: {type(error).__name__}"
+            ) from None
         if not line or any(not name for name in line):
             raise Mistake("source.path", f"{self.what} must have the columns' names in its first line")
         if len({quoted(name).lower() for name in line}) != len(line):
             raise Mistake("source.path", f"{self.what} has two columns of the same name, but perhaps for its case")
         return line
 
-    def _opened(self) -> IO[str]:  # other lines need not be UTF-8, and are read ahead
+    def _to_header(self, file: IO[str]) -> None:
+        for _ in range(self._source.skip):
+            file.readline(LONGEST_LINE)
+
+    def _opened(self) -> IO[str]:  # other lines need not be text, and are read ahead
+        name = "utf-8-sig" if is_utf8(self._source.encoding) else self._source.encoding
         if self._path.suffix == ".gz":
-            return gzip.open(self._path, "rt", encoding="utf-8-sig", errors="surrogateescape", newline="")
-        return self._path.open(encoding="utf-8-sig", errors="surrogateescape", newline="")
-
-
-def _with_point(column: str) -> str:
-    """SQL for what a field would be with a decimal point. Whose points are not between thousands was written by other
-    rules, and is no number: 1.5 must not become 15."""
-    plain = f"replace(replace({column}, '.', ''), ',', '.')"
-    return (
-        f"CASE WHEN regexp_full_match({column}, {text(_WITH_COMMA)}) THEN {plain} "
-        f"WHEN contains({column}, '.') THEN NULL ELSE {column} END"
-    )
+            return gzip.open(self._path, "rt", encoding=name, errors="surrogateescape", newline="")
+        return self._path.open(encoding=name, errors="surrogateescape", newline="")
 
 
 def _header_line(file: IO[str]) -> str:

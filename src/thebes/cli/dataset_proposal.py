@@ -1,0 +1,68 @@
+"""`thebes dataset propose`: a schema to fill in, from the names of a file's columns."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from thebes.cli.dataset_sources import source_of
+from thebes.privacy.faults import Mistake
+from thebes.privacy.figures import plural
+
+
+def propose(
+    source: Annotated[
+        str, typer.Argument(help="As --source of create: a file, FILE.sqlite#TABLE, URL#TABLE, or .toml.")
+    ],
+    out: Annotated[Path, typer.Option(help="The folder for the two files.")] = Path(),
+    name: Annotated[str, typer.Option(help="What the files are called.")] = "",
+) -> None:
+    """Write a schema for rows that lie somewhere, and a description of their source, from the names of the columns:
+    no row is read. What must be known beforehand is left open, for you to fill in.
+
+    Example: thebes dataset propose patients.csv
+    """
+    from thebes.data.connectors.registry import open_connector
+    from thebes.site.steward.proposal import proposal
+
+    described = source_of(source)
+    connector = open_connector(described, folder=Path.cwd())
+    try:
+        found = proposal(connector.columns())
+    finally:
+        connector.close()
+    stem = name or Path(str(described.get("path") or described.get("table") or "rows")).name.partition(".")[0]
+    schema, place = out / f"{stem}.schema.toml", out / f"{stem}.source.toml"
+    for path in (schema, place):
+        if path.exists():
+            raise Mistake("--name", f"{path} is there already; give another name, or move it away")
+    if found.renamed and described["kind"] != "csv":
+        raise Mistake(
+            "SOURCE", f"has the column {next(iter(found.renamed.values()))[:40]!r}; give it a plain name where it lies"
+        )
+    out.mkdir(parents=True, exist_ok=True)
+    schema.write_text(found.schema, encoding="utf-8")
+    place.write_text(
+        _described({**described, "columns": found.renamed} if found.renamed else described), encoding="utf-8"
+    )
+    typer.echo(f"{schema} and {place} are written; {plural(found.open, 'place')} of the schema must be filled in.")
+    typer.echo(f"Then: thebes dataset create NAME --home HOME --schema {schema} --source {place} --epsilon E --check")
+
+
+def _described(source: dict[str, Any]) -> str:
+    """Write a source as TOML; how its values are written is declared here, where it is not plain."""
+    import json
+
+    tables = {name: value for name, value in source.items() if isinstance(value, dict)}
+    lines = [
+        f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in source.items() if name not in tables
+    ]
+    for name, table in tables.items():
+        lines += [
+            "",
+            f"[{name}]",
+            *(f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in table.items()),
+        ]
+    return "\n".join(lines) + "\n"

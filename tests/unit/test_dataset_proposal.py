@@ -1,0 +1,112 @@
+"""Proposals of schemas: from the header alone, and of no use to anybody before their open places are filled."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+from tests.support.command import exit_status
+from tests.support.site_home import AGES
+from thebes.data.schema import schema_of
+from thebes.privacy.faults import Mistake
+from thebes.site.steward.proposal import proposal
+
+HEADER = "Patient-ID;Alter;Geschlecht;Größe (cm);Total Volume;2nd visit;名前;age\n"
+ROWS = "1;40;m;180;5;x;y;3\n2;50;f;170;6;x;y;4\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "rows.toml").write_text('kind = "csv"\npath = "rows.csv"\ndelimiter = ";"\n')
+    return tmp_path
+
+
+def proposed(folder: Path, name: str = "a", source: str = "rows.toml") -> tuple[str, str]:
+    assert exit_status("dataset", "propose", source, "--name", name) == 0
+    return (folder / f"{name}.schema.toml").read_text(), (folder / f"{name}.source.toml").read_text()
+
+
+def test_the_same_header_gives_the_same_bytes_whatever_stands_below_it(folder: Path) -> None:
+    (folder / "rows.csv").write_text(HEADER + ROWS)
+    first = proposed(folder)
+    (folder / "rows.csv").write_text(HEADER + "9;1000;other;1,5;;;;\n")
+    assert proposed(folder, "b") == first
+    (folder / "rows.csv").write_text(HEADER)
+    assert proposed(folder, "c") == first
+
+
+def test_names_of_any_script_get_plain_ones_and_everything_else_is_left_open(folder: Path) -> None:
+    (folder / "rows.csv").write_text(HEADER + ROWS)
+    schema, source = proposed(folder)
+    told = tomllib.loads(schema)
+    assert list(told["columns"]) == [
+        "patient_id", "Alter", "Geschlecht", "groesse_cm", "total_volume", "c_2nd_visit", "column", "age"
+    ]  # fmt: skip
+    assert told["unit"] == "?"
+    assert told["columns"]["Alter"] == {"type": "?", "low": "?", "high": "?"}
+    assert "usually 120" in schema
+    assert told["columns"]["Geschlecht"] == {"type": "?", "values": "?"}
+    assert "key" not in told["columns"]["patient_id"]
+    read = tomllib.loads(source)
+    assert read["columns"]["groesse_cm"] == "Größe (cm)"
+    assert read["columns"]["column"] == "名前"
+
+
+def test_what_is_left_open_is_refused_by_its_place_until_it_is_filled_in(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "rows.csv").write_text("id;age\n1;40\n2;50\n")
+    schema, _ = proposed(folder)
+    assert exit_status("site", "init", "--home", "site") == 0
+    create = ("dataset", "create", "people", "--home", "site", "--schema", "a.schema.toml", "--source", "a.source.toml")
+    capsys.readouterr()
+    assert exit_status(*create, "--epsilon", "1") == 2
+    assert 'unit: is still "?"' in capsys.readouterr().err
+    filled = schema.replace('unit = "?"', 'unit = "person"').replace("# key = true", "key = true")
+    filled = filled.replace('type = "?"', 'type = "integer"').replace('low = "?"', "low = 0")
+    (folder / "a.schema.toml").write_text(filled)
+    assert exit_status(*create, "--epsilon", "1") == 2
+    assert 'columns.age.high: is still "?"' in capsys.readouterr().err
+    (folder / "a.schema.toml").write_text(filled.replace('high = "?"', "high = 120"))
+    assert exit_status(*create, "--epsilon", "1") == 0
+
+
+def test_types_come_from_a_file_that_says_them_and_bounds_never_do(folder: Path) -> None:
+    with duckdb.connect() as opened:
+        made = "SELECT 1::INTEGER AS id, 40::INTEGER AS age, 1.5::DOUBLE AS dose, 'f' AS sex, DATE '2026-01-01' AS seen"
+        opened.execute(f"COPY ({made}) TO '{folder}/rows.parquet'")
+    schema, _ = proposed(folder, source="rows.parquet")
+    told: dict[str, Any] = tomllib.loads(schema)["columns"]
+    assert {name: column["type"] for name, column in told.items()} == {
+        "id": "integer", "age": "integer", "dose": "float", "sex": "string", "seen": "timestamp"
+    }  # fmt: skip
+    assert told["dose"] == {"type": "float", "low": "?", "high": "?"}
+    assert told["seen"] == {"type": "timestamp"}
+
+
+def test_nothing_is_written_over_and_a_name_that_cannot_be_changed_is_said(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "rows.csv").write_text(HEADER)
+    proposed(folder)
+    assert exit_status("dataset", "propose", "rows.toml", "--name", "a") == 2
+    assert "is there already" in capsys.readouterr().err
+    with duckdb.connect() as opened:
+        opened.execute(f"""COPY (SELECT 1 AS "Total Volume") TO '{folder}/odd.parquet'""")
+    assert exit_status("dataset", "propose", "odd.parquet") == 2
+    assert "'Total Volume'" in capsys.readouterr().err
+
+
+def test_names_never_collide_and_a_value_that_is_a_question_mark_is_none() -> None:
+    held = dict.fromkeys(["a b", "a-b", "A_B", "x" * 200, "x" * 201, "1", "!!"], "text")
+    names = list(tomllib.loads(proposal(held).schema)["columns"])  # type: ignore[arg-type]
+    assert len({name.lower() for name in names}) == 7
+    body = {**AGES, "columns": {"mark": {"type": "string", "values": ["?", "!"]}}}
+    assert schema_of(body).columns["mark"].values == ("?", "!")
+    with pytest.raises(Mistake, match=r"columns\.mark\.values: is still"):
+        schema_of({**AGES, "columns": {"mark": {"type": "string", "values": "?"}}})
