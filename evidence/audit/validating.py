@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
 
 from thebes.curator.pipelines.validators import Best, Validation, validate
+from thebes.privacy.losses import Concentrated, concentrated_to_approximate
 from thebes.privacy.promise import Adjacency, Unit
 from thebes.privacy.randomness import system
 from thebes.privacy.stability import Change
@@ -31,6 +33,15 @@ def cases() -> list[Case]:
         Audited(f"validator: {name}", 1.0, 0.0, ADD, _draw(OTHERS, **how), _draw(OTHERS + mine, **how), draws=3000)
         for name, how, mine in tests
     ]
+    rho = Decimal("0.5")
+    delta = 1e-2
+    smooth = float(concentrated_to_approximate(Concentrated(rho), delta).epsilon)
+    for name, mine, more in (
+        ("losses, in rho", [1.0], {"change": ADD}),
+        ("losses, in rho, three rows of a person", [1.0, 1.0, 1.0], {"change": several}),
+    ):
+        pair = (_draw(rows, rho=rho, **more) for rows in (OTHERS, OTHERS + mine))
+        made.append(Audited(f"validator: {name}", smooth, delta, ADD, *pair, draws=6000))
     neighbours = (OTHERS, 1.0), ([*OTHERS, 1.0], 2.0)
     one, other = (_draw(rows, best=Best(total, len(rows))) for rows, total in neighbours)
     made.append(Audited("validator: losses, and the least of a class", 1.0, 0.0, ADD, one, other, draws=3000))
@@ -52,7 +63,7 @@ def broken() -> list[Case]:
 
 def _draw(rows: list[float], metric: str = "mse", change: Any = ADD, **more: Any) -> Draw:
     def told() -> list[float]:
-        asked = {"epsilon": 1.0, "eta": 0.1, "change": change, "randomness": FAST, **more}
+        asked = {"epsilon": 0.1 if "rho" in more else 1.0, "eta": 0.1, "change": change, "randomness": FAST, **more}
         return _numbers(validate(metric, 0.6, np.array(rows), **asked))
 
     return repeatedly(told)

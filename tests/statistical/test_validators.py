@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from thebes.privacy.promise import Adjacency
 from thebes.privacy.randomness import seeded_for_simulation, system
 from thebes.privacy.stability import change_of
 from thebes.privacy.transformations.moments import BernsteinSums
-from thebes.testing.statistics import assert_scale, laplace_cdf
+from thebes.testing.statistics import assert_scale, gaussian_cdf, laplace_cdf
 
 ADD = Adjacency.ADD_REMOVE_ONE
 ETA, ATTEMPTS, FIRST, TRIALS = 0.05, 12, 1000, 2000
@@ -37,6 +38,22 @@ def test_both_cells_bear_noise_of_one_over_epsilon(metric: str) -> None:
     other = np.array([(1 - value) * rows - 40 for value, rows in told])
     for noise in (one, other):
         assert_scale(noise, laplace_cdf, 1 / 0.5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("metric", ["mse", "accuracy"])
+def test_both_cells_bear_gaussian_noise_of_a_rho(metric: str) -> None:
+    values, rho = np.tile([0.0, 1.0], 40), Decimal("0.05")
+    found = [
+        validate(metric, 0.5, values, epsilon="0.3", rho=rho, eta=0.05, change=ADD, randomness=system())
+        for _ in range(4000)
+    ]
+    assert {(one.epsilon, one.rho) for one in found} == {(None, rho)}
+    told = [(one.value or 0.0, one.rows or 0.0) for one in found]
+    one = np.array([value * rows - 40 for value, rows in told])
+    other = np.array([(1 - value) * rows - 40 for value, rows in told])
+    for noise in (one, other):
+        assert_scale(noise, gaussian_cdf, 1 / np.sqrt(2 * 0.05))
 
 
 def cells(rows: int, loss: float, epsilon: float, draw: np.random.Generator) -> tuple[Any, Any]:

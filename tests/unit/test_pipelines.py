@@ -23,6 +23,7 @@ from thebes.curator.pipelines.attempt_store import AttemptState, RunState
 from thebes.curator.pipelines.bundles import Bundles
 from thebes.curator.pipelines.data import Data
 from thebes.curator.pipelines.pipeline import Pipeline, Trial
+from thebes.curator.pipelines.prices import price
 from thebes.curator.pipelines.runner import Runner
 from thebes.curator.pipelines.time_limit import OutOfTime, finished
 from thebes.curator.pipelines.validators import Validation, Verdict
@@ -32,9 +33,18 @@ from thebes.data.growing import writer
 from thebes.data.growing.block_rule import block_by
 from thebes.data.schema import schema_of
 from thebes.ledger import BudgetExceeded, Ledger, NoKeeper
+from thebes.ledger.filters import FILTERS, EventFilter
+from thebes.privacy.accounting.calibration import rho_for
+from thebes.privacy.events import ConcentratedEvent
 from thebes.privacy.faults import Mistake, Refusal
+from thebes.privacy.losses import Concentrated, Pure
+from thebes.privacy.mechanisms.concentrated import noise_of
+from thebes.privacy.promise import Adjacency
 from thebes.privacy.randomness import Randomness, seeded_for_simulation
+from thebes.privacy.stability import Sensitivity
 from thebes.testing.transcripts import loss
+
+ADD = Adjacency.ADD_REMOVE_ONE
 
 
 @pytest.fixture
@@ -421,6 +431,49 @@ def test_streams_of_other_filters_are_charged_the_event(tmp_path: Path, filter: 
         home.run(Silent())
     assert len(home.ledger.claims()) == before
     assert home.workshop.attempts.runs(pipeline="silent") == []
+    home.close()
+
+
+@pytest.mark.few(1)
+@pytest.mark.parametrize("filter", ["either", "zcdp", "renyi"])
+def test_a_row_that_is_tested_on_pays_no_more_in_rho_than_one_that_is_trained_on(tmp_path: Path, filter: str) -> None:
+    """Gaussian training is tested with Gaussian noise of its rho: the block pays the training's event, and the test's
+    noise is less than the pure epsilon of that price would buy."""
+
+    class Smooth(Lines):
+        delta = 1e-6
+        targets = {"mse": 0.1, "mae": 0.5}  # noqa: RUF012
+
+        def train(self, data: Data, budget: Allowance) -> Line:
+            budget.spend()
+            return Line(1.0)
+
+        def event(self, epsilon: Any, delta: Any) -> Any:
+            return ConcentratedEvent(rho_for(epsilon, delta))
+
+    home = Home(tmp_path, delta="1e-5", filter=filter)
+    home.grow(8)
+    run = home.run(Smooth())
+    attempts = [one for one in home.workshop.attempts.attempts(run.id) if one.state.paid]
+    assert attempts
+    counting = FILTERS[filter]
+    assert isinstance(counting, EventFilter)
+    for attempt in attempts:
+        assert attempt.claim is not None
+        charged = home.ledger.claim(attempt.claim).loss
+        event = Smooth().event(attempt.epsilon, attempt.delta)
+        assert charged == counting.of_event(event, adjacency=ADD)
+        told = (attempt.validation or {})["metrics"]
+        paid = sum(Decimal(str(one["rho"])) for one in told)
+        assert 0.99 * float(event.rho) < float(paid) <= float(event.rho)
+        assert not any("epsilon" in one for one in told)
+        tested = counting.of_event(ConcentratedEvent(paid), adjacency=ADD)
+        capacity = counting.capacity(Decimal(10), Decimal("1e-5"))
+        dear, cheap = counting.price(charged, capacity), counting.price(tested, capacity)
+        assert all(cheap[place] <= dear[place] for place in cheap)
+        pure = price(Smooth(), attempt.epsilon, attempt.delta, filter).validate[0]
+        smooth = noise_of(Concentrated(paid)).noise(Sensitivity(1, 1, 2))
+        assert smooth.width(0.99) < 0.6 * noise_of(Pure(pure)).noise(Sensitivity(1, 1, 2)).width(0.99)
     home.close()
 
 

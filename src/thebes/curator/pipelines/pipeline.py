@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from decimal import Decimal
+from decimal import ROUND_FLOOR, Decimal
 from typing import Any, ClassVar
 
 import numpy as np
@@ -34,10 +34,20 @@ _STEPS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
 class Trial(Allowance):
     """The allowance of a validation, and what it has to show: every one of `targets`. A wrong verdict may have
-    probability `eta`: tests that only ever ACCEPT have it whole, those that may REJECT share it."""
+    probability `eta`: tests that only ever ACCEPT have it whole, those that may REJECT share it. Instead of epsilon it
+    may spend `rho` on Gaussian noise, 0 where its blocks have no price for that; a share of one for a share of the
+    other, and one kind of noise for all."""
 
-    def __init__(self, epsilon: exact.Number, delta: exact.Number, targets: Mapping[str, float], eta: float) -> None:
+    def __init__(
+        self,
+        epsilon: exact.Number,
+        delta: exact.Number,
+        targets: Mapping[str, float],
+        eta: float,
+        rho: Decimal = Decimal(0),
+    ) -> None:
         super().__init__(epsilon, delta)
+        self.rho = rho
         self.targets, self.eta = dict(targets), eta
 
 
@@ -93,6 +103,7 @@ class Pipeline(ABC):
         """Test whether the model meets every target: by default with the validators of their metrics, on the rows that
         nothing was trained on."""
         found = []
+        rho = (budget.rho / len(budget.targets)).quantize(exact.EPSILON_STEP, ROUND_FLOOR)
         for metric, target in budget.targets.items():
             found.append(
                 validate(
@@ -100,6 +111,7 @@ class Pipeline(ABC):
                     target,
                     self.values(metric, model, data),
                     epsilon=budget.take(1 / len(budget.targets)).spend().epsilon,
+                    rho=rho,
                     eta=budget.eta,  # whole for each: a model that misses a target is accepted only if its test errs
                     change=data.schema.change,
                     largest=self._most(metric, data.schema),

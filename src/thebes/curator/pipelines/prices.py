@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from decimal import ROUND_FLOOR, Context, Decimal
 
 from thebes.curator.pipelines.pipeline import Pipeline
-from thebes.ledger.filters import EventFilter, filter_of
+from thebes.ledger.filters import CONCENTRATED, EventFilter, filter_of
 from thebes.privacy import exact
 from thebes.privacy.faults import Mistake
 from thebes.privacy.losses import (
@@ -37,19 +37,23 @@ _Amounts = tuple[Decimal, Decimal]
 
 @dataclass(frozen=True, slots=True)
 class AttemptPrice:
-    """`loss` is charged to every block; the others are the (epsilon, delta) that each step is handed."""
+    """`loss` is charged to every block; the others are the (epsilon, delta) that each step is handed. Validating may
+    spend `rho` instead of its epsilon."""
 
     loss: Loss
     preprocess: _Amounts
     train: _Amounts
     validate: _Amounts
+    rho: Decimal = Decimal(0)
 
 
 def price(pipeline: Pipeline, epsilon: Decimal, delta: Decimal, filter: str) -> AttemptPrice:
     """The price of an attempt with (epsilon, delta) on blocks that count with `filter`.
 
     A basic block is charged (epsilon, delta). Another is charged the event of training; validating then gets as much
-    pure epsilon as costs no more than that, and preparing pure epsilon alone.
+    pure epsilon as costs no more than that or, of training with Gaussian noise, the same rho: so the dearer of the two
+    is taken in what the block counts, and neither is dearer. Of that rho no more than converts to (epsilon, delta), so
+    that the attempt is as private by itself, too. Preparing gets pure epsilon alone.
     """
     shares = pipeline.shares
     before = (_part(epsilon, shares.preprocess, exact.EPSILON_STEP), _part(delta, shares.preprocess, exact.DELTA_STEP))
@@ -67,7 +71,9 @@ def price(pipeline: Pipeline, epsilon: Decimal, delta: Decimal, filter: str) -> 
     test = counting.pure_within(training, rest[0])
     loss = compose([training, counting.of_pure(Pure(before[0]))]) if before[0] else training
     nothing = Decimal(0)
-    return AttemptPrice(loss, (before[0], nothing), rest, (test, nothing))
+    whole = CONCENTRATED.rho_worth(CONCENTRATED.allowance(*rest, ()))
+    rho = min(counting.rho_within(training), whole).quantize(exact.EPSILON_STEP, ROUND_FLOOR)
+    return AttemptPrice(loss, (before[0], nothing), rest, (test, nothing), rho)
 
 
 def ever_paid(loss: Loss, *, epsilon: Decimal, delta: Decimal, filter: str) -> bool:

@@ -336,7 +336,7 @@ class Runner:
         model = pipeline.train(ready.part("train", pipeline.train_share), Allowance(*cost.train))
         document = model.as_json()
         written(document)  # a model with numbers that are none is found out before more is paid for
-        trial = Trial(*cost.validate, run.terms["targets"], eta_of(attempt.number, pipeline.eta))
+        trial = Trial(*cost.validate, run.terms["targets"], eta_of(attempt.number, pipeline.eta), cost.rho)
         found = pipeline.validate(model, ready.part("test", pipeline.train_share), trial)
         said = [found] if isinstance(found, Validation) else list(found)
         if not said or not all(isinstance(one, Validation) for one in said):

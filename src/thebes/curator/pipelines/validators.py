@@ -1,12 +1,13 @@
 """The tests of whether a model is good enough, said with a stated confidence although both the test rows and the noise
 are chance.
 
-What must stay true: whatever hides one unit in the sums is drawn from `epsilon`, and ACCEPT or REJECT is wrong with
-probability at most `eta`: one part of it pays for the rows (`privacy.quality`), the others for each noise.
+What must stay true: whatever hides one unit in the sums is drawn from `epsilon` or from `rho`, and ACCEPT or REJECT is
+wrong with probability at most `eta`: one part of it pays for the rows (`privacy.quality`), the others for each noise.
 
 Sage noises the sum of losses and the number of rows apart, each with half of epsilon. Here a row hands out one unit to
 two cells, its loss to `lost` and the rest to `kept`: together they are no more sensitive than a histogram, so both are
-noised with the whole epsilon (`moments.BernsteinSums`), and each bound is worst at one end of each cell.
+noised with the whole epsilon (`moments.BernsteinSums`), and each bound is worst at one end of each cell. In L2 they are
+no more sensitive either, so that Gaussian noise of a whole rho serves as well.
 """
 
 from __future__ import annotations
@@ -26,8 +27,10 @@ from thebes.privacy import exact, quality
 from thebes.privacy.events import Event
 from thebes.privacy.faults import Mistake
 from thebes.privacy.grid import Grid
+from thebes.privacy.losses import Concentrated, Pure
 from thebes.privacy.measurement import Floats
-from thebes.privacy.mechanisms.additive import Additive, Laplace
+from thebes.privacy.mechanisms.additive import Additive
+from thebes.privacy.mechanisms.concentrated import noise_of, quieter
 from thebes.privacy.randomness import Randomness, system
 from thebes.privacy.stability import Change, Sensitivity, change_of
 from thebes.privacy.transformations.moments import BernsteinSums
@@ -50,7 +53,7 @@ class Verdict(StrEnum):
 class Validation:
     """The finding of a test. `value` is the noisy metric, `bound` what the metric over everybody is no worse than (with
     probability 1 - eta), `rows` the noisy number of test rows. `clipped` is the largest loss one row may have: the
-    promise is about losses cut there. `epsilon` is what the test's rows paid."""
+    promise is about losses cut there. The test's rows paid `epsilon` or, for Gaussian noise, `rho`."""
 
     metric: str
     target: float
@@ -58,8 +61,9 @@ class Validation:
     value: float | None
     bound: float | None
     eta: float
-    epsilon: Decimal
+    epsilon: Decimal | None
     delta: Decimal = Decimal(0)
+    rho: Decimal | None = None
     rows: float | None = None
     method: str = ""
     clipped: float | None = None
@@ -73,8 +77,9 @@ class Validation:
             "value": self.value,
             "bound": self.bound,
             "eta": self.eta,
-            "epsilon": float(self.epsilon),
-            "delta": float(self.delta),
+            "epsilon": None if self.epsilon is None else float(self.epsilon),
+            "delta": float(self.delta) if self.rho is None else None,
+            "rho": None if self.rho is None else float(self.rho),
             "rows": self.rows,
             "method": self.method,
             "clipped": self.clipped,
@@ -140,6 +145,7 @@ def validate(
     values: ArrayLike | Iterable[ArrayLike],
     *,
     epsilon: exact.Number,
+    rho: Decimal = Decimal(0),
     eta: float,
     change: Change | str,
     largest: float = 1.0,
@@ -152,7 +158,8 @@ def validate(
     ACCEPT: the metric over everybody meets `target`, except with probability `eta`. `values` is one array or several
     in turn; losses beyond the largest are cut there, and a loss that is no number counts as the largest. Models and
     target must not depend on the test rows. REJECT needs `best`: it is said where even the best model of the class,
-    over everybody, misses the target. Then ACCEPT and REJECT each have half of eta and half of epsilon.
+    over everybody, misses the target. Then ACCEPT and REJECT each have half of eta and half of epsilon. With a `rho`
+    the noise is Gaussian, of that price instead of epsilon's, wherever that is quieter.
 
     `method`: "chernoff" (default; never above "bernstein", `privacy.quality`), "bernstein" (Sage's, corrected),
     "empirical" (better where few rows have large losses); accuracy: "binomial" (default; exact). Rows of one unit may
@@ -172,10 +179,11 @@ def validate(
     way = _method(method, higher, hiding)
     chance = randomness or system()
     if best is not None:
-        failing, price = failing / 2, price / 2
+        failing, price, rho = failing / 2, price / 2, rho / 2
     least = 1 - target if higher else target / largest  # as a mean of losses in [0, 1]
     cells = _cells(values, largest, higher, degree=2 if way == "empirical" else 1)
-    noise = Laplace(price).noise(cells.sensitivity(hiding))
+    paid = quieter(price, rho)
+    noise = noise_of(paid).noise(cells.sensitivity(hiding))
     found = noise.add(cells.totals, chance) / cells.steps
     most = at_most(found, noise, cells.steps, failing, method=way, rows_of_a_unit=hiding.rows)
     rows = float(found.sum())
@@ -184,7 +192,7 @@ def validate(
     verdict = Verdict.ACCEPT if most <= least else Verdict.RETRY
     events: tuple[Event, ...] = (noise.event,)
     if best is not None:
-        floor, event = _floor(best, largest, price, failing, hiding, higher, chance)
+        floor, event = _floor(best, largest, paid, failing, hiding, higher, chance)
         events = (*events, event)
         if verdict is Verdict.RETRY and floor > least:
             verdict = Verdict.REJECT
@@ -195,7 +203,8 @@ def validate(
         value=1 - mean if higher else mean * largest,
         bound=1 - most if higher else most * largest,
         eta=float(eta),
-        epsilon=exact.epsilon(epsilon),
+        epsilon=exact.epsilon(epsilon) if isinstance(paid, Pure) else None,
+        rho=None if isinstance(paid, Pure) else paid.rho * (1 if best is None else 2),
         rows=rows,
         method=way,
         clipped=None if higher else float(largest),
@@ -322,7 +331,7 @@ def _reach(noise: Additive, steps: int) -> tuple[Callable[[float, float], float]
 def _floor(
     best: Best,
     largest: float,
-    price: Decimal,
+    paid: Pure | Concentrated,
     failing: float,
     change: Change,
     higher: bool,
@@ -336,7 +345,7 @@ def _floor(
         raise Mistake("best", "goes with rows that are units of their own")
     # Rounded down as a whole: a row more moves the rounded total by 0 to steps, the rest by what is missing to steps.
     lost = math.floor(Fraction(best.total) / Fraction(largest) * steps)
-    noise = Laplace(price).noise(Sensitivity(steps, steps**2, 2).times(change.rows))
+    noise = noise_of(paid).noise(Sensitivity(steps, steps**2, 2).times(change.rows))
     cells = noise.add(np.array([best.rows * steps - lost, lost], dtype=np.int64), chance) / steps
     high, low = _reach(noise, steps)
     by_rows, by_lost, by_kept = (failing * part for part in _TWO)
