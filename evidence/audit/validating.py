@@ -40,8 +40,8 @@ def cases() -> list[Case]:
         ("losses, in rho", [1.0], {"change": ADD}),
         ("losses, in rho, three rows of a person", [1.0, 1.0, 1.0], {"change": several}),
     ):
-        pair = (_draw(rows, rho=rho, **more) for rows in (OTHERS, OTHERS + mine))
-        made.append(Audited(f"validator: {name}", smooth, delta, ADD, *pair, draws=6000))
+        without, beside = (_draw(rows, rho=rho, **more) for rows in (OTHERS, OTHERS + mine))
+        made.append(Audited(f"validator: {name}", smooth, delta, ADD, without, beside, draws=6000))
     neighbours = (OTHERS, 1.0), ([*OTHERS, 1.0], 2.0)
     one, other = (_draw(rows, best=Best(total, len(rows))) for rows, total in neighbours)
     made.append(Audited("validator: losses, and the least of a class", 1.0, 0.0, ADD, one, other, draws=3000))
