@@ -16,6 +16,7 @@ import pytest
 
 import thebes
 from tests.support.coordinator import AGES, Front
+from tests.support.postgres import new_database
 from thebes.coordinator.auth.accounts import Role
 from thebes.coordinator.auth.device_codes import LETTERS
 from thebes.requestor.sign_in import SilentRenewal, sign_in, sign_out
@@ -186,6 +187,32 @@ def test_a_token_that_is_shown_again_ends_the_whole_session(front: Front) -> Non
     assert asks(front, second["token"]) == 401, "also what the owner holds"
     assert refresh(front, second["refresh_token"]).status_code == 401
     assert asks(front, other["token"]) == 200, "other sessions of the same user go on"
+
+
+@pytest.mark.postgres
+def test_in_postgresql_of_two_renewals_at_once_one_counts_and_the_session_ends(
+    tmp_path: Path,
+) -> None:
+    with Front(tmp_path / "home", store=new_database()) as front:
+        front.reception.accounts.add("ana", "correct horse battery", Role.REQUESTOR)
+        found = session(front)
+        found = refresh(front, found["refresh_token"]).json()
+        accounts = front.reception.accounts
+
+        def renew(_: int) -> bool:
+            try:
+                accounts.lasting.renew(found["refresh_token"])
+            except NotSignedIn:
+                return False
+            return True
+
+        with ThreadPoolExecutor(4) as pool:
+            assert sum(pool.map(renew, range(4))) == 1
+        assert asks(front, found["token"]) == 401
+        browser(front)
+        for _ in range(5):
+            assert "No program waits" in page(front, "/device", code="BBBB-BBBB")
+        assert "5 codes were wrong" in page(front, "/device", code="BBBB-BBBB")
 
 
 @pytest.mark.parametrize("what", ["disable", "password", "key", "end"])
