@@ -247,6 +247,21 @@ def test_a_requestor_composes_rehearses_asks_and_takes_the_answer_home(
     assert "made up" in page.inner_text(".rehearsal")
     me.picture("coordinator-ask")
 
+    page.get_by_role("button", name="Over epsilon").click()
+    page.get_by_role("radio", name="epsilon 10:").focus()
+    page.keyboard.press("ArrowDown")
+    expect(page.locator("#chosen input:checked")).to_have_value("20.0")
+    me.picture("coordinator-ask-curve")
+    page.get_by_role("button", name="Put this epsilon into the form").click()
+    expect(page.locator("#epsilon")).to_have_value("20")
+    page.get_by_text("This can be put up.").wait_for()
+    page.get_by_text("Take it along").click()
+    expect(page.locator("#copy-1")).to_contain_text("'epsilon': 20")
+    me.picture("coordinator-ask-copied")
+    page.fill("#epsilon", "10")
+    page.get_by_text("This can be put up.").wait_for()
+    expect(page.locator("#copy-1")).to_contain_text("'epsilon': 10")
+
     page.get_by_role("button", name="Put it up").click()
     page.wait_for_url(re.compile(r"/task/[0-9a-f]{32}$"))
     task_id = page.url.rsplit("/", 1)[1]

@@ -15,6 +15,7 @@ from tests.support.coordinator import AGES, PETS, Front
 from tests.support.forms import composing, filled, put_up, write
 from tests.support.peers import group_of
 from thebes.tasks import registry
+from thebes.tasks.rehearsal import ERROR, RIGHT
 from thebes.web.coordinator import rehearsal
 from thebes.web.coordinator.forms.draft import Draft
 
@@ -100,8 +101,8 @@ def test_a_published_table_becomes_an_ensemble_once_it_is_said_which_column_it_p
 def test_the_page_of_a_rehearsal_says_what_guessing_gives_and_warns(
     front: Front, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    right = {"what": rehearsal.RIGHT, "least": 0.48, "exact": 0.75, "guessed": 0.5, "poor": True}
-    error = {"what": rehearsal.ERROR, "most": 12.5, "exact": 9.0, "guessed": 16.0, "poor": False}
+    right = {"what": RIGHT, "least": 0.48, "exact": 0.75, "guessed": 0.5, "poor": True}
+    error = {"what": ERROR, "most": 12.5, "exact": 9.0, "guessed": 16.0, "poor": False}
     share = {"what": "each value's share of income", "within": 0.031}
     none = {"what": "the mean of age", "within": None}
     told = {"people": 20, "repeats": 100, "unanswered": 2, "quantities": [right, error, share, none], "lent": ["age"]}

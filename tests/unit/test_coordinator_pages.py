@@ -631,7 +631,18 @@ def test_only_a_page_of_this_server_writes(front: Front, headers: dict[str, str]
     sign_in(front)
     task_id = front.post(AGES)
     cancel = f"/task/{task_id}/cancel"
-    for path in ("/sign-in", "/sign-out", "/ask", "/ask/check", "/ask/rehearse", "/users", "/schemas", cancel):
+    for path in (
+        "/sign-in",
+        "/sign-out",
+        "/ask",
+        "/ask/check",
+        "/ask/rehearse",
+        "/ask/curve",
+        "/ask/epsilon",
+        "/users",
+        "/schemas",
+        cancel,
+    ):
         answer = front.client.post(path, json=FORM, headers=headers)
         assert answer.status_code == 403, path
     assert [task["task_id"] for task in front.client.get("/api/task").json()] == [task_id]

@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.coordinator import AGES, PETS
 from thebes.tasks import registry
-from thebes.tasks.rehearsal import MOST_PEERS, Rehearsal
+from thebes.tasks.rehearsal import ERROR, MOST_PEERS, RIGHT, Rehearsal
 from thebes.web.coordinator import rehearsal
 from thebes.wire.refusals import Busy
 
@@ -134,7 +134,7 @@ def classified(**changed: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     document: Any = registry.check({**ENSEMBLE, **changed})
     told = rehearsal.rehearse(document, repeats=20)
     right, shares = told["quantities"]
-    assert right["what"] == rehearsal.RIGHT
+    assert right["what"] == RIGHT
     assert shares["what"] == "each value's share of income"
     return right, shares
 
@@ -181,7 +181,7 @@ def lasting(**changed: Any) -> dict[str, Any]:
     """Return what a rehearsal of a model that keeps learning says of the labels told right."""
     document: Any = registry.check({**LASTING, **changed})
     (right,) = rehearsal.rehearse(document, repeats=5)["quantities"]
-    assert right["what"] == rehearsal.RIGHT
+    assert right["what"] == RIGHT
     return dict(right)
 
 
@@ -227,7 +227,7 @@ def beside_guess(**changed: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("model", ["GaussianNB", "LogisticRegression"])
 def test_a_model_is_rehearsed_beside_a_guess(model: str) -> None:
     told = beside_guess(model=model, delta=1e-6)
-    assert (told["what"], told["guessed"], told["poor"]) == (rehearsal.RIGHT, 0.5, False)
+    assert (told["what"], told["guessed"], told["poor"]) == (RIGHT, 0.5, False)
     assert told["exact"] > 0.7  # a column that goes with the label for half of them tells 3 of 4
     assert 0.6 < told["least"] <= told["exact"] + 0.03
     poor = beside_guess(model=model, delta=1e-6, epsilon=0.01, min_count=51)
@@ -241,7 +241,7 @@ def test_a_number_that_is_told_is_rehearsed_beside_the_mean() -> None:
     told = beside_guess(**changed, featurizer="SELECT age, hours FROM census.person", bounds={
         name: INTEGRATED["bounds"][name] for name in ("age", "hours")
     })  # fmt: skip
-    assert (told["what"], told["poor"]) == (rehearsal.ERROR, False)
+    assert (told["what"], told["poor"]) == (ERROR, False)
     assert told["guessed"] == pytest.approx(80**2 / 12, rel=0.1)
     assert told["exact"] == pytest.approx(0.75 * told["guessed"], rel=0.1)  # a correlation of a half
     assert told["exact"] <= told["most"] < told["guessed"]

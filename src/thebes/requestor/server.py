@@ -25,13 +25,17 @@ from thebes.requestor.tables import Listing
 from thebes.tasks import registry
 from thebes.tasks.document import Document
 from thebes.tasks.release import Release
+from thebes.tasks.site_document import SiteDocument
 from thebes.wire.client import CoordinatorClient
 from thebes.wire.problems import printable
 from thebes.wire.refusals import NotFound, Unreachable
 
 if TYPE_CHECKING:
+    from thebes.requestor.curve import ErrorCurve
     from thebes.sql.answer import SqlAnswer
     from thebes.sql.question import SqlQuestion
+
+EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0)  #: of a curve, where none are named
 
 AnyDocument = Mapping[str, Any] | Document
 
@@ -87,6 +91,41 @@ class Server:
             return quote_from_json(body)
         except (AttributeError, KeyError, TypeError, ValueError):
             raise Unreachable(self.url, "the quote cannot be read; the coordinator may be of another version") from None
+
+    def curve(
+        self,
+        document: AnyDocument,
+        epsilons: Sequence[float] = EPSILONS,
+        rows_about: int | None = None,
+        *,
+        repeats: int = 200,
+    ) -> ErrorCurve:
+        """Say how far off the answer would be at each of these epsilons, and at which of them sites would refuse.
+
+        Each point says `epsilon`, `half_width` (the distance from the exact answer that 95 of 100 answers keep) and its
+        `basis`: `formula` where that follows from the noise alone, else `rehearsal`, simulated on this machine over
+        made-up rows: of people within their bounds, of sites within their schemas. `rows_about` is about how many rows
+        all sites have together, or how many people take part; nobody is asked and nothing is spent.
+
+        Example: print(server.curve(document, [0.1, 0.5, 1, 2], rows_about=5000))
+        """
+        from thebes.requestor.curve import drawn
+
+        if not epsilons or not all(isinstance(each, (int, float)) and each > 0 for each in epsilons):
+            raise Mistake("epsilons", "must be at least one number greater than 0")
+        fields = document.as_json() if isinstance(document, Document) else dict(document)
+        checked = registry.check({**fields, "epsilon": float(fields.get("epsilon") or min(epsilons))})
+        if not isinstance(checked, SiteDocument):
+            return drawn(checked, epsilons, rows_about, repeats=repeats)
+        schemas = {
+            str(site["name"]): read_shown(site["datasets"][checked.dataset]["schema"])
+            for site in self.sites()
+            if checked.dataset in (site.get("datasets") or {})
+            and (checked.sites == "all" or site["name"] in checked.sites)
+        }
+        said = self.quote(checked).verdicts
+        caps = {site: float(one.left["epsilon"]) for site, one in said.items() if one.left is not None}
+        return drawn(checked, epsilons, rows_about, schemas=schemas, caps=caps, repeats=repeats)
 
     def submit(self, document: AnyDocument) -> Handle:
         """Put a document up as a task. What cannot work is refused here, naming the field, before it is sent."""

@@ -1,9 +1,10 @@
-"""Rehearsals: how a kind's task is tried out beforehand over made-up people, and what of its answer is looked at.
+"""Rehearsals: how a kind's task is tried out beforehand over made-up rows, and what of its answer is looked at.
 
 A kind's folder holds its own in `rehearsal.py` (`REHEARSAL`), where its answer is no number, is not exact with a huge
-epsilon, or where made-up people say nothing about it. A kind that says nothing is rehearsed without bounds too: made-up
-people then have the values of those who answer its first sample document. A coordinator's pages run it in a child
-process. What must stay true: none of it loads an owner's half, and nothing in it is anybody's data.
+epsilon, or where made-up rows say nothing about it. A kind that says nothing is rehearsed without bounds too: made-up
+people then have the values of those who answer its first sample document. Rows of sites follow their schemas. A
+coordinator's pages run it in a child process, a requestor's machine in its own. What must stay true: none of it loads
+an owner's half, and nothing in it is anybody's data.
 """
 
 from __future__ import annotations
@@ -27,10 +28,15 @@ UNRELATED = (
     "rehearse it with thebes.simulate over rows of your own"
 )
 
+#: what a model is judged by, over other rows than it learned from
+RIGHT = "the share of people whose label is told right"
+ERROR = "the mean squared error of what is told"
+WRONG = "the share whose label is told wrong"  #: as a curve over epsilon says it
+
 #: the numbers of an answer, by what they are
 Quantities = dict[str, list[float]]
 #: the class of a kind's documents
-Asked = TypeVar("Asked", bound=PeopleDocument)
+Asked = TypeVar("Asked", bound=Document)
 #: runs the task with these fields changed; None where no answer came out
 RehearsalRun = Callable[..., Quantities | None]
 
@@ -44,19 +50,26 @@ class Rehearsal(Generic[Asked]):
         self.example = example
 
     def refused(self, document: Asked) -> str:
-        """Say why made-up people say nothing about a task; nothing where they do."""
+        """Say why made-up rows say nothing about a task; nothing where they do."""
+        if not isinstance(document, PeopleDocument):
+            return ""
         if self.example is not None and learned_by(document) is None:
             lent = len(read(self.example.document["featurizer"]).outputs)
             return unbounded(document) if lent < len(document.gives) else ""
         return unbounded(document)
 
     def people(self, document: Asked) -> int:
-        """Return how many people are made up."""
-        return min(int(document.min_count), MOST_PEOPLE)
+        """Return how many people are made up; of a task of sites whoever asks says how many rows."""
+        return min(document.min_count, MOST_PEOPLE) if isinstance(document, PeopleDocument) else 0
 
     def truth(self, document: Asked, rows: Mapping[str, NDArray[Any]], run: RehearsalRun) -> Quantities | None:
         """Return what would be answered without noise."""
-        return run(epsilon=HARMLESS)
+        return run(epsilon=HARMLESS, accuracy=None, max_epsilon=None)
+
+    def of_noise_alone(self, document: Asked) -> bool:
+        """Return whether the error bar of an answer is that of noise whose scale follows from the document: then it
+        says beforehand how far off the answer will be, whatever the rows."""
+        return False
 
     def guess(self, document: Asked, people: int) -> float | None:
         """Return each number of an answer as whoever knows the document alone would guess it; None where nothing can be

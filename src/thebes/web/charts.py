@@ -39,7 +39,7 @@ def curves(series: Mapping[str, Sequence[Point]], *, title: str, across: str) ->
         return _HEIGHT - _BOTTOM - (y - low) / (high - low) * (_HEIGHT - _TOP - _BOTTOM)
 
     drawn = []
-    for tick in _ticks(min(ends) - room, max(ends) + room):
+    for tick in tick_places(min(ends) - room, max(ends) + room):
         drawn.append(_line(_LEFT, up_at(tick), _WIDTH - _RIGHT, up_at(tick), "grid"))
         drawn.append(_text(_LEFT - 8, up_at(tick) + 4, _written(tick), "end"))
     for x in sorted(set(places)):
@@ -79,7 +79,7 @@ def points(found: Sequence[Point], *, title: str, across: str) -> Markup:
         return _HEIGHT - _BOTTOM - (y - low) / (high - low) * (_HEIGHT - _TOP - _BOTTOM)
 
     drawn = []
-    for tick in _ticks(low, high):
+    for tick in tick_places(low, high):
         drawn.append(_line(_LEFT, up_at(tick), _WIDTH - _RIGHT, up_at(tick), "grid"))
         drawn.append(_text(_LEFT - 8, up_at(tick) + 4, _written(tick), "end"))
         drawn.append(_line(across_at(tick), _HEIGHT - _BOTTOM, across_at(tick), _HEIGHT - _BOTTOM + 5, "axis"))
@@ -110,7 +110,8 @@ def _written(number: float) -> str:
     return spaced(number, 4)
 
 
-def _ticks(low: float, high: float) -> list[float]:
+def tick_places(low: float, high: float) -> list[float]:
+    """Choose round numbers along an axis."""
     step = 10.0 ** math.floor(math.log10((high - low) / 3))
     step *= next(factor for factor in (5, 2, 1) if (high - low) / (step * factor) >= 2.5)
     return [number * step for number in range(math.ceil(low / step), math.floor(high / step + 1e-9) + 1)]

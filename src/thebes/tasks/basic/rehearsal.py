@@ -36,5 +36,8 @@ class StatisticRehearsal(Rehearsal[BasicDocument]):
     def grows(self, document: BasicDocument) -> bool:
         return document.aggregator in ADDED_UP
 
+    def of_noise_alone(self, document: BasicDocument) -> bool:
+        return document.aggregator in ADDED_UP and not self.refused(document)
+
 
 REHEARSAL = StatisticRehearsal()

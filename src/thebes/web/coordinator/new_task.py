@@ -1,29 +1,35 @@
-"""Asking: a form over the published schemas, checked while one types, rehearsed with made-up people, put up."""
+"""Asking: a form over the published schemas, checked while one types, rehearsed with made-up rows, put up."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, Response
 
+from thebes.data.schema import read_shown
 from thebes.privacy.faults import Mistake, Refusal
 from thebes.tasks import registry
 from thebes.tasks.document import Document, InvalidDocument
-from thebes.tasks.rehearsal import learned_by
-from thebes.web.coordinator import rehearsal, words
+from thebes.tasks.rehearsal import ERROR, WRONG, learned_by
+from thebes.tasks.site_document import SiteDocument
+from thebes.web.coordinator import epsilon_curve, rehearsal, words
+from thebes.web.coordinator.copied import copies
 from thebes.web.coordinator.forms.cautions import cautions
 from thebes.web.coordinator.forms.draft import Draft, Told, kinds
 from thebes.web.coordinator.forms.people_data import tables_of
 from thebes.web.coordinator.forms.site_data import SiteData, datasets_of
-from thebes.web.coordinator.layout import Hall, sentence
+from thebes.web.coordinator.layout import Hall, sentence, text
 from thebes.web.coordinator.task import abridged
 from thebes.wire.refused_sites import together, verdict
+
+ROWS_ABOUT = 1_000  #: of all sites together, where nobody says
+MOST_COPIED = 20_000  #: characters
 
 
 def routes(hall: Hall) -> APIRouter:
@@ -74,11 +80,13 @@ def routes(hall: Hall) -> APIRouter:
         draft, told = await written(request)
         visitor = await hall.visitor(request)
         found = await examined(draft)
-        rehearsed, careful = "", []
+        rehearsed, careful, taken = "", [], dict[str, str]()
         if not found["problems"]:
             checked = await asyncio.to_thread(registry.check, found["document"])
             rehearsed = _not_rehearsed(checked)
             careful = cautions(checked, draft, told)
+            url = str(request.base_url).rstrip("/")
+            taken = await asyncio.to_thread(copied, checked, url, told["sites"])
         return hall.part(
             "verdict.html",
             found=found,
@@ -87,6 +95,7 @@ def routes(hall: Hall) -> APIRouter:
             words=words,
             not_rehearsed=rehearsed,
             cautions=careful,
+            copies=taken,
         )
 
     @made.post("/ask/rehearse")
@@ -96,11 +105,50 @@ def routes(hall: Hall) -> APIRouter:
         try:
             await hall.somebody(request)
             checked = await asyncio.to_thread(reception.acceptance.checked, draft.document())
-            told = await asyncio.to_thread(rehearsal.rehearse, checked)
+            more = rehearsed_over(checked, await reception.sites(), await hall.written(request))
+            told = await asyncio.to_thread(lambda: rehearsal.rehearse(checked, **more))
         except (Mistake, Refusal) as error:
             return hall.told(error)
         kept = -(-int(100 * rehearsal.SHARE) * told["repeats"] // 100)
-        return hall.part("rehearsal.html", told=told, kept=kept, leaning=learned_by(checked))
+        of_sites = isinstance(checked, SiteDocument)
+        return hall.part("rehearsal.html", told=told, kept=kept, leaning=learned_by(checked), of_sites=of_sites)
+
+    @made.post("/ask/curve")
+    async def curve(request: Request) -> HTMLResponse:
+        """Show how far off the answer would be over epsilon, and where sites stop: for who is signed in."""
+        draft, _ = await written(request)
+        try:
+            somebody = await hall.somebody(request)
+            checked = await asyncio.to_thread(reception.acceptance.checked, draft.document())
+            asked = float(getattr(checked, "epsilon", 0) or 1.0)
+            of_sites = isinstance(checked, SiteDocument)
+            said = (await reception.quote(checked.as_json(), somebody)).get("verdicts", {}) if of_sites else {}
+            caps = {site: float(one["left"]["epsilon"]) for site, one in said.items() if one.get("left")}
+            more = rehearsed_over(checked, await reception.sites(), await hall.written(request))
+            points = await asyncio.to_thread(lambda: rehearsal.curve(checked, epsilon_curve.around(asked), **more))
+        except (Mistake, Refusal) as error:
+            return hall.told(error)
+        curves = epsilon_curve.stops(points, caps)
+        title = "How far off the answer would be, over epsilon"
+        return hall.part(
+            "curve.html",
+            curves=curves,
+            pictures={of: epsilon_curve.picture(along, caps, title=f"{title}: {of}") for of, along in curves.items()},
+            asked=asked,
+            caps=caps,
+            formula=all(point["basis"] == "formula" for point in points),
+            models={WRONG, ERROR} & curves.keys(),
+            rows_about=more.get("rows_about"),
+        )
+
+    @made.post("/ask/epsilon")
+    async def take(request: Request) -> HTMLResponse:
+        """The form with the epsilon that was chosen along the curve."""
+        draft, told = await written(request)
+        chosen = text(await hall.written(request), "chosen")
+        answer = hall.part("fields.html", d=with_epsilon(draft, chosen, told), **told)
+        answer.headers["HX-Trigger"] = '{"recheck": {"target": "#ask"}}'
+        return answer
 
     @made.post("/ask/quote")
     async def quote(request: Request) -> HTMLResponse:
@@ -134,6 +182,43 @@ def routes(hall: Hall) -> APIRouter:
         return found
 
     return made
+
+
+def rehearsed_over(document: Document, sites: Sequence[Mapping[str, Any]], body: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the schemas of the sites that are asked, and about how many rows they have, for a rehearsal."""
+    if not isinstance(document, SiteDocument):
+        return {}
+    about = text(dict(body), "rows_about").replace(" ", "")
+    if about and not about.isdecimal():
+        raise Mistake("rows_about", "must be about how many rows the sites have together, as a whole number")
+    having = datasets_of(sites).get(document.dataset, {})
+    shown = {site["name"]: site["datasets"][document.dataset]["schema"] for site in sites if site["name"] in having}
+    asked = {n: schema for n, schema in shown.items() if document.sites == "all" or n in document.sites}
+    return {"schemas": asked, "rows_about": int(about) if about else ROWS_ABOUT}
+
+
+def copied(document: Document, url: str, sites: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Write the question as text to take along; in SQL where a site's schema is known. Nothing of a long one, such as
+    one that holds a network: nobody reads that."""
+    if len(json.dumps(document.as_json())) > MOST_COPIED:
+        return {}
+    shown = rehearsed_over(document, sites, {}).get("schemas") or {}
+    schema = next((read_shown(each) for each in shown.values()), None)
+    return copies(document.as_json(), document.digest, url, schema)
+
+
+def with_epsilon(draft: Draft, chosen: str, told: Told) -> Draft:
+    """The same question at another epsilon, in the form or as JSON as it was; as it is where that says nothing."""
+    try:
+        number = float(chosen)
+        document: dict[str, Any] = {**draft.document(), "epsilon": int(number) if number.is_integer() else number}
+    except (InvalidDocument, ValueError):
+        return draft
+    for name in ("accuracy", "max_epsilon", "epsilon_per_weight"):
+        document.pop(name, None)
+    if draft.written:
+        return replace(draft, raw=json.dumps(document, indent=2, ensure_ascii=False))
+    return form_of(document, told)
 
 
 def turned(draft: Draft, told: Told, *, was_json: bool) -> Draft:

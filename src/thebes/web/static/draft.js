@@ -38,7 +38,7 @@
     }
   };
   const keep = () => storage((kept) => kept.setItem(place, typed()));
-  for (const kind of ["input", "change"]) form.addEventListener(kind, keep, { capture: true }); // some stop on their way
+  for (const kind of ["input", "change", "recheck"]) form.addEventListener(kind, keep, { capture: true }); // some stop on their way
   again.querySelector("button").addEventListener("click", () => {
     storage((kept) => kept.removeItem(place));
     location.reload();
@@ -57,6 +57,16 @@
     if (!checking(event)) return;
     shown = sent;
     look();
+  });
+  verdict.addEventListener("click", async ({ target }) => {
+    if (!target.dataset.copy) return;
+    const text = document.getElementById(target.dataset.copy);
+    try {
+      await navigator.clipboard.writeText(text.textContent);
+      target.textContent = "Copied";
+    } catch {
+      getSelection().selectAllChildren(text); // without a clipboard it is marked, to be copied by hand
+    }
   });
   const before = storage((kept) => kept.getItem(place));
   if (before) document.addEventListener("DOMContentLoaded", () => restore(before));
