@@ -262,43 +262,6 @@ def test_a_contribution_is_taken_back(story: Neighbourhood, visit: Callable[...,
     assert "Taken back; the server destroyed it" in card.inner_text()
 
 
-def test_the_keyboard_is_enough(story: Neighbourhood, visit: Callable[..., Visitor]) -> None:
-    story.ask(ROWS, name="By keyboard")
-    me = inside(story, visit)
-    page = me.page
-
-    def go_to(words: str) -> None:
-        for step in range(240):
-            if step % 80 == 0:  # what is written anew while somebody passes is met on the next way round
-                page.wait_for_timeout(500 if step else 0)
-                expect(page.locator(".htmx-request")).to_have_count(0)
-            page.keyboard.press("Tab")
-            at = page.evaluate("document.activeElement.textContent.trim()")
-            if at == words:
-                outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
-                assert outline == "solid"  # the focus is seen
-                return
-        raise AssertionError(f"the keyboard does not reach {words!r}")
-
-    page.keyboard.press("Tab")
-    assert page.evaluate("document.activeElement.textContent") == "Skip to the page"
-    page.keyboard.press("Enter")
-    assert page.evaluate("document.activeElement.id") == "main"
-    me.open("/tasks")
-    go_to("By keyboard")
-    page.keyboard.press("Enter")
-    page.get_by_role("heading", name="Your decision").wait_for()
-    go_to("Decline")
-    page.keyboard.press("Enter")
-    page.get_by_text("Declined. Standing rules").wait_for()
-    go_to("Accept, for epsilon 3")
-    page.keyboard.press("Enter")
-    page.get_by_text("Agreed. Your machine does the rest").wait_for()
-    go_to("Where it stands")
-    page.keyboard.press("Enter")
-    page.get_by_role("heading", name="Accepted").wait_for()
-
-
 QUIET = {"type": "basic", "requestor": "x" * 200, "epsilon_at_most": 0.1, "min_count": 50}
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import socket
+import re
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,15 +13,10 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.support.browser import Visitor
-from tests.support.coordinator_in_memory import CoordinatorInMemory
+from tests.support.open_home import OpenHome
 from thebes.person.home import Person
 from thebes.person.participation.participation import AFTER, ParticipationState
-from thebes.person.rest import guarded
-from thebes.simulation import example
 from thebes.web.person import words
-from thebes.web.person.pages import put_on
-from thebes.wire.access import Access, make_token
-from thebes.wire.server_options import manners
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
 from test_person_rest import MEDIAN
@@ -37,35 +31,6 @@ WAYS = (
     ("reserved", "computed", "closed"),
     ("reserved", "sending", "refused"),
 )
-
-
-class OpenHome:
-    """A home that does nothing by itself, behind its pages."""
-
-    def __init__(self, folder: Path) -> None:
-        import uvicorn
-
-        self.server = CoordinatorInMemory()
-        self.me = Person(folder, client=self.server, delay=False)  # type: ignore[arg-type]
-        example.fill(self.me, seed=4)
-        self.me.set_settings({"task": {"epsilon": 1, "delta": 1e-5}})
-        make_token(folder)
-        self.access = Access(folder)
-        listening = socket.create_server(("127.0.0.1", 0))
-        port = int(listening.getsockname()[1])
-        self.origin = f"http://127.0.0.1:{port}"
-        app = guarded(self.me, self.access, port=port, stop=lambda: None, pages=put_on)
-        self.running = uvicorn.Server(uvicorn.Config(app, **manners()))
-        self.thread = threading.Thread(target=self.running.run, kwargs={"sockets": [listening]}, daemon=True)
-        self.thread.start()
-
-    def front(self) -> str:
-        return f"{self.origin}/?code={self.access.new_code()}"
-
-    def close(self) -> None:
-        self.running.should_exit = True
-        self.thread.join()
-        self.me.close()
 
 
 @pytest.fixture(scope="module")
@@ -204,6 +169,84 @@ def test_limits_are_chosen_before_the_first_yes_and_what_takes_more_is_asked_twi
     me.page.get_by_text("Agreed. Your machine does the rest").wait_for()
     assert home.me.task(task)["state"] == "reserved"
     assert home.me.settings().as_json()["local"]["year_epsilon"] == 12.0
+
+
+ALOUD = {
+    "seen": """
+- region "Your decision":
+  - heading "Your decision" [level=2]
+  - form "Your decision about How old are we?":
+    - paragraph: >-
+        undecided. You have not decided. Nothing is set aside and nothing has left. Say yes or no; as long as you say
+        nothing, nothing happens.
+    - status
+    - button "Accept, for epsilon 1"
+    - button "Decline"
+- region "What it costs":
+  - heading "What it costs" [level=2]
+  - paragraph:
+    - text: "1"
+    - link "epsilon"
+    - text: ", a moderate price"
+  - img "Of a budget of epsilon 30, 0 is gone, this task would take 1"
+  - paragraph: /^3.4 % of the 30 you have left until .*[.]$/
+  - paragraph: /^Somebody who has to guess, .* 73.2 % of the time after seeing the answer[.]/
+""",
+    "declined": """
+- region "Your decision":
+  - heading "Your decision" [level=2]
+  - form "Your decision about How old are we?":
+    - paragraph: declined. You said no. Nothing left. You may still change your mind while the task is open.
+    - status
+    - button "Accept, for epsilon 1"
+""",
+    "reserved": """
+- region "Your decision":
+  - heading "Your decision" [level=2]
+  - form "Your decision about How old are we?":
+    - paragraph: >-
+        agreed. You agreed. The price is set aside; nothing has left yet. Your machine asks by itself what is wanted.
+        Until it is sent you may change your mind, and pay nothing.
+    - status
+    - button "Change my mind"
+    - link "Where it stands"
+- region "What it cost":
+  - heading "What it cost" [level=2]
+  - paragraph: /^1 is set aside, and paid when it leaves; 29 of 30 left until .*[.]$/
+  - img "Of a budget of epsilon 30, 0 is gone and 1 is set aside for this task"
+""",
+    "sent": """
+- region "Your decision":
+  - heading "Your decision" [level=2]
+  - form "Your decision about How old are we?":
+    - paragraph: sent. Your contribution arrived. The answer comes here by itself, when enough people took part.
+    - status
+    - button "Take it back"
+    - link "Where it stands"
+- region "What it cost":
+  - heading "What it cost" [level=2]
+  - paragraph: /^You paid 1; 29 of 30 left until .*[.]$/
+  - img "Of a budget of epsilon 30, 1 is gone and 0 is set aside for this task"
+""",
+}  #: what somebody hears of a task, in the order in which it is read
+
+
+def test_the_page_of_a_task_read_aloud_is_sentences(new_home: OpenHome, visit: Callable[..., Visitor]) -> None:
+    said = {"name": "How old are we?", "purpose": "To plan benches.", "contact": "Write to ana.", "delta": 0.0}
+    task = new_home.server.post({**MEDIAN, **said, "expires_at": "2031-01-31T12:00:00+00:00"})
+    me = visit(new_home.origin)
+    me.open(new_home.front())
+    me.open(f"/tasks/{task}")
+    me.page.get_by_text("The plain truth").wait_for()
+    ways = {"declined": new_home.me.decline, "reserved": new_home.me.accept, "sent": lambda _: new_home.me.turn()}
+    for state, heard in ALOUD.items():
+        if state in ways:
+            ways[state](task)
+        expect(me.page.locator(".standing")).to_match_aria_snapshot(heard)
+        whole = me.page.locator("main").aria_snapshot()
+        for line in re.findall(r'- paragraph: "?(.+?)"?$', whole, re.MULTILINE):
+            assert line[-1] in ".?!" or line == "basic. you trust a server. asked by ana", line
+        assert "T12:00:00" not in whole.partition("The document")[0]  # moments are told as people tell them
 
 
 def test_the_decision_stands_on_the_first_screen_of_a_telephone(home: OpenHome, visit: Callable[..., Visitor]) -> None:

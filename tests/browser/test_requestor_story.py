@@ -455,20 +455,6 @@ def test_what_is_typed_while_an_answer_is_on_its_way_stays(town: Town, visit: Ca
     assert json.loads(page.locator("#raw").input_value())["epsilon"] == 0.25
 
 
-def tab_to(page: Any, where: str) -> None:
-    """Go there with the keyboard, which shows where one is. What is written anew while somebody passes is met on the
-    next way round."""
-    for step in range(240):
-        if step % 80 == 0:
-            page.wait_for_timeout(500 if step else 0)
-            expect(page.locator(".htmx-request")).to_have_count(0)
-        page.keyboard.press("Tab")
-        if page.evaluate(f"document.activeElement.matches({json.dumps(where)})"):
-            assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
-            return
-    raise AssertionError(f"the keyboard does not reach {where}")
-
-
 def test_an_ensemble_is_composed_for_a_group_rehearsed_and_answered_with_tokens(
     town: Town, visit: Callable[..., Visitor]
 ) -> None:
@@ -528,7 +514,7 @@ def test_the_keyboard_composes_an_ensemble_on_a_telephone(town: Town, visit: Cal
     page.locator("#verdict .problems").wait_for()
 
     def choose(where: str, letters: str) -> None:
-        tab_to(page, where)
+        me.tab_to(page.locator(where))
         page.keyboard.type(letters)
 
     choose("#kind", "An e")
@@ -537,7 +523,7 @@ def test_the_keyboard_composes_an_ensemble_on_a_telephone(town: Town, visit: Cal
     choose("#feature_subsets", "age")
     choose("#bins", "4")
     for column in ("age", "gender"):
-        tab_to(page, f"[value={column}]")
+        me.tab_to(page.locator(f"[value={column}]"))
         page.keyboard.press("Space")
         page.get_by_role("group", name=f"Bounds of {column}").wait_for()
     choose("#label", "gender")
@@ -549,7 +535,7 @@ def test_the_keyboard_composes_an_ensemble_on_a_telephone(town: Town, visit: Cal
     page.get_by_text("token of the group town").wait_for()
     page.get_by_text("This can be put up").wait_for()
     assert page.input_value("#group") == "town/one"
-    tab_to(page, "#put-up")
+    me.tab_to(page.locator("#put-up"))
     me.picture("coordinator-ensemble-phone")
 
 
@@ -560,7 +546,7 @@ def test_the_keyboard_composes_a_question(town: Town, visit: Callable[..., Visit
     page.locator("#verdict .problems").wait_for()
 
     def go_to(where: str) -> None:
-        tab_to(page, where)
+        me.tab_to(page.locator(where))
 
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.textContent") == "Skip to the page"

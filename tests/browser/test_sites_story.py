@@ -13,7 +13,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1] / "scenarios"))
 from institutions import Institutions
 
-from tests.support.browser import Visitor
+from tests.support.browser import DESK, PHONE, Visitor
 from tests.support.every_page import pages
 from tests.support.model_bundle import BUNDLE
 from thebes.curator.pipelines.bundles import Bundles
@@ -83,7 +83,7 @@ def test_a_question_is_composed_put_up_and_answered(
     assert page.locator("figure[aria-label='By group, drawn'] svg").is_visible()
     ana.pictures("sites-question")
 
-    north.page.get_by_text("How old", exact=False).or_(north.page.locator("td >> text=query")).first.wait_for()
+    north.page.get_by_role("link", name="How old are the women in each ward?").first.wait_for()
     north.open("/requests")
     north.page.locator("tbody a").first.click()
     north.page.get_by_role("heading", name="How old are the women in each ward?").wait_for()
@@ -204,6 +204,14 @@ def test_a_steward_sees_what_was_refused_and_what_is_left(
         south.open(address)
         place = f"request-{asked.index(address)}" if address in asked else address.strip("/").replace("/", "-")
         south.pictures(f"steward-{place or 'overview'}")
+    page.set_viewport_size(PHONE)
+    for address in asked:  # what was decided, and what can be decided now, before anything is scrolled
+        south.open(address)
+        told = [page.locator("main .tag").first, page.get_by_role("button", name="Show what this would allow")]
+        for box in (each.bounding_box() for each in told):
+            assert box is not None
+            assert box["y"] + box["height"] <= PHONE["height"]
+    page.set_viewport_size(DESK)
     south.open("/requests")
     page.get_by_role("row").filter(has_text="refused").first.get_by_role("link").click()
     page.get_by_role("heading", name="Your decision").wait_for()

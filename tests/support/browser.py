@@ -107,6 +107,21 @@ class Visitor:
         self.page.set_viewport_size(before)
         self.page.emulate_media(color_scheme=self._scheme)
 
+    def tab_to(self, where: Any) -> None:
+        """Go to a control, a locator, with the keyboard alone; it shows that one is there. What is written anew while
+        somebody passes is met on the next way round."""
+        for step in range(240):
+            if step % 80 == 0:
+                self.page.wait_for_timeout(500 if step else 0)
+                expect(self.page.locator(".htmx-request")).to_have_count(0)
+            self.page.keyboard.press("Tab")
+            if where.evaluate("e => e === document.activeElement"):
+                seen = "e => [getComputedStyle(e).outlineStyle, parseFloat(getComputedStyle(e).outlineWidth) >= 2]"
+                assert where.evaluate(seen) == ["solid", True], "the focus is not seen"
+                expect(where).to_be_in_viewport()
+                return
+        raise AssertionError(f"the keyboard does not reach {where}")
+
     def fits(self) -> bool:
         """Return whether nothing has to be scrolled sideways."""
         return bool(self.page.evaluate("document.documentElement.scrollWidth <= window.innerWidth"))

@@ -38,7 +38,7 @@ def collector(home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
 def test_what_will_be_read_and_filled_is_shown_and_asked_about(collector: Any, home: Path) -> None:
     status, out, err = collector("install", "browser", typed="n\n")
     assert (status, "nothing was installed" in err) == (1, True)
-    for word in ("browser.visits", "domain (string)", "Never titles", "every 3,600 seconds", "part of Thebes itself"):
+    for word in ("browser.visits", "domain (string)", "Never titles", "every hour under", "part of Thebes itself"):
         assert word in out
     assert list((home / "collectors").glob("*.json")) == []
     status, _, err = collector("install", "browser")  # and nobody there who could answer

@@ -428,6 +428,10 @@ def test_commits_of_which_none_is_kept_are_counted_with_what_to_do(home: HomeOnD
     assert outcome.left_out[reason] == 2
     assert "--author" in reason
     assert home.collect(Git(), *arguments) == Outcome()  # and are not counted again while nothing is new
+    both = (*arguments, "--author", "ana@example.org")  # what was advised brings them
+    assert (
+        home.collect(Git(), *both).inserted == home.collect(Git(), *both, "--author", "bob@example.org").inserted == 1
+    )
 
 
 def test_a_repository_cannot_make_git_run_anything(home: HomeOnDisk, repository: Path, tmp_path: Path) -> None:

@@ -96,16 +96,21 @@ def explained(
             value = "" if option.kind == "flag" else " VALUE"
             yield f"  --{option.name}{value}: {option.description}{' (needed)' if option.required else ''}"
     else:
-        often = (
-            "when you say so"
-            if seconds is None
-            else f"every {figure(seconds)} seconds under `thebes collector run --every`"
-        )
+        often = "when you say so" if seconds is None else f"every {_long(seconds)} under `thebes collector run --every`"
         yield f"  runs: {often}"
     if told is None:
         yield "  part of Thebes itself: as much to be trusted as the program that you are running"
     else:
         yield f"  signed by {told.fingerprint}; a program of its publisher, who may do on this machine what you may do"
+
+
+def _long(seconds: float) -> str:
+    """A time in the largest unit that makes it a whole number."""
+    for unit, long in (("day", 86_400), ("hour", 3_600), ("minute", 60)):
+        if seconds % long == 0:
+            count = int(seconds // long)
+            return unit if count == 1 else f"{count} {unit}s"
+    return f"{figure(seconds)} seconds"
 
 
 def previewed(preview: Preview, app: str) -> Iterator[str]:

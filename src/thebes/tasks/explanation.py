@@ -4,6 +4,7 @@ somebody could learn from it."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC
 from typing import Any
 
 from thebes.privacy.accounting.odds import meaning
@@ -88,7 +89,9 @@ def what_the_price_means(document: PeopleDocument) -> str:
 def how_many(document: PeopleDocument) -> str:
     """Say when an answer is made."""
     limit = f" (at most {document.max_count})" if document.max_count else ""
-    deadline = f", or nothing at all if that has not happened by {document.expires_at}" if document.expires_at else ""
+    end = document.deadline
+    until = "" if end is None else f"{end.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+    deadline = f", or nothing at all if that has not happened by {until}" if until else ""
     return f"An answer is made once {document.min_count} people have contributed{limit}{deadline}."
 
 

@@ -57,13 +57,14 @@ class Git(Collector):
     every = timedelta(days=1)
 
     def collect(self, session: Session) -> None:
-        heads = session.state.setdefault("heads", {})
+        heads, addresses = (session.state.setdefault(name, {}) for name in ("heads", "addresses"))
         for place in session.options["repository"]:
             repository = Path(place)
             mine = session.options["author"] or [_git(repository, "config", "user.email").strip()]
             if not all(mine):
                 raise Mistake("--author", f"git knows no address of yours in {repository.name!r}; give one")
-            known = heads.get(place, [])
+            # Whoever says another address wants the commits that were left out before; keys tell which are here.
+            known = heads.get(place, []) if set(mine) <= set(addresses.get(place, mine)) else []
             now = sorted(set(_git(repository, "rev-parse", "--all").split()))
             kept = False
             for digest, at, added, deleted, files in _commits(repository, mine, now, known):
@@ -79,6 +80,7 @@ class Git(Collector):
             if now and not kept and (found := _count(repository, now, known)):
                 session.leave_out(_OTHERS, found)
             heads[place] = now[:500]  # more are walked again; their keys are known
+            addresses[place] = mine
 
 
 def _commits(

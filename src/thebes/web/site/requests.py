@@ -8,6 +8,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from thebes.privacy.figures import figure
+from thebes.web.site import words
 from thebes.web.site.layout import Lodge
 from thebes.wire.refusals import NotFound
 
@@ -34,7 +35,7 @@ def routes(lodge: Lodge) -> APIRouter:
         return lodge.page(
             request,
             "request.html",
-            title=_title(found),
+            title=words.called(found),
             request_=found,
             entries=entries[:_MOST_ENTRIES],
             price=(found.get("document") or {}).get("epsilon"),
@@ -63,8 +64,3 @@ def _contexts(request: dict[str, Any], declared: list[dict[str, Any]]) -> list[s
     """Return the contexts that the data set keeps apart; none where it keeps none."""
     found = next((each for each in declared if each["name"] == request["dataset"]), {})
     return list((found.get("growing") or {}).get("contexts") or [])
-
-
-def _title(request: dict[str, Any]) -> str:
-    named = (request.get("document") or {}).get("name")
-    return str(named or f"A {request['kind']} task of {request['requestor']}")

@@ -39,6 +39,12 @@ ENTRIES = {
 }
 
 
+def called(request: Mapping[str, Any]) -> str:
+    """Return what a request is called: by its name, or by its kind and whoever asks."""
+    named = (request.get("document") or {}).get("name")
+    return str(named or f"A {request['kind']} task of {request['requestor']}")
+
+
 def decision(request: Mapping[str, Any]) -> tuple[str, str]:
     """Return what was decided about a request, in a word, and how that looks."""
     if request["code"]:
