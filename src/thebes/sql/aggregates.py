@@ -143,6 +143,9 @@ class Aggregates:
                 "DISTINCT goes with COUNT(DISTINCT person) only, where no column has that name; GROUP BY the column to "
                 "see its values",
             )
+        if isinstance(of, exp.Column) and not self._rows.column(name := self._rows.name(of)).ranged:
+            there = self._feature({"if": [f"{name} IS NOT NULL", 1, 0]})  # a row without a value is left out of it
+            return self._asked("count", column=there)
         return self._asked("count", column=self._measured(of))
 
     def _spread(self, node: exp.Expr, column: str) -> Arithmetic:
@@ -183,8 +186,10 @@ class Aggregates:
         if isinstance(of, exp.Star):
             raise refusal(of, "rows never leave; name a column")
         body = self._rows.body(of)
-        if isinstance(body, str):
-            return body
+        return body if isinstance(body, str) else self._feature(body)
+
+    def _feature(self, body: Any) -> str:
+        """Return the name of a feature that is this expression."""
         for name, known in self.features.items():
             if known == body:
                 return name
