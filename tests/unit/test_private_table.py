@@ -128,7 +128,7 @@ def test_a_refused_opening_leaves_nothing_open_and_noise_is_always_added_here(tm
         table.query("count", epsilon=0.1, noise="coordinator")
     with pytest.raises(Mistake):
         thebes.open_data(ROWS, SCHEMA, **{**told, "epsilon": 2})
-    with pytest.raises(Mistake, match="must be a DataFrame"):
+    with pytest.raises(Mistake, match="must be a pandas DataFrame"):
         thebes.open_data([1, 2], SCHEMA, epsilon=2, ledger=tmp_path / "c.db")
     assert list(scratch.iterdir()) == []
     assert not (tmp_path / "c.db").exists()

@@ -4,49 +4,12 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 
 from thebes.cli import output
 from thebes.privacy.faults import Mistake
-
-if TYPE_CHECKING:
-    from thebes.simulation.tables import Population
-    from thebes.tasks.document import Document, PeopleDocument
-
-
-def _numbers(document: PeopleDocument) -> set[str]:
-    """The columns of a table that the task can use as numbers only."""
-    from thebes.data.featurizer import read
-    from thebes.tasks.document import Range
-
-    bounds = document.bounds or {}
-    named = {name for name, bound in bounds.items() if isinstance(bound, Range)}
-    named |= {*getattr(document, "inputs", ())} - {*bounds}
-    if getattr(document, "aggregator", "histogram") not in ("histogram", "count"):
-        named |= {*document.gives}
-    straight = read(document.featurizer).straight
-    return {straight[name] for name in named if name in straight}
-
-
-def _sets(document: PeopleDocument) -> dict[str, Any]:
-    """The columns of a table that hold the values which the task declares, and these."""
-    from thebes.data.featurizer import read
-    from thebes.tasks.document import Values
-
-    straight, bounds = read(document.featurizer).straight, (document.bounds or {}).items()
-    return {straight[name]: bound.values for name, bound in bounds if name in straight and isinstance(bound, Values)}
-
-
-def people_like(document: Document, file: Path) -> Population:
-    """The people of a table, each cell read as the document declares its column."""
-    from thebes.simulation.files import load
-    from thebes.tasks.document import PeopleDocument
-
-    if not isinstance(document, PeopleDocument):
-        raise Mistake("type", "is not a kind that people answer")
-    return load(file, numbers=_numbers(document), sets=_sets(document))
 
 
 def _sites(data: list[str], option: str) -> dict[str, Path]:
@@ -96,6 +59,7 @@ def simulate(
     Example: thebes simulate median.json people.csv --seed 1
     """
     from thebes.data.schema import read_schema
+    from thebes.simulation.people_file import people_like
     from thebes.simulation.world import simulate as run
     from thebes.tasks import registry
     from thebes.tasks.site_document import SiteDocument

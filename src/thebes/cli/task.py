@@ -95,7 +95,7 @@ def plan(
 
     Example: thebes task plan median.json --within 2 --people 1000
     """
-    from thebes.cli.simulate import people_like
+    from thebes.simulation.people_file import people_like
     from thebes.simulation.sweeps import plan as find
     from thebes.tasks import registry
 
@@ -126,8 +126,8 @@ def curve(
 
     Example: thebes task curve median.json --people 100 --people 1000 --epsilon 0.1 --epsilon 1
     """
-    from thebes.cli.simulate import people_like
     from thebes.simulation.error_curve import error_curve
+    from thebes.simulation.people_file import people_like
     from thebes.tasks import registry
 
     document = output.read_document(task)

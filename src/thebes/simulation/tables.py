@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from thebes.data.given_rows import given_columns
 from thebes.privacy.faults import Mistake
 from thebes.simulation.cells import Column, Unkept, cells_of, settled, whole_floats
 
@@ -72,7 +73,7 @@ class Population:
         raise Mistake("rows", f"has no table {name!r}; give it, or give one flat table that stands for every table")
 
 
-def people_of(rows: Any) -> Population:
+def people_of(rows: Any, argument: str = "rows") -> Population:
     """Read a DataFrame, a dict of columns, or a dict of "collector.table" tables as a population."""
     if isinstance(rows, Population):
         return rows
@@ -89,13 +90,13 @@ def people_of(rows: Any) -> Population:
         tables = {name: _table(table, known) for name, table in raw.items()}
         people = len(known) if known is not None else _length(next(iter(raw.values())).columns)
         return Population(tables, people)
-    read = _read(rows)
+    read = _read(rows, argument)
     known = None if read.ids is None else _distinct([read.ids])
     return Population({}, len(known) if known is not None else _length(read.columns), _table(read, known))
 
 
 def _is_table(value: Any) -> bool:
-    return isinstance(value, Mapping) or hasattr(value, "columns")
+    return isinstance(value, Mapping) or hasattr(value, "columns")  # of all tables, and of no column
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,11 +114,8 @@ class _Read:
         return self.columns.get(PERSON)
 
 
-def _read(table: Any) -> _Read:
-    names = list(table.columns) if hasattr(table, "columns") and not isinstance(table, Mapping) else None
-    if names is None and not isinstance(table, Mapping):
-        raise Mistake("rows", "must be a DataFrame or a dict of columns")
-    given = {str(name): table[name] for name in (names if names is not None else table)}
+def _read(table: Any, argument: str = "rows") -> _Read:
+    given = given_columns(table, argument)
     columns, unkept, lengths = dict[str, Column](), dict[str, str](), set[int]()
     for name, values in given.items():
         try:

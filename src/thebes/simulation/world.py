@@ -19,8 +19,8 @@ from thebes.privacy.promise import Unit
 from thebes.simulation.featurizer import featurize
 from thebes.simulation.guess import beside, of_people
 from thebes.simulation.partitions import by_partition
+from thebes.simulation.people_file import given_people
 from thebes.simulation.purses import Purses
-from thebes.simulation.tables import people_of
 from thebes.simulation.turns import most_at_once, turns_of
 from thebes.tasks import registry
 from thebes.tasks.contributions import Contributions
@@ -42,8 +42,11 @@ def simulate(
     aside: Any = None,
     in_flight: int = 1,
 ) -> Release:
-    """Run one task over `rows` (a DataFrame, a dict of columns, or a dict of "collector.table" tables), or, where
-    institutions answer, over `{site: rows}` whose columns `schema` declares (one for all, or one for each site).
+    """Run one task over `rows` (a data frame of pandas or polars, an Arrow table, a dict of columns, the path of a CSV
+    or Parquet file, or a dict of "collector.table" tables), or, where institutions answer, over `{site: rows}` whose
+    columns `schema` declares (one for all, or one for each site).
+
+    Example: thebes.simulate(thebes.task.median("SELECT age FROM profile.demographics", epsilon=1), {"age": ages})
 
     With a `seed` every draw is repeatable, which protects nobody; without one, chance comes from the
     operating system. Either way the certificate says `simulated`, because the people were declared.
@@ -61,8 +64,8 @@ def simulate(
     if schema is not None:
         raise Mistake("schema", "is for kinds that sites answer; the featurizer says what people's columns are")
     source = chance.system() if seed is None else chance.seeded_for_simulation(seed)
-    everybody = featurize(checked.featurizer, people_of(rows))
-    shown = everybody if aside is None else featurize(checked.featurizer, people_of(aside))
+    everybody = featurize(checked.featurizer, given_people(checked, rows))
+    shown = everybody if aside is None else featurize(checked.featurizer, given_people(checked, aside, "aside"))
     owner = registry.owner(checked, simulated=True)
     willing = np.flatnonzero(owner.able(checked, everybody))
     found = fits(checked, everybody)

@@ -6,14 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from thebes.data.given_rows import FILES, given_file, given_frame
 from thebes.data.schema import Schema
-from thebes.privacy.faults import Mistake
 
 if TYPE_CHECKING:
     from thebes.data.engines.table import EngineTable
-
-_FILES = {".csv": "csv", ".tsv": "csv", ".parquet": "parquet"}
-_GIVEN = "must be a DataFrame, a dict of columns, or a .csv or .parquet file"
 
 
 def frame_table(schema: Schema, frame: Any) -> EngineTable:
@@ -31,19 +28,13 @@ def frame_table(schema: Schema, frame: Any) -> EngineTable:
 def given_table(schema: Schema, rows: Any, *, scratch: Path) -> EngineTable:
     """A table over rows as a person gives them: a data frame (pandas, polars, Arrow), a dict of columns, or the path of
     a CSV or Parquet file. What does not fit into memory is put into `scratch`."""
-    import pandas as pd
-
-    if isinstance(rows, (str, Path)):
-        path = Path(rows)
-        if path.suffix.lower() not in _FILES:
-            raise Mistake("rows", _GIVEN)
-        source = {"kind": _FILES[path.suffix.lower()], "path": path.name}
+    path = given_file(rows)
+    if path is not None:
+        source = {"kind": FILES[path.suffix.lower()], "path": path.name}
+        if path.suffix.lower() == ".tsv":
+            source["delimiter"] = "\t"
         return table_of(schema, source, folder=path.resolve().parent, scratch=scratch)
-    if hasattr(rows, "to_pandas"):  # polars and Arrow
-        rows = rows.to_pandas()
-    if not isinstance(rows, (pd.DataFrame, Mapping)):
-        raise Mistake("rows", _GIVEN)
-    return frame_table(schema, rows if isinstance(rows, pd.DataFrame) else pd.DataFrame(dict(rows)))
+    return frame_table(schema, given_frame(rows))
 
 
 def table_of(
