@@ -151,6 +151,28 @@ def test_joining_answering_and_what_the_coordinator_saw_of_it(
     assert front.task(task_id)["contributions"] == 0
 
 
+def test_an_answer_made_of_tokens_has_the_own_receipt_and_nothing_that_was_asked_says_which(
+    front: Front, wire: Wire, me: Person, codes: dict[str, str]
+) -> None:
+    me.enrol("city", codes["me"])
+    peers = published(front, codes)
+    task_id = front.post(MEDIAN)
+    accepted(me, task_id)
+    asked, task = front.ask(task_id), front.task(task_id)
+    for peer in peers[: MEDIAN["min_count"] - 1]:
+        assert front.submit(task_id, peer.body(task, asked, {"age": 40})).status_code == 202
+    front.closing.step()
+    own = wire.slots()[0]
+    wire.seen.clear()
+    me.poll()
+    (went,) = me.lineage()
+    assert (went["receipts"]["place"], went["receipts"]["count"]) == ("included", MEDIAN["min_count"])
+    (mine,) = me.participations()
+    said = str([(r.url, r.content, r.headers) for r in wire.seen])
+    assert own not in said
+    assert mine["receipts"][0] not in said
+
+
 @pytest.mark.slow
 def test_two_tasks_and_two_parts_know_the_same_home_by_names_that_have_nothing_in_common(
     front: Front, wire: Wire, me: Person, codes: dict[str, str]

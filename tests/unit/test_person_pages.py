@@ -113,7 +113,7 @@ def network() -> dict[str, Any]:
 HOSTILE = '</title><script>alert(\'x\')</script>" onfocus="alert(1)" autofocus \u202egnp.exe\u2066\u200b\x07{{713*997}}'
 HIDDEN = ("\u202e", "\u2066", "\u200b", "\x07")
 ADDRESSES = (
-    "/", "/waiting", "/data", "/tasks", "/accepted", "/rules", "/groups", "/limits", "/epsilon", "/privacy",
+    "/", "/waiting", "/data", "/tasks", "/accepted", "/lineage", "/rules", "/groups", "/limits", "/epsilon", "/privacy",
     "/privacy/journal",
 )  # fmt: skip
 

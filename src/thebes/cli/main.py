@@ -47,6 +47,7 @@ def wired() -> typer.Typer:
         forget,
         group,
         ledger,
+        lineage,
         login,
         model,
         person,
@@ -71,6 +72,7 @@ def wired() -> typer.Typer:
     app.command("logout")(login.logout)
     app.command("coordinator")(coordinator.coordinator)
     app.command("person")(person.person)
+    app.command("lineage")(lineage.lineage)
     app.add_typer(collector.app, name="collector", cls=Commands)
     app.add_typer(user.app, name="user", cls=Commands)
     app.add_typer(group.app, name="group", cls=Commands)

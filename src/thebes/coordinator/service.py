@@ -43,6 +43,7 @@ from thebes.wire import task_log
 from thebes.wire.refusals import Conflict, NotAllowed, NotFound
 
 T = TypeVar("T")
+_MOST_RECEIPTS = 32 * 2**20  #: bytes of lists of receipts that are kept ready
 
 
 class Reception:
@@ -88,6 +89,7 @@ class Reception:
             look=look,
         )
         self._listing = Together(self._list)
+        self._receipts: dict[str, bytes] = {}  #: lists of receipts that were asked for, oldest first
 
     def close(self) -> None:
         self.lobby.close()
@@ -240,6 +242,18 @@ class Reception:
             training = await self.hearing.training(task_id)
             release = None if training is None else await training.release()
         return summary, release
+
+    async def receipts(self, task_id: str) -> bytes:
+        """Return the list of receipts that a task's latest release commits to. It never changes, so it is kept for
+        the next who asks: everybody who took part does, at about the same time."""
+        known = self._receipts.get(task_id)
+        if known is None:
+            known = await self._in_reader(lambda: self.store.receipts(task_id))
+            if (await self._in_reader(lambda: self.store.standing(task_id))).status is Status.DONE:
+                self._receipts[task_id] = known
+                while sum(map(len, self._receipts.values())) > _MOST_RECEIPTS and len(self._receipts) > 1:
+                    del self._receipts[next(iter(self._receipts))]
+        return known
 
     async def progress(self, task_id: str, asking: Somebody | None = None) -> dict[str, Any]:
         """Tell how the training of a task goes, for a live view; of one that is over, how it went. Its models are

@@ -50,6 +50,14 @@ class PersonHome(Protocol):
         seconds."""
         ...
 
+    def lineage(self) -> list[dict[str, Any]]:
+        """Return where what left went: tables, task, release, what became of its receipts, models begun from it."""
+        ...
+
+    def look_for_receipts(self, task_id: str) -> list[dict[str, Any]]:
+        """Look anew for this home's receipts in a task's release."""
+        ...
+
     def groups(self) -> list[dict[str, Any]]: ...
 
     def enrol(

@@ -55,6 +55,12 @@ class PersonClient(Local):
                 raise still(mine, timeout)
             time.sleep(0.1)
 
+    def lineage(self) -> list[dict[str, Any]]:
+        return list(self._ask("GET", "/api/lineage"))
+
+    def look_for_receipts(self, task_id: str) -> list[dict[str, Any]]:
+        return list(self._ask("POST", f"/api/lineage/{segment('task_id', task_id)}/look"))
+
     def groups(self) -> list[dict[str, Any]]:
         return list(self._ask("GET", "/api/groups")["groups"])
 

@@ -24,6 +24,7 @@ from thebes.person.budget import spending_report
 from thebes.person.budget.blocks import added, consumed
 from thebes.person.budget.budget import PersonBudget
 from thebes.person.folder import DAEMON, Hold, prepared
+from thebes.person.participation import lineage_report
 from thebes.person.participation.background_thread import BackgroundThread
 from thebes.person.participation.group_tokens import Memberships
 from thebes.person.participation.participation import Participation, ParticipationState, come_to, still
@@ -110,6 +111,7 @@ class Person:
                 client=self._client,
                 memberships=self._memberships,
                 store=self._store,
+                listed=self._board.listed,
                 clock=self._clock,
                 pacing=pacing,
                 hidden=self._proxy is not None,
@@ -251,6 +253,25 @@ class Person:
                 self.poll()
                 looked = time.monotonic()
             time.sleep(0.05)
+
+    # --- where it went ----------------------------------------------------------------------------------
+
+    def lineage(self) -> list[dict[str, Any]]:
+        """Tell where what left went, newest first: tables, task, release, what became of the receipts in it, and models
+        begun from it. The coordinator is not asked."""
+        board = self._with_coordinator()
+        return lineage_report.lineage(self._book, self._work.lineage, board.documents())
+
+    def look_for_receipts(self, task_id: str) -> list[dict[str, Any]]:
+        """Look anew whether the release of a task holds the receipts of this home, also where its list is long. The
+        whole list is fetched, as anybody may: what is looked for is not told."""
+        self._with_coordinator()
+        mine = [p for p in self._book.participations(task_id=task_id) if self._book.receipts(p)]
+        if not mine:
+            raise NotFound("nothing of yours left for this task")
+        for participation in mine:
+            self._work.lineage.look(participation, asked=True)
+        return [each for each in self.lineage() if each["task_id"] == task_id]
 
     # --- groups -----------------------------------------------------------------------------------------
 

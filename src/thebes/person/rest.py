@@ -176,6 +176,16 @@ def _tasks(api: FastAPI, person: Person) -> None:
         """Every task this person has decided about, with results."""
         return person.participations()
 
+    @api.get("/api/lineage")
+    def lineage() -> list[dict[str, Any]]:
+        """Tell where what left went, and whether the releases made of it hold its receipts."""
+        return person.lineage()
+
+    @api.post("/api/lineage/{task_id}/look")
+    def look(task_id: TaskId) -> list[dict[str, Any]]:
+        """Look for this home's receipts in a release anew; the whole list of them is fetched."""
+        return person.look_for_receipts(task_id)
+
     @api.get("/api/tasks/{task_id}")
     def task(task_id: TaskId) -> dict[str, Any]:
         return person.task(task_id)

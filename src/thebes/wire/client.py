@@ -33,6 +33,12 @@ class CoordinatorClient(Connection):
             self._json("GET", f"/api/task/{segment('task_id', task_id)}", reader=f"task {task_id}", kind=LONG)
         )
 
+    def receipts(self, task_id: str) -> bytes:
+        """The hashes of the receipts of all contributions that a task's latest release was made from, for
+        `wire.receipts.read`. They are never asked for one by one."""
+        path = f"/api/task/{segment('task_id', task_id)}/receipts"
+        return self._request("GET", path, reader=f"task {task_id}", kind=LONG).content
+
     def post_task(self, document: Mapping[str, Any]) -> dict[str, Any]:
         """Put a document up as a task: `{"task_id", "digest"}`."""
         return self._object(self._json("POST", "/api/task", body=document))

@@ -69,6 +69,10 @@ def _says(*statuses: int) -> dict[int | str, dict[str, Any]]:
     return {s: {"description": "problem details", "content": {MEDIA_TYPE: schema}} for s in said}
 
 
+_BYTES = "application/octet-stream"
+_LIST_OF_HASHES: dict[int | str, dict[str, Any]] = {
+    200: {"content": {_BYTES: {"schema": {"type": "string", "format": "binary"}}}}
+}
 _ELSEWHERE = {
     404: "there is nothing at this address; GET /openapi.json lists what there is",
     405: "this address does not take this method; GET /openapi.json lists what it takes",
@@ -121,6 +125,12 @@ def _tasks(app: FastAPI, reception: Reception) -> None:
         # The release is handed on as it was stored, without being read and written again.
         text = f'{json.dumps(summary)[:-1]}, "result": {result or "null"}}}'
         return Response(text, media_type=frames.JSON)  # type: ignore[return-value]
+
+    @app.get("/api/task/{task_id}/receipts", response_class=Response, responses={**_LIST_OF_HASHES, **_says(404)})
+    async def receipts(task_id: TaskId) -> Response:
+        """Return the hashes of the receipts of all contributions that the latest release was made from, 32 bytes each,
+        in their order: whole or not at all, so that asking tells nothing of who asks."""
+        return Response(await reception.receipts(task_id), media_type=_BYTES)
 
     @app.delete("/api/task/{task_id}", status_code=204, responses=_says(401, 403, 404, 409))
     async def cancel(task_id: TaskId, bearer: Bearer) -> None:

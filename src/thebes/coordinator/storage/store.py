@@ -21,8 +21,9 @@ from thebes.coordinator.storage.schema import COLLECTOR, CONTRIBUTION, ENTRY, RE
 from thebes.coordinator.tasks.states import Status
 from thebes.coordinator.training import model_store
 from thebes.privacy.faults import ThebesError
-from thebes.tasks.aggregation.packets import parts_of
+from thebes.tasks.aggregation.packets import parts_of, phase_of
 from thebes.tasks.protocols import TaskClosed
+from thebes.wire import receipts
 from thebes.wire.refusals import Conflict, NotAllowed, NotFound
 from thebes.wire.task_log import TaskLogEntry
 
@@ -224,6 +225,18 @@ class CoordinatorStore:
         query = select(RELEASE.c.body).where(RELEASE.c.task == task_id).order_by(RELEASE.c.phase.desc()).limit(1)
         return self.database.read(lambda c: c.scalar(query))
 
+    def receipts(self, task_id: str) -> bytes:
+        """Return the list of receipts that the latest release commits to; NotFound where it commits to none."""
+
+        def work(connection: sa.Connection) -> bytes:
+            mine = select(RELEASE.c.phase, RELEASE.c.body).where(RELEASE.c.task == task_id)
+            row = connection.execute(mine.order_by(RELEASE.c.phase.desc()).limit(1)).first()
+            if row is None or "receipts" not in json.loads(row.body):
+                raise NotFound("there is no release of this task that commits to the receipts of its contributions")
+            return receipts_of(connection, task_id, row.phase)
+
+        return self.database.read(work)
+
     def entries(self) -> list[TaskLogEntry]:
         """The whole task list."""
         rows = self.database.read(lambda c: c.execute(select(ENTRY).order_by(ENTRY.c.index)).all())
@@ -397,6 +410,18 @@ def _again(delivery: ContributionDelivery, fingerprint: bytes, receipt: str, wit
     if fingerprint != delivery.fingerprint:
         return Conflict("this contributor sent something else for this part before; the first is kept")
     return Taken(receipt)
+
+
+def receipts_of(connection: sa.Connection, task_id: str, phase: int) -> bytes:
+    """Return the list of receipts of what was contributed up to a closed phase and not taken back."""
+    part, contributor, receipt = CONTRIBUTION.c.part, CONTRIBUTION.c.contributor, CONTRIBUTION.c.receipt
+    mine = select(part, contributor, receipt).where(CONTRIBUTION.c.task == task_id, CONTRIBUTION.c.withdrawn == 0)
+    rows = connection.execute(mine.execution_options(yield_per=10_000))
+    return receipts.ordered(receipts.leaf(task_id, *row) for row in rows if _phase(row[0]) <= phase)
+
+
+def _phase(part: str) -> int:
+    return int(phase_of(part).removeprefix("phase-"))
 
 
 def counts_of(written: str | None, accepted: int) -> tuple[int, ...]:

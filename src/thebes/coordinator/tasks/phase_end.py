@@ -25,6 +25,8 @@ from thebes.privacy.faults import Fault
 from thebes.privacy.promise import Unit
 from thebes.tasks import registry
 from thebes.tasks.protocols import Aggregator, Endless, Setting, State
+from thebes.tasks.release import Release
+from thebes.wire import receipts
 
 HOLD_SECONDS = 4.0  #: after so long without a word another worker takes a task over
 _WORD_SECONDS = 1.0
@@ -114,16 +116,23 @@ class Closing:
             raise Fault("a task does not have the contributions that it counted")
         aggregator.advance(_moment(held, aggregator, self._clock.now()))
         release = aggregator.release()
-        body = None if release is None else json.dumps(release.as_json(), allow_nan=False)
+        body, digest = (None, None) if release is None else self._committed(held, release)
         if aggregator.state is State.DONE:
-            return Concluded(body, Status.DONE)
+            return Concluded(body, Status.DONE, digest=digest)
         if aggregator.state is not State.OPEN or aggregator.part == held.part:
             raise Fault("a full phase did not end")
         snapshot = aggregator.snapshot()
         if key is not None:
             snapshot = key.seal(snapshot, place_of_snapshot(held.id, held.phase + 1))
         packets, part = len(aggregator.parts), aggregator.part
-        return Concluded(body, Status.OPEN, snapshot, part, packets, aggregator.least, aggregator.wanted)
+        counted = (aggregator.least, aggregator.wanted)
+        return Concluded(body, Status.OPEN, snapshot, part, packets, *counted, digest=digest)
+
+    def _committed(self, held: Held, release: Release) -> tuple[str, str]:
+        """Commit a release to the contributions that it was made from: its body, and the digest for the list."""
+        told = {**receipts.committed(self._desk.receipts(held)), "phase": held.phase}
+        body = json.dumps(release.beside(receipts=told).as_json(), allow_nan=False)
+        return body, receipts.digest(json.loads(body))
 
     def _closed(self, held: Held, aggregator: Endless) -> Concluded:
         """Make the last release of a task without end, or none where too little was taken."""

@@ -16,11 +16,12 @@ from sqlalchemy import select
 
 from thebes.coordinator.storage.database import Database
 from thebes.coordinator.storage.schema import CONTRIBUTION, GROUP, RELEASE, TASK
-from thebes.coordinator.storage.store import counts_of
+from thebes.coordinator.storage.store import append, counts_of, receipts_of
 from thebes.coordinator.tasks.states import Status
 from thebes.coordinator.training.model_store import KeptModels, TrainingStore, forget
 from thebes.privacy.faults import Fault
 from thebes.tasks.aggregation.packets import parts_of
+from thebes.wire.receipts import listed_release
 
 _SWEEP = 2000  #: contributions that are removed in one transaction, so that submissions wait for milliseconds
 
@@ -62,6 +63,7 @@ class Concluded:
     least: int = 0
     wanted: int = 0
     taken: int | None = None  #: contributions, where only who counted them last knows
+    digest: str | None = None  #: of a release that commits to its contributions, for the signed list
 
 
 class PhaseQueue:
@@ -147,6 +149,10 @@ class PhaseQueue:
                 return
             last = found[-1][0]
 
+    def receipts(self, held: Held) -> bytes:
+        """Return the list of receipts of every contribution that was used up to the closed phase."""
+        return self._database.read(lambda connection: receipts_of(connection, held.id, held.phase))
+
     def trained(self, held: Held) -> KeptModels:
         """The models of a task that was trained."""
         return TrainingStore(self._database).read(held.id)
@@ -158,6 +164,8 @@ class PhaseQueue:
             self._still_held(connection, held)
             if concluded.release is not None:
                 connection.execute(RELEASE.insert().values(task=held.id, phase=held.phase, body=concluded.release))
+            if concluded.digest is not None:
+                append(connection, listed_release(held.id, held.phase), concluded.digest)
             changed: dict[str, Any] = {"snapshot": concluded.snapshot}
             if concluded.following is Status.OPEN:
                 changed |= _next_phase(held, concluded)

@@ -13,7 +13,7 @@ from thebes.person.participation.group_tokens import Memberships
 from thebes.person.participation.participation import Participation
 from thebes.person.tasks.task_store import Book
 from thebes.privacy.faults import Fault
-from thebes.tasks.aggregation.packets import part_of, phase_of, slot_of
+from thebes.tasks.aggregation.packets import packet_of, part_of, phase_of, slot_of
 from thebes.tasks.document import Document, PeopleDocument
 from thebes.tasks.protocols import Ask, Closed, Wait
 
@@ -56,6 +56,13 @@ class Packets:
         if not takes_tokens(document):
             return {"contributor": self.slot(participation)}
         return {"token": self._own(document).token(participation.task_id, document, ask.part, ask.ask_id, payload)}
+
+    def contributor(self, participation: Participation, part: str) -> str:
+        """Return under which pseudonym a part was answered."""
+        document = participation.document
+        if takes_tokens(document):
+            return self.pseudonym(participation, document, part)
+        return _slot(participation, packet_of(part))
 
     def has(self, document: PeopleDocument, ask: Ask, participation: Participation) -> bool:
         """Return whether the task has the part that is asked for, as this packet."""

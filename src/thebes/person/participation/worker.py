@@ -18,6 +18,7 @@ from thebes.data.rows import FAILURES, Rows
 from thebes.ledger import BudgetExceeded, ClaimEnded, Frozen, LedgerUnavailable
 from thebes.person.budget.budget import PacketClaim, PersonBudget
 from thebes.person.participation.group_tokens import Memberships
+from thebes.person.participation.lineage import Lineage
 from thebes.person.participation.message_length import filled
 from thebes.person.participation.packets import Packets, takes_tokens
 from thebes.person.participation.participation import Participation, ParticipationState, Sending, share
@@ -73,6 +74,7 @@ class Work:
         seal: Seal,
         client: CoordinatorClient,
         store: RowsOf,
+        listed: Callable[[str], str | None],
         memberships: Memberships | None = None,
         clock: Callable[[], float] = time.time,
         pacing: Pacing,
@@ -85,6 +87,7 @@ class Work:
         self._not_before: dict[int, float] = {}
         self._tries: dict[int, int] = {}
         self._watched = 0.0
+        self.lineage = Lineage(book=book, packets=self._packets, listed=listed, through=self._through, clock=clock)
         self._turning, self._stopping = threading.Lock(), threading.Event()
 
     def stop(self) -> None:
@@ -169,6 +172,9 @@ class Work:
                     self._book.note(participation, participation.note.replace(FORGOTTEN, ""), result)
             except Conflict:
                 continue
+        for participation in self.lineage.due():
+            if not self._paced(participation) or self._pacing.looks(participation.id):
+                self.lineage.look(participation)
 
     # --- one participation --------------------------------------------------------------------------------
 

@@ -120,6 +120,10 @@ class Board:
         """One task as it was verified last in this process; the coordinator is asked only where it never was."""
         return self._known.get(task_id) or self.offer(task_id)
 
+    def documents(self) -> dict[str, PeopleDocument]:
+        """Return the documents of the tasks that were verified in this process; the coordinator is not asked."""
+        return {task_id: offer.document for task_id, offer in list(self._known.items())}
+
     def listed(self, name: str) -> str | None:
         """Return what the signed list has under a name: a task's id, or a group's place."""
         return self._listed({name}).get(name)

@@ -26,6 +26,11 @@ def phase_of(part: str) -> str:
     return part.partition(".packet-")[0]
 
 
+def packet_of(part: str) -> int:
+    """Return the number of the packet a part is for."""
+    return int(part.partition(".packet-")[2] or 0)
+
+
 def slot_of(contributor: str, packet: int) -> str:
     """The slot under which a contributor sends a packet: the pseudonym itself, then its hashes with the number."""
     return contributor if packet == 0 else _hash("packet", f"{packet} {contributor}").hex()[:32]
