@@ -201,12 +201,15 @@ def logistic_regression(
 def random_forest(
     featurizer: str, *, inputs: Sequence[str], output: str, epsilon: float, bounds: Bounds | None = None, **options: Any
 ) -> Task:
-    """A forest of random trees that classify `output` from `inputs`.
+    """A forest of random trees that classify `output` from `inputs`, or predict it where its bounds are a range.
 
     Example: random_forest("SELECT x0, y FROM profile.example", inputs=["x0"], output="y", epsilon=4,
         bounds={"x0": (-4, 4), "y": values(0, 1)})
     """
-    return _integrated("RandomForestClassifier", featurizer, inputs, output, epsilon, bounds, options)
+    bound = (bounds or {}).get(output)
+    numbers = isinstance(bound, tuple) or (isinstance(bound, Mapping) and bound.get("type") == "range")
+    model = "RandomForestRegressor" if numbers else "RandomForestClassifier"
+    return _integrated(model, featurizer, inputs, output, epsilon, bounds, options)
 
 
 # --- without trust in the server: noise is added before anything leaves ----------------------------------------

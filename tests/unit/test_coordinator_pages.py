@@ -296,6 +296,11 @@ def results() -> list[tuple[dict[str, Any], dict[str, Any], tuple[str, ...]]]:
         ({**classes, "model": "LogisticRegression"}, row, ("Coefficients", "log-odds", "(constant)")),
         ({**classes, "model": "RandomForestClassifier"}, row, ("trees of depth", "Classes, over all leaves")),
         (
+            {**model, "model": "RandomForestRegressor", "bounds": {**x, "y": {"type": "range", "low": 0, "high": 9}}},
+            number,
+            ("trees of depth", "What leaves say", "highest"),
+        ),
+        (
             {**model, "model": "LinearRegression", "bounds": {**x, "y": {"type": "range", "low": 0, "high": 9}}},
             number,
             ("Coefficients", "x0", "x1", "(constant)"),

@@ -59,8 +59,9 @@ def basic(read: str, bound: Any) -> Iterator[dict[str, Any]]:
 
 
 def integrated(read: str, bound: Any) -> Iterator[dict[str, Any]]:
-    for model in ("GaussianNB", "LinearRegression", "LogisticRegression", "RandomForestClassifier"):
-        output = "w" if model == "LinearRegression" else "y"
+    numbers = ("LinearRegression", "RandomForestRegressor")
+    for model in ("GaussianNB", "LogisticRegression", "RandomForestClassifier", *numbers):
+        output = "w" if model in numbers else "y"
         for places in ({"inputs": ["v"], "output": output}, {"inputs": ["w"], "output": "v"}):
             yield head("integrated", read, {"v": bound}, model=model, delta=1e-5, **places)
 

@@ -40,6 +40,7 @@ WRITTEN: dict[str, dict[str, Any]] = {
     "random_forest": task.random_forest(
         PAIR, inputs=["x0"], output="y", epsilon=4, bounds={**SQUARE, "y": task.values(0, 1)}
     ),
+    "random_forest of numbers": task.random_forest(PAIR, inputs=["x0"], output="x1", epsilon=4, bounds=SQUARE),
     "ensemble": task.ensemble(PAIR, label="y", epsilon=2, bounds={**SQUARE, "y": task.values(0, 1)}, method="odds"),
     "draw_discard": task.draw_discard(
         PAIR,

@@ -31,6 +31,7 @@ def cases() -> list[Case]:
         drawn("integrated, naive Bayes with what it is worth", {**_BAYES, "quality": True}, used=0.99),
         drawn("integrated, linear with what it is worth", {**linear, "quality": True}, used=0.5),
         drawn("integrated, forest", {**_MODEL, "model": "RandomForestClassifier"}, used=0.99),
+        drawn("integrated, forest of numbers", {**_NUMBERS, "model": "RandomForestRegressor"}, used=0.9),
         drawn("integrated, logistic", {**_MODEL, "model": "LogisticRegression", "delta": 1e-2}, used=0.5),
         drawn("integrated, linear", linear, used=0.5),
         *_of_somebody_who_may_be_absent(),
@@ -45,6 +46,7 @@ def _of_somebody_who_may_be_absent() -> list[Case]:
         "naive Bayes with delta": ({**_COUNTED, "model": "GaussianNB", "delta": 1e-2}, 0.4),
         "naive Bayes with what it is worth": ({**_COUNTED, "model": "GaussianNB", "quality": True}, 0.4),
         "forest": ({**_COUNTED, "model": "RandomForestClassifier"}, 0.4),
+        "forest of numbers": ({**_COUNTED, "bounds": _OPEN, "model": "RandomForestRegressor"}, 0.3),
         "logistic": ({**_COUNTED, "model": "LogisticRegression", "delta": 1e-2}, 0.3),
         "linear": (numbers, 0.3),
     }

@@ -14,16 +14,24 @@ from thebes.tasks.document import Range, Values, named, read_as, rule
 from thebes.tasks.protocols import Words
 from thebes.tasks.trusted_columns import TrustedDocument
 
-MODELS = ("GaussianNB", "LinearRegression", "LogisticRegression", "RandomForestClassifier")
+MODELS = (
+    "GaussianNB",
+    "LinearRegression",
+    "LogisticRegression",
+    "RandomForestClassifier",
+    "RandomForestRegressor",
+)
 NEEDS_DELTA = {"LinearRegression": "AdaSSP", "LogisticRegression": "noisy gradient descent"}
-REGRESSIONS = ("LinearRegression",)
+REGRESSIONS = ("LinearRegression", "RandomForestRegressor")
 
 
 class IntegratedDocument(TrustedDocument):
     """One model that predicts `output` from `inputs`."""
 
     type: Literal["integrated"] = "integrated"
-    model: Literal["GaussianNB", "LinearRegression", "LogisticRegression", "RandomForestClassifier"]
+    model: Literal[
+        "GaussianNB", "LinearRegression", "LogisticRegression", "RandomForestClassifier", "RandomForestRegressor"
+    ]
     inputs: tuple[str, ...] = Field(min_length=1, max_length=1000)
     output: str
     #: whether some people are set aside to test the model on; without it they are not, as before there was the field

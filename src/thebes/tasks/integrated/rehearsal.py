@@ -12,7 +12,7 @@ from thebes.tasks.rehearsal import UNRELATED, Quantities, Rehearsal
 
 class ModelRehearsal(Rehearsal[IntegratedDocument]):
     def refused(self, document: IntegratedDocument) -> str:
-        return UNRELATED if document.model == "RandomForestClassifier" else super().refused(document)
+        return UNRELATED if document.model.startswith("RandomForest") else super().refused(document)
 
     def quantities(self, release: Any) -> Quantities | None:
         if release.value is None:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from thebes.tasks.integrated.kind import MODELS, REGRESSIONS
 from thebes.tasks.samples import INPUTS, Sample, people
-
-MODELS = ("GaussianNB", "LinearRegression", "LogisticRegression", "RandomForestClassifier")
 
 
 def samples() -> list[Sample]:
@@ -15,7 +14,7 @@ def samples() -> list[Sample]:
 
 
 def _sample(model: str) -> Sample:
-    output = "z" if model == "LinearRegression" else "y"
+    output = "z" if model in REGRESSIONS else "y"
     bound: dict[str, Any] = {"type": "set", "values": [0, 1]}
     if output == "z":
         bound = {"type": "range", "low": -10, "high": 10}

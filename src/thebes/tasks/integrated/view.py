@@ -82,7 +82,8 @@ def _forest(release: Release, model: Any) -> list[Section]:
     )
     head, rows = table(release)
     picture = Bars(share, title="How often each input is split on, in per cent", unit=" %")
-    return [Section("Forest", words, picture), Section("Classes, over all leaves", table=AnswerTable.of(head, rows))]
+    title = "Classes, over all leaves" if hasattr(model, "classes_") else "What leaves say"
+    return [Section("Forest", words, picture), Section(title, table=AnswerTable.of(head, rows))]
 
 
 def table(release: Release) -> Cells:
@@ -97,6 +98,11 @@ def table(release: Release) -> Cells:
             if model.asked_[j]
         ]
         return ("class", "share", "input", "mean", "standard deviation"), rows
+    if hasattr(model, "features_") and hasattr(model, "target_range_"):
+        low, high = model.target_range_
+        said = low + (model.leaves_ + 1) / 2 * (high - low)
+        ends = (("lowest", said.min()), ("mean", said.mean()), ("highest", said.max()))
+        return ("leaf", f"{release.extra['output']}"), [(name, float(number)) for name, number in ends]
     if hasattr(model, "features_"):
         share = model.leaves_.mean(axis=(0, 1))
         return ("class", "mean share in a leaf"), [
