@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -204,9 +203,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
 
 
 def _finish(handle: Any, timeout: float | None, json: str | None, told: Mapping[str, Any]) -> None:
-    body = handle.finished(timeout, progress=_progress if sys.stderr.isatty() else None)
-    if sys.stderr.isatty():
-        typer.echo("\r\033[K", nl=False, err=True)
+    body = handle.finished(timeout)
     if json is not None:
         output.write_json(json, {**told, **body})
         return
@@ -214,11 +211,6 @@ def _finish(handle: Any, timeout: float | None, json: str | None, told: Mapping[
         typer.echo("done, without a release")
         return
     _print_release(body["result"])
-
-
-def _progress(body: Mapping[str, Any]) -> None:
-    waits = _how_far(body)
-    typer.echo(f"\r\033[K{_word(body, 'status')}{': ' if waits else ''}{waits}", nl=False, err=True)
 
 
 def _how_far(body: Mapping[str, Any]) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 from thebes.privacy.faults import Mistake, Refusal
 from thebes.privacy.figures import spaced
 from thebes.privacy.plain_text import shortened
+from thebes.requestor.progress_line import Look, Progress, looking
 from thebes.requestor.refusals import NotFinished, SiteRefusal, SitesRefused, TaskCancelled, TaskExpired, TaskFailed
 from thebes.tasks import notebook
 from thebes.tasks.release import Release
@@ -96,26 +97,29 @@ class Handle:
         rows = [(name, printable(str(value), 200)) for name, value in known.items() if value is not None]
         return notebook.shown(notebook.table(("", ""), rows), notebook.lines(filter(None, [how_far(body)])))
 
-    def wait(
-        self, timeout: float | None = None, *, progress: Callable[[Mapping[str, Any]], None] | None = None
-    ) -> Release:
+    def wait(self, timeout: float | None = None, *, progress: Progress = "auto") -> Release:
         """The release, once the task is done; of a task that is trained without end the first one there is.
 
         Raises `NotFinished` (also a TimeoutError) after `timeout` seconds, and `TaskFailed`, `SitesRefused`,
         `TaskExpired` or `TaskCancelled` when there will be none. A coordinator that restarts meanwhile is waited for.
-        `progress` is told what the coordinator says of the task, each time.
+        `progress`: "auto" shows how far it is in one line of a terminal or one display of a notebook, and nothing in a
+        pipe; None shows nothing; a function is told what the coordinator says of the task, each time.
+
+        Example: server.submit(document).wait(timeout=600).value
         """
         body = self.finished(timeout, progress=progress)
         if body.get("result") is None:
             raise TaskFailed(self.task_id, "it ended without a release")
         return release_from_json(body["result"])
 
-    def finished(
-        self, timeout: float | None = None, *, progress: Callable[[Mapping[str, Any]], None] | None = None
-    ) -> dict[str, Any]:
+    def finished(self, timeout: float | None = None, *, progress: Progress = "auto") -> dict[str, Any]:
         """Wait as `wait` does, and give what the coordinator says of the task then."""
         if timeout is not None and (isinstance(timeout, bool) or not math.isfinite(timeout) or timeout < 0):
             raise Mistake("timeout", "must be a number of seconds, or None to wait for as long as it takes")
+        with looking(progress, how_far) as look:
+            return self._watched(timeout, look)
+
+    def _watched(self, timeout: float | None, look: Look | None) -> dict[str, Any]:
         started = self.clock()
         answered = started
         pause, heard = FIRST_PAUSE_SECONDS, ""
@@ -127,8 +131,8 @@ class Handle:
                     raise
             else:
                 answered = self.clock()
-                if progress is not None:
-                    progress(body)
+                if look is not None:
+                    look(body)
                 if self._is_done(body):
                     return body
                 waits = how_far(body)

@@ -302,7 +302,7 @@ class Server:
         fields: dict[str, Any] = {"model": model, "loss": loss, "inputs": inputs, "output": output, "rounds": rounds}
         fields |= {"epsilon": epsilon, "delta": delta, "noise": noise}
         handle = self.submit(document_of("train", dataset, sites, fields, options))
-        return handle.wait(timeout, progress=None if progress is None else Watching(handle, progress))
+        return handle.wait(timeout, progress="auto" if progress is None else Watching(handle, progress))
 
     def algorithms(self) -> Listing:
         """Every kind of task this installation knows, with the choices its documents offer."""
