@@ -21,6 +21,7 @@ from thebes.privacy.plain_text import shortened
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from thebes.tasks.model_card import ModelCard
     from thebes.tasks.release_picture import Point
 
 #: the levels at which error bars are kept
@@ -126,6 +127,14 @@ class Release(FrameSource):
         if not 0 < level < 1 or not enough:
             raise Mistake("level", f"must lie between 0 and {max(self.intervals)}, the highest that is kept")
         return self.intervals[min(enough)]
+
+    def card(self, document: Mapping[str, Any] | None = None) -> ModelCard:
+        """Write the card of a model: data, price, what it is worth, certificate, intended use and limits, how it was
+        made. `document` is the one it answers, which says for what it was asked; a Mistake where no model was
+        released."""
+        from thebes.tasks.model_card import card_of
+
+        return card_of(self, document)
 
     @property
     def quality(self) -> Quality | None:

@@ -11,6 +11,7 @@ from fastapi.responses import JSONResponse, Response
 
 from thebes.curator.pipelines.bundles import checked
 from thebes.privacy.figures import spaced
+from thebes.tasks.model_card import card_of_bundle
 from thebes.wire.refusals import NotFound
 
 
@@ -42,7 +43,9 @@ def put_on(made: APIRouter, shelf: ModelsPage) -> None:
     async def model(request: Request, name: str) -> Response:
         """The newest version, and which others there are."""
         found = await whole(request, name)
-        return await shelf.page(request, "model.html", name, {"model": found, "reached": reached})
+        return await shelf.page(
+            request, "model.html", name, {"model": found, "reached": reached, "card": card_of_bundle(found)}
+        )
 
     @made.get("/models/{name}/model.json")
     async def bundle(request: Request, name: str) -> Response:

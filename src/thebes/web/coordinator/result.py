@@ -19,6 +19,7 @@ from thebes.tasks import quality_view, registry
 from thebes.tasks.answer_view import AnswerTable, Section, one_number, percent, plain, short
 from thebes.tasks.document import Document
 from thebes.tasks.kind_failure import KindFailed
+from thebes.tasks.model_card import ModelCard
 from thebes.tasks.release import Release
 from thebes.tasks.release_reader import release_from_json
 from thebes.wire.refusals import NotFound
@@ -40,6 +41,7 @@ class ShownResult:
     answer: float | None = None
     around: str = ""  #: the answer's error bar in words
     nothing: str = ""  #: why there is no answer
+    card: ModelCard | None = None  #: of a model
 
 
 def shown(document: Document, body: str) -> ShownResult:
@@ -57,7 +59,10 @@ def shown(document: Document, body: str) -> ShownResult:
     except KindFailed as failed:
         answered = [Section("The answer", str(failed))]
     sections = (*answered, *beside)
-    return ShownResult(sections, certificate, tuple(_facts(certificate, release)), answer, around)
+    card = None
+    if type(release).model is not Release.model:
+        card = release.card(document.as_json())
+    return ShownResult(sections, certificate, tuple(_facts(certificate, release)), answer, around, card=card)
 
 
 def table_of(document: Document, body: str) -> str:
