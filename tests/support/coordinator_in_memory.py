@@ -81,6 +81,10 @@ class CoordinatorInMemory:
             raise NotFound("there is no such task")
         return self._told(task_id)
 
+    def about(self) -> dict[str, Any]:
+        self.before("about")
+        return {"operator": "the town", "contact": None, "require_purpose": False, "min_count_floor": 3}
+
     def log(self, *, after: int = 0) -> dict[str, Any]:
         self.before("log")
         return task_log.published(self.key, self.entries, after=after, successions=self.successions)

@@ -198,7 +198,7 @@ def test_websockets_are_closed_unheard(world: World) -> None:
 def test_a_code_opens_one_session_once(world: World) -> None:
     code = world.access.new_code()
     first = world.ask("GET", f"/?code={code}", {})
-    assert (first.status_code, first.headers["location"]) == (303, "/")
+    assert (first.status_code, first.headers["location"]) == (303, "/welcome")  # nothing lies here yet
     cookie = first.headers["set-cookie"]
     assert "HttpOnly" in cookie
     assert "SameSite=strict" in cookie

@@ -113,8 +113,8 @@ def network() -> dict[str, Any]:
 HOSTILE = '</title><script>alert(\'x\')</script>" onfocus="alert(1)" autofocus \u202egnp.exe\u2066\u200b\x07{{713*997}}'
 HIDDEN = ("\u202e", "\u2066", "\u200b", "\x07")
 ADDRESSES = (
-    "/", "/waiting", "/data", "/tasks", "/accepted", "/lineage", "/rules", "/groups", "/limits", "/epsilon", "/privacy",
-    "/privacy/journal",
+    "/", "/welcome", "/operator", "/waiting", "/data", "/tasks", "/accepted", "/lineage", "/rules", "/groups",
+    "/limits", "/epsilon", "/privacy", "/privacy/journal",
 )  # fmt: skip
 
 

@@ -62,10 +62,11 @@ class Client:
 
 
 class World:
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, *, filled: bool = True) -> None:
         self.server = CoordinatorInMemory()
         self.me = Person(home, client=self.server, delay=False)  # type: ignore[arg-type]
-        example.fill(self.me, seed=4)
+        if filled:
+            example.fill(self.me, seed=4)
         make_token(home)
         self.stopped: list[bool] = []
         self.app: Any = guarded(self.me, Access(home), port=PORT, stop=lambda: self.stopped.append(True), pages=put_on)

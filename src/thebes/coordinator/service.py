@@ -302,6 +302,12 @@ class Reception:
         self._look()
         self.inquiries.look()
 
+    def about(self) -> dict[str, Any]:
+        """Tell who runs this coordinator and what it holds requestors to, as its operator set it."""
+        settings = self._home.settings
+        told = ("operator", "contact", "require_purpose", "min_count_floor")
+        return {name: getattr(settings, name) for name in told}
+
     async def sites(self) -> list[dict[str, Any]]:
         """Every institution that may take part or ever did, and its state."""
         return await self._in_reader(self.inquiries.sites)

@@ -23,6 +23,9 @@ class CoordinatorSettings(BaseModel):
 
     #: the least `min_count` a document may have; a group of friends who know each other may want less
     min_count_floor: int = Field(default=SERVER_FLOOR, ge=1)
+    #: who runs this coordinator, as people are told before they give it anything; and how to reach them
+    operator: str | None = Field(default=None, min_length=1, max_length=200)
+    contact: str | None = Field(default=None, min_length=1, max_length=200)
     #: whether what people are asked must say what for, whom to ask and until when
     require_purpose: bool = False
     #: the largest body of one request, in bytes

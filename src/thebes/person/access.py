@@ -90,6 +90,10 @@ class PersonHome(Protocol):
 
     def remove(self, app: str, *, keep_data: bool) -> None: ...
 
+    def about_coordinator(self) -> dict[str, Any]:
+        """Return who runs the coordinator and how to reach them, in its own words."""
+        ...
+
     def coordinator_key(self) -> dict[str, Any]: ...
 
     def export(self) -> dict[str, Any]:

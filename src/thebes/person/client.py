@@ -74,6 +74,9 @@ class PersonClient(Local):
     def coordinator_key(self) -> dict[str, Any]:
         return dict(self._ask("GET", "/api/coordinator"))
 
+    def about_coordinator(self) -> dict[str, Any]:
+        return dict(self._ask("GET", "/api/coordinator/about"))
+
     def ledger(self) -> dict[str, Any]:
         return dict(self._ask("GET", "/api/ledger"))
 

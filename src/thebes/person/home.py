@@ -38,8 +38,10 @@ from thebes.person.tasks.rules import in_force, read_rules
 from thebes.person.tasks.task_feed import Board, is_fingerprint, pinned_in
 from thebes.person.tasks.task_store import Book
 from thebes.privacy.faults import Mistake, ThebesError
+from thebes.privacy.plain_text import plain_text
 from thebes.tasks.document import PeopleDocument
 from thebes.wire.client import CoordinatorClient
+from thebes.wire.problems import printable
 from thebes.wire.refusals import Conflict, NotFound
 from thebes.wire.task_log import fingerprint
 
@@ -87,6 +89,7 @@ class Person:
         if settings != before:
             settings.write(self.home)
         self._client, self._proxy = client, settings.proxy
+        self._about: dict[str, Any] | None = None  #: what the coordinator says of itself, once it was asked
         pacing = Pacing(lambda: self.settings().delay_seconds if self._delay else 0.0, self._clock)
         key = keys.key_of(self.home, passphrase=passphrase)
         self._seal = Seal(key)
@@ -432,6 +435,19 @@ class Person:
         ]
         known = key if key is None or is_fingerprint(key) else fingerprint(key)
         return {"url": self.coordinator, "fingerprint": known, "earlier": told}
+
+    def about_coordinator(self) -> dict[str, Any]:
+        """Tell who runs the coordinator and how to reach them, in its own words; None where it does not say. It is
+        asked once, so that looking at a page tells it nothing."""
+        self._with_coordinator()
+        if self._about is None:
+            try:
+                told = self._client.about()  # type: ignore[union-attr]
+            except NotFound:  # an earlier version, which tells nothing
+                told = {}
+            said = {name: told.get(name) for name in ("operator", "contact")}
+            self._about = {n: plain_text(printable(v, 200)) if isinstance(v, str) else None for n, v in said.items()}
+        return dict(self._about)
 
     @property
     def moment(self) -> str:

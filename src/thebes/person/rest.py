@@ -220,6 +220,11 @@ def _groups(api: FastAPI, person: Person) -> None:
         """By which key the coordinator's list is known here, and which ones gave way to it."""
         return person.coordinator_key()
 
+    @api.get("/api/coordinator/about")
+    def about() -> dict[str, Any]:
+        """Tell who runs the coordinator and how to reach them, in its own words."""
+        return person.about_coordinator()
+
     @api.get("/api/groups")
     def groups() -> dict[str, Any]:
         """The groups this home belongs to, and in plain words what anonymity they offer."""

@@ -148,6 +148,10 @@ class CoordinatorClient(Connection):
         """End a session that lasts."""
         self._request("POST", "/api/login/end", json_body={"refresh_token": refresh_token})
 
+    def about(self) -> dict[str, Any]:
+        """Return who runs the coordinator and how to reach them, as its operator says."""
+        return self._object(self._json("GET", "/api/about", reader=_LISTS))
+
     def health(self) -> dict[str, Any]:
         """Ask whether the coordinator is alive."""
         return self._object(self._json("GET", "/api/health"))

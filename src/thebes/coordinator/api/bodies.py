@@ -186,6 +186,15 @@ class Receipt(BaseModel):
     receipt: str
 
 
+class About(BaseModel):
+    """The operator of a coordinator, and what it holds requestors to. What its operator did not say is null."""
+
+    operator: str | None
+    contact: str | None
+    require_purpose: bool  #: what people are asked must say what for, whom to ask and until when
+    min_count_floor: int  #: no task for people may ask fewer
+
+
 class SiteQuote(BaseModel):
     """The cost that an answer of one site is expected to have there, and the source that it would come from."""
 

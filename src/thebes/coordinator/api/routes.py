@@ -277,6 +277,11 @@ def _everything_else(app: FastAPI, reception: Reception, metrics: CollectorRegis
         """Institutions that may take part, what each has, and whether it is there."""
         return JSONResponse(await reception.sites())  # type: ignore[return-value]
 
+    @app.get("/api/about")
+    async def about() -> m.About:
+        """Tell who runs this coordinator and how to reach them, as its operator says."""
+        return m.About(**reception.about())
+
     @app.get("/api/health")
     async def health() -> m.Health:
         """Tell whether the process lives."""

@@ -34,7 +34,7 @@ def routes(indoors: Indoors) -> APIRouter:
 
         return indoors.page(
             request, "limits.html", title="Your limits", told=None, remembers=person.remembers(),
-            task=task if fullmatch(TASK_ID, task) else "", **_context(person),
+            task=task if fullmatch(TASK_ID, task) else "", **context(person),
         )  # fmt: skip
 
     @made.post("/limits/odds")
@@ -48,7 +48,7 @@ def routes(indoors: Indoors) -> APIRouter:
         chosen = read_limits(body)
         person.set_settings(as_settings(chosen))
         told = "Your limits hold from now on. What was spent before is not forgotten."
-        return indoors.part("limits_form.html", told=told, task=str(body.get("task_id", "")), **_context(person))
+        return indoors.part("limits_form.html", told=told, task=str(body.get("task_id", "")), **context(person))
 
     return made
 
@@ -80,7 +80,8 @@ def as_settings(chosen: dict[str, Decimal]) -> dict[str, Any]:
     return {"period_days": DAYS, "task": task, "local": each, "trusted": dict(each)}
 
 
-def _context(person: Person) -> dict[str, Any]:
+def context(person: Person) -> dict[str, Any]:
+    """Return what the form of limits shows: those that were chosen, or else those that are proposed."""
     settings = person.settings()
     proposed = {name: epsilon for name, _, epsilon, _ in PROPOSED}
     if settings.task is None:

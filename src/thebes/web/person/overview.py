@@ -10,6 +10,7 @@ from fastapi.responses import RedirectResponse, Response
 from thebes.person.home import Person
 from thebes.web.person import words
 from thebes.web.person.layout import Indoors, attempt
+from thebes.web.person.welcome import is_new
 
 
 def routes(indoors: Indoors) -> APIRouter:
@@ -22,7 +23,7 @@ def routes(indoors: Indoors) -> APIRouter:
             session = door.enter(code)
             if session is None:
                 return _outside(indoors, request, used=True)
-            answer = RedirectResponse("/", status_code=303)
+            answer = RedirectResponse("/welcome" if is_new(person) else "/", status_code=303)
             answer.set_cookie(door.cookie, session, httponly=True, samesite="strict", path="/")
             return answer
         if not door.knows(request.headers):
@@ -36,6 +37,12 @@ def routes(indoors: Indoors) -> APIRouter:
             store=person.store(),
             **_here(person),
         )
+
+    @made.get("/operator")
+    def operator(request: Request) -> Response:
+        """Show who runs the coordinator; by itself, because it may be slow or away."""
+        about, trouble = attempt(person.about_coordinator)
+        return indoors.part("operator.html", operator=about, trouble=trouble)
 
     @made.get("/moment/{seen}")
     def moment(request: Request, seen: str) -> Response:

@@ -6,7 +6,19 @@ from fastapi import FastAPI
 
 from thebes.person.home import Person
 from thebes.web.frame import NavigationEntry, PageFrame, serve_files, serve_no_page
-from thebes.web.person import data, epsilon, groups, limits, lineage, overview, participations, privacy, rules, tasks
+from thebes.web.person import (
+    data,
+    epsilon,
+    groups,
+    limits,
+    lineage,
+    overview,
+    participations,
+    privacy,
+    rules,
+    tasks,
+    welcome,
+)
 from thebes.web.person.layout import Indoors
 from thebes.wire.guard import Door
 
@@ -27,5 +39,5 @@ def put_on(api: FastAPI, person: Person, door: Door) -> None:
     indoors = Indoors(PageFrame("your machine", PLACES, clock=None), person, door)
     serve_files(api)
     serve_no_page(api, indoors.refused)
-    for page in (overview, data, tasks, participations, lineage, rules, groups, limits, privacy, epsilon):
+    for page in (overview, welcome, data, tasks, participations, lineage, rules, groups, limits, privacy, epsilon):
         api.include_router(page.routes(indoors))
