@@ -58,6 +58,31 @@ def steward(there: Institutions, visit: Callable[..., Visitor]) -> Callable[[str
     return come
 
 
+def test_a_question_in_sql_is_explained_quoted_asked_and_answered_as_a_table(ana: Visitor) -> None:
+    page = ana.page
+    ana.open("/ask")
+    page.get_by_role("link", name="Ask in SQL").click()
+    page.get_by_text("The answer has the columns ward, n, mean_age.").wait_for()
+    page.get_by_label("SQL", exact=False).first.fill("SELECT MAX(age) FROM patients")
+    page.get_by_text("is one person's value; ask QUANTILE_CONT(column, 0.99)").wait_for()
+    ana.pictures("sites-sql-refused")
+    text = "SELECT ward, COUNT(*) AS n, AVG(age) AS years\nFROM patients\nGROUP BY ward\nORDER BY n DESC"
+    page.get_by_label("SQL", exact=False).first.fill(text)
+    page.get_by_label("Epsilon", exact=False).fill("2")
+    page.get_by_role("row", name="age").wait_for()  # between which bounds
+    page.get_by_text("for each ward").wait_for()
+    page.get_by_role("button", name="Ask the sites").click()
+    page.get_by_text("north would answer").wait_for()
+    ana.pictures("sites-sql")
+    page.get_by_role("button", name="Ask it").click()
+    page.get_by_role("columnheader", name="years").wait_for()
+    page.get_by_text("In brackets: where the exact number lies, 95 % of the time, each by itself.").wait_for()
+    assert page.locator("tbody tr").count() > 1
+    ana.pictures("sites-sql-answer")
+    page.get_by_role("link", name="Ask something like it").click()
+    page.get_by_text("The answer has the columns ward, n, years.").wait_for()
+
+
 def test_a_question_is_composed_put_up_and_answered(
     there: Institutions, ana: Visitor, steward: Callable[[str], Visitor]
 ) -> None:

@@ -224,6 +224,31 @@ def test_no_page_needs_more_than_the_strict_policy_allows(front: Front) -> None:
         assert not re.search(r"\sstyle=|\son[a-z]+=|<script(?![^>]*src=\"/static/)|javascript:|https?://", answer.text)
 
 
+def test_sql_on_a_page_is_refused_in_words_and_stays_words(front: Front) -> None:
+    shown = front.client.get("/ask/sql", params={"sql": "<script>alert(1)</script>"}).text
+    assert "<script>alert(1)" not in shown
+    sign_in(front)
+    for text, said in (
+        ("", "must be a SELECT"),
+        ("DELETE FROM patients", "one SELECT over a data set"),
+        ("SELECT COUNT(*) FROM nowhere", "data sets there are: none"),
+        ("SELECT <script>alert(1)</script> FROM t", "is not SQL that can be read"),
+    ):
+        for path in ("/ask/sql/check", "/ask/sql/quote", "/ask/sql"):
+            told = write(front, path, {"sql": text, "epsilon": "1", "delta": "0"})
+            assert said in told.text, path
+            assert "<script>" not in told.text
+            assert "HX-Redirect" not in told.headers
+    told = write(front, "/ask/sql/check", {"sql": "SELECT COUNT(*) FROM t", "max_groups_per_person": "inf"}).text
+    assert "data sets there are: none" in told
+    task_id = front.post(AGES)
+    told = front.client.get(f"/task/{task_id}/sql", params={"sql": "SELECT '<script>'"})
+    assert told.status_code == 200
+    assert "this task asked people" in told.text
+    assert "<script>'" not in told.text
+    assert front.client.get("/task/none/sql").status_code == 404
+
+
 def test_every_page_can_be_read_aloud(front: Front) -> None:
     """One h1, every field labelled, every drawing titled, every head of a table said to be one."""
     task_id = done(front, PETS, {"species": 0})

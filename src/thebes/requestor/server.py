@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from thebes.data.schema import Schema, read_shown
+from thebes.data.schema import read_shown
 from thebes.privacy.faults import Mistake
 from thebes.requestor.algorithms import algorithms
 from thebes.requestor.handle import Handle
@@ -27,7 +27,6 @@ from thebes.tasks.document import Document
 from thebes.tasks.release import Release
 from thebes.tasks.site_document import SiteDocument
 from thebes.wire.client import CoordinatorClient
-from thebes.wire.problems import printable
 from thebes.wire.refusals import NotFound, Unreachable
 
 if TYPE_CHECKING:
@@ -251,24 +250,14 @@ class Server:
         **options: Any,
     ) -> SqlQuestion:
         """Read a SELECT without asking it: its `document`, and its `explanation` in the words that stewards see."""
+        from thebes.sql.declaration import schema_at
         from thebes.sql.question import read
         from thebes.sql.statement import read_statement
 
         statement, named = read_statement(text), named_sites(sites)
         fields: dict[str, Any] = {"sites": named, "noise": noise, **options}
-        return read(statement, self._schema(statement.dataset, named), epsilon=epsilon, delta=delta, **fields)
-
-    def _schema(self, dataset: str, sites: str | Sequence[str]) -> Schema:
-        """Return how a data set is declared where it is asked; sites that declare it differently are left out later."""
-        there: set[str] = set()
-        for site in self.sites():
-            if sites == "all" or site.get("name") in sites:
-                held = site.get("datasets") or {}
-                if dataset in held:
-                    return read_shown(held[dataset]["schema"])
-                there |= set(held)
-        known = ", ".join(printable(name) for name in sorted(there)) or "none"
-        raise Mistake("sql", f"asks {dataset!r}, which no site here that is asked has; data sets there are: {known}")
+        schema = schema_at(self.sites(), statement.dataset, named)
+        return read(statement, schema, epsilon=epsilon, delta=delta, **fields)
 
     def train(
         self,

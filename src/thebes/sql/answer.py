@@ -116,6 +116,10 @@ class SqlAnswer(FrameSource):
         table, notes = notebook.table(self.columns, rows), notebook.lines(self.notes)
         return notebook.shown(table, notes, notebook.certified(self.certificate))
 
+    def cells(self, place: int) -> list[str]:
+        """Return one row as it is shown, each number with its bar."""
+        return [self._cell(place, name) for name in self.columns]
+
     def _cell(self, place: int, name: str) -> str:
         value, ends = self.rows[place][name], self.bars[place][name]
         if isinstance(value, bool) or not isinstance(value, (int, float)):

@@ -14,6 +14,7 @@ from thebes.web.coordinator import (
     schemas,
     sign_in,
     sites,
+    sql_page,
     task,
     task_lists,
     users,
@@ -27,5 +28,8 @@ def put_on(api: FastAPI, reception: Reception) -> None:
     hall = Hall(PageFrame("coordinator", PLACES), reception)
     serve_files(api)
     serve_no_page(api, hall.refused)
-    for page in (task_lists, task, new_task, sign_in, device, users, schemas, sites, models_page, groups, log):
+    for page in (
+        *(task_lists, task, new_task, sql_page, sign_in, device, users),
+        *(schemas, sites, models_page, groups, log),
+    ):
         api.include_router(page.routes(hall))
