@@ -4,6 +4,7 @@ Mean of 3 seeds x 5 folds with public bounds (`papers.datasets`). `evidence/benc
 """
 
 import tracemalloc
+import warnings
 
 import numpy as np
 import pytest
@@ -167,3 +168,21 @@ def test_clusters_are_found_nearly_as_without_noise(delta):
         assert np.mean(_clustered(few, 5, epsilon, delta=delta)) <= near
         assert np.mean(_clustered(many, 8, epsilon, delta=delta)) <= far
     assert np.mean(_clustered(few, 5, 1, delta=delta, adjacency="add-remove-one")) <= 0.036
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-5])
+@pytest.mark.parametrize("name", ["iris", "wine", "digits"])
+def test_clusters_that_are_worse_than_a_single_centre_come_with_a_warning(name, delta):
+    """Also where the number of rows is private; and centres that are much nearer than one come without."""
+    X = getattr(sklearn.datasets, f"load_{name}")().data
+    low, high = X.min(axis=0), X.max(axis=0)
+    X = (X - low) / np.where(high > low, high - low, 1) * 2 - 1
+    alone = ((X - X.mean(axis=0)) ** 2).sum(axis=1).mean()
+    for adjacency, epsilon in (("replace-one", 1), ("replace-one", 4), ("add-remove-one", 4), ("replace-one", 32)):
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            clusters = 10 if name == "digits" else 3
+            away = np.mean(_clustered(X, clusters, epsilon, delta=delta, adjacency=adjacency))
+        warned = {str(each.message)[:12] for each in told} == {"the clusters"}
+        assert warned or away < alone
+        assert not warned or epsilon < 32

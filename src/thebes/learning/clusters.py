@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from fractions import Fraction
 from typing import Any, Self
 
@@ -20,6 +21,10 @@ from thebes.privacy.faults import Mistake
 _COUNT_SHARE = Fraction(1, 50)
 #: What starts cost; the steps have the rest.
 _START_SHARE = Fraction(1, 2)
+#: The way of a centre from its start that is usual, bounds lying at -1 and 1: noise as wide is trusted by half.
+_MOVED = 0.4
+#: Noise on a coordinate of a centre beyond which centres may be no better than a single one: columns spread as widely.
+_LOST = 0.3
 
 
 class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, PrivateEstimator):  # type: ignore[misc]
@@ -63,12 +68,14 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Pr
         rows = self._rows(X, reset=True, budget=budget)
         box, _ = self._boxes(rows, None, budget)
         units = box.unit(rows)
-        starts, share = _bought_starts(units, self.n_clusters, budget)
+        starts, share, count = _bought_starts(units, self.n_clusters, budget)
         self.centres_ = _lloyd(units, starts, self.steps, budget, share)
         mechanism = "noisy counts of boxes and Lloyd steps, " + ("laplace" if budget.pure else "gaussian")
-        self._certify(
-            budget, len(rows), mechanism, (MISSING + ".",), {"clusters": self.n_clusters, "steps": self.steps}
-        )
+        notes: tuple[str, ...] = (MISSING + ".",)
+        if self.n_clusters > 1 and _noise(starts.shape, budget, share / self.steps) * self.n_clusters > _LOST * count:
+            notes = (*notes, f"{_TOO_FEW[0].upper()}{_TOO_FEW[1:]}.")
+            warnings.warn(_TOO_FEW, UserWarning, stacklevel=2)
+        self._certify(budget, len(rows), mechanism, notes, {"clusters": self.n_clusters, "steps": self.steps})
         return self
 
     @property
@@ -100,23 +107,40 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Pr
         return {**super()._shapes(), "centres_": (self.n_clusters, self.n_features_in_)}
 
 
-def _bought_starts(units: Floats, clusters: int, budget: FitBudget) -> tuple[Floats, Fraction]:
-    """The centres to start from, and the share that is left; where no rows stand out, they are drawn blindly."""
+_TOO_FEW = (
+    "the clusters may be no better than a single one: noise is as wide as columns usually spread. More rows, a larger "
+    "epsilon, or fewer clusters or columns would help"
+)
+
+
+def _bought_starts(units: Floats, clusters: int, budget: FitBudget) -> tuple[Floats, Fraction, float]:
+    """The centres to start from, the share that is left, and the number of rows; where no rows stand out, centres are
+    drawn blindly. A single one needs neither a start nor the number."""
     if clusters == 1:
-        return np.zeros((1, units.shape[1])), Fraction(1)
+        return np.zeros((1, units.shape[1])), Fraction(1), 0.0
     rows, rest = budget.row_count(len(units), _COUNT_SHARE), Fraction(1)
     if not budget.counts_are_public:
         rest -= _COUNT_SHARE
     density = learned_density(units, rows, budget, rest * _START_SHARE)
     found = centres_of(density, clusters, draws_for(clusters, budget))
     starts = _blind_starts(clusters, units.shape[1], budget) if found is None else found
-    return starts, rest * (1 - _START_SHARE)
+    return starts, rest * (1 - _START_SHARE), rows
+
+
+def _noise(shape: tuple[int, ...], budget: FitBudget, share: Fraction) -> float:
+    """The deviation of the noise on each number of a step."""
+    reach = _reach(shape[1], _weight(shape[1], budget), pure=budget.pure)
+    return math.sqrt(2) * budget.laplace_scale(reach, share) if budget.pure else budget.gaussian_scale(reach, share)
+
+
+def _weight(width: int, budget: FitBudget) -> float:
+    """The weight of a row's count beside its columns: as much as a typical column's sum; see `_reach`."""
+    return 1.0 if budget.pure else math.sqrt(width) / 2
 
 
 def _lloyd(units: Floats, starts: Floats, steps: int, budget: FitBudget, share: Fraction) -> Floats:
     centres, (clusters, width) = starts, starts.shape
-    # A count weighs as much as a typical column's sum; see `_reach`.
-    weight = 1.0 if budget.pure else math.sqrt(width) / 2
+    weight, noise = _weight(width, budget), _noise(starts.shape, budget, share / steps)
 
     def build(part: Floats) -> Floats:
         own = _nearest(part, centres)
@@ -133,8 +157,10 @@ def _lloyd(units: Floats, starts: Floats, steps: int, budget: FitBudget, share: 
         )
         table = sums.value.reshape(clusters, 1 + width)
         counts = table[:, :1] / weight
-        seen = counts > 2 * sums.scale / weight  # a cluster lost in noise keeps its centre
-        centres = np.where(seen, np.clip(table[:, 1:] / np.maximum(counts, 1e-9), -1, 1), centres)
+        rows = np.maximum(counts, noise / weight)
+        off = np.where(clusters == 1, 0.0, noise / rows / _MOVED)  # a single centre starts nowhere
+        trusted = np.where(counts > 0, 1 / (1 + off**2), 0.0)  # a cluster lost in noise keeps its centre
+        centres = np.clip(centres + trusted * (table[:, 1:] / rows - centres), -1, 1)
     return centres
 
 
