@@ -16,6 +16,7 @@ from thebes.privacy.certificate import Certificate
 from thebes.privacy.faults import Mistake
 from thebes.privacy.figures import figure
 from thebes.privacy.model_quality import NOT_CHECKED
+from thebes.privacy.plain_text import shortened
 
 if TYPE_CHECKING:
     from thebes.tasks.release import Release
@@ -39,7 +40,7 @@ class CardSection:
     lines: tuple[Line, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class ModelCard:
     """Sections of names and words, the same in text, in HTML and on pages."""
 
@@ -58,9 +59,12 @@ class ModelCard:
     def html(self) -> str:
         """The card as HTML, everything escaped."""
         told = Markup("").join(
-            Markup("<h3>{}</h3><dl>{}</dl>").format(
+            Markup("<h3>{}</h3><table>{}</table>").format(
                 section.title,
-                Markup("").join(Markup("<dt>{}</dt><dd>{}</dd>").format(name, words) for name, words in section.lines),
+                Markup("").join(
+                    Markup('<tr><th scope="row">{}</th><td>{}</td></tr>').format(name, words)
+                    for name, words in section.lines
+                ),
             )
             for section in self.sections
         )
@@ -68,6 +72,9 @@ class ModelCard:
 
     def __str__(self) -> str:
         return self.text
+
+    def __repr__(self) -> str:
+        return f"<card of {shortened(self.title, 80)}>"
 
     def _repr_html_(self) -> str:
         return self.html
