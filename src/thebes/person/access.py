@@ -33,6 +33,10 @@ class PersonHome(Protocol):
         """Return the rows that would be read, for the owner's eyes."""
         ...
 
+    def place(self, task_id: str) -> str:
+        """Return a sentence of where the own value is in an answer, computed here; empty where nothing can be said."""
+        ...
+
     def example(self, task_id: str) -> dict[str, Any]:
         """Return an example of what would leave, drawn anew each time."""
         ...

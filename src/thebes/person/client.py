@@ -30,6 +30,9 @@ class PersonClient(Local):
     def preview(self, task_id: str) -> dict[str, Any]:
         return dict(self._ask("GET", f"/api/tasks/{segment('task_id', task_id)}/preview"))
 
+    def place(self, task_id: str) -> str:
+        return str(self._ask("GET", f"/api/tasks/{segment('task_id', task_id)}/place")["place"])
+
     def example(self, task_id: str) -> dict[str, Any]:
         return dict(self._ask("GET", f"/api/tasks/{segment('task_id', task_id)}/example"))
 

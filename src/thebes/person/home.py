@@ -39,7 +39,9 @@ from thebes.person.tasks.task_feed import Board, is_fingerprint, pinned_in
 from thebes.person.tasks.task_store import Book
 from thebes.privacy.faults import Mistake, ThebesError
 from thebes.privacy.plain_text import plain_text
+from thebes.tasks import registry
 from thebes.tasks.document import PeopleDocument
+from thebes.tasks.release_reader import release_from_json
 from thebes.wire.client import CoordinatorClient
 from thebes.wire.problems import printable
 from thebes.wire.refusals import Conflict, NotFound
@@ -214,6 +216,19 @@ class Person:
             "able": able,
             "misfits": misfits,
         }
+
+    def place(self, task_id: str) -> str:
+        """Say where this person's own value, as it lies here now, is in the answer of a task; empty where nothing can
+        be said. Computed here from what lies here; nobody is asked, and nobody is told."""
+        answered = [p for p in self._book.participations(task_id=task_id) if p.result is not None]
+        if not answered:
+            return ""
+        document, result = answered[-1].document, answered[-1].result
+        try:
+            rows = self._store.preview(document.featurizer, most_rows=document.most_rows)
+            return registry.place(document, release_from_json(result or {}), rows)
+        except ThebesError:  # no table any more, or an answer that cannot be read: that is said elsewhere
+            return ""
 
     def example(self, task_id: str) -> dict[str, Any]:
         """One example of what noise does to the rows of a task: a fresh draw, never the one that is sent."""

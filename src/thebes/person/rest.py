@@ -194,6 +194,11 @@ def _tasks(api: FastAPI, person: Person) -> None:
     def preview(task_id: TaskId) -> dict[str, Any]:
         return person.preview(task_id)
 
+    @api.get("/api/tasks/{task_id}/place")
+    def place(task_id: TaskId) -> dict[str, str]:
+        """Say where the own value is in the answer, for the owner's eyes only; empty where nothing can be said."""
+        return {"place": person.place(task_id)}
+
     @api.get("/api/tasks/{task_id}/example")
     def example(task_id: TaskId) -> dict[str, Any]:
         """Show what noise does to the rows: a fresh draw each time, never the one that is sent."""

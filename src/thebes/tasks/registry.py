@@ -214,6 +214,14 @@ def table_of(release: Release) -> Cells:
     return (number_view if of is None else view(of)).table(release)
 
 
+def place(document: PeopleDocument, release: Release, rows: Sequence[Mapping[str, Any]]) -> str:
+    """Say where an owner's own rows lie in an answer (`place.py`), for their eyes only; empty where the kind cannot."""
+    with suppress(KindFailed), guarded(document.type, "place.py", may=(KindFailed,)):
+        own = _part(document.type, "place")
+        return "" if own is None else str(own.place(document, release, rows))
+    return ""
+
+
 def course(type_: str) -> CourseView[Any]:
     """Return how it is shown that tasks without end go: as the kind's `course.py` says, else contributions counted.
     Guarded, as `drawn` is."""

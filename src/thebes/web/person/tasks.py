@@ -13,6 +13,7 @@ from thebes.person.home import Person
 from thebes.person.rest_schema import TASK_ID
 from thebes.privacy.faults import Mistake
 from thebes.web.person import words
+from thebes.web.person.answer import shown
 from thebes.web.person.layout import Indoors, attempt, text
 
 LONGEST_WORD = 400  #: characters of one text in a document that are shown; a network is very long
@@ -51,6 +52,7 @@ def routes(indoors: Indoors) -> APIRouter:
             reads=_reads(found["document"], person),
             preview=preview,
             trouble=trouble,
+            **_answer(found, person),
         )
 
     @made.get("/tasks/{task_id}/example")
@@ -130,6 +132,15 @@ def shortened(value: Any) -> Any:
     if isinstance(value, str) and len(value) > LONGEST_WORD:
         return f"{value[:LONGEST_WORD]}… ({len(value)} characters)"
     return value
+
+
+def _answer(task: Mapping[str, Any], person: Person) -> dict[str, Any]:
+    """Return the answer to a task that was answered here, made ready to be drawn, and one's own place in it."""
+    results = [p["result"] for p in task["participations"] if p["result"] is not None]
+    if not results:
+        return {"answered": False}
+    document = person.document(task["task_id"])
+    return {"answered": True, "answer": shown(results[-1], document), "place": person.place(task["task_id"])}
 
 
 def _hidden(task: Mapping[str, Any], person: Person) -> str:

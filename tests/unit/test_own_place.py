@@ -1,0 +1,113 @@
+"""One's own place in an answer: told on one's own machine only, and never finer than the error bar."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from thebes.privacy.measurement import Interval
+from thebes.tasks import registry
+from thebes.tasks.document import PeopleDocument
+from thebes.tasks.release import Release
+from thebes.tasks.release_reader import release_from_json
+
+sys.path.insert(0, str(Path(__file__).parent))
+from test_person_pages import MEDIAN, harmless
+from test_person_rest import World
+
+CERTIFICATE = {
+    "unit": "device", "adjacency": "replace-one", "epsilon": 1.0, "delta": 0.0, "guarantee": "pure", "mechanism": "m",
+    "estimated": [],
+}  # fmt: skip
+RANGE = {"type": "range", "low": 0, "high": 100}
+
+
+def document(aggregator: str, **more: Any) -> PeopleDocument:
+    made = registry.check(
+        {
+            "type": "basic",
+            "epsilon": 1.0,
+            "min_count": 20,
+            "featurizer": "SELECT v FROM a.t",
+            "aggregator": aggregator,
+            "bounds": {"v": RANGE},
+            **more,
+        }
+    )
+    assert isinstance(made, PeopleDocument)
+    return made
+
+
+def release(value: Any, low: Any, high: Any) -> Release:
+    told = release_from_json({"value": value, "interval": None, "certificate": CERTIFICATE})
+    return Release(value, told.certificate, {0.95: Interval(0.95, low, high)})
+
+
+def place(made: PeopleDocument, answer: Release, value: Any) -> str:
+    return registry.place(made, answer, [{"v": value}])
+
+
+@pytest.mark.parametrize("aggregator", ["mean", "median"])
+def test_a_value_is_above_below_or_not_to_be_told_apart(aggregator: str) -> None:
+    made, answer = document(aggregator), release(40.0, 38.0, 42.0)
+    assert "above" in place(made, answer, 43)
+    assert "below" in place(made, answer, 37.5)
+    for within in (38, 40.0, 41.9, 42):
+        assert "cannot be told apart" in place(made, answer, within)
+    assert "100" in place(made, answer, 1e6), "what does not count as it is, is told as it counts"
+
+
+def test_a_value_stands_in_its_bar_of_a_histogram() -> None:
+    made = document("histogram", bins=4)
+    keys = ["0 to 25", "25 to 50", "50 to 75", "75 to 100"]
+    counts = np.array([10.0, 30.0, 40.0, 20.0])
+    answer = release(dict(zip(keys, counts, strict=True)), counts - 3, counts + 3)
+    for value, key in ((0, keys[0]), (24.9, keys[0]), (25, keys[1]), (99, keys[3]), (100, keys[3]), (-5, keys[0])):
+        assert f"under {key}:" in place(made, answer, value)
+    assert "30 % of all" in place(made, answer, 30)
+    assert "between 27 and 33" in place(made, answer, 30)
+
+
+def test_a_word_stands_in_its_bar() -> None:
+    made = document("histogram", bounds={"v": {"type": "set", "values": ["cat", "dog"]}})
+    answer = release({"cat": 7.0, "dog": 13.0}, np.array([5.0, 11.0]), np.array([9.0, 15.0]))
+    assert "under dog: about 13 people, 65 % of all, do (between 11 and 15)" in place(made, answer, "dog")
+    assert place(made, answer, "bird") == ""
+
+
+def test_where_nothing_can_be_said_nothing_is() -> None:
+    mean, answer = document("mean"), release(40.0, 38.0, 42.0)
+    assert place(mean, answer, None) == ""
+    assert place(mean, answer, "text") == ""
+    assert registry.place(mean, answer, []) == ""
+    assert place(document("variance"), answer, 40) == ""
+    assert place(mean, Release(None, answer.certificate), 40) == ""
+
+
+def test_the_tasks_page_shows_the_answer_and_ones_place_and_nobody_is_asked(tmp_path: Path) -> None:
+    world = World(tmp_path / "home")
+    try:
+        task = world.server.post({**MEDIAN, "aggregator": "mean", "delta": 0.0, "epsilon": 20.0, "min_count": 11})
+        assert world.me.place(task) == ""
+        world.me.accept(task)
+        world.me.wait(task, state="sent")
+        sent = json.loads(world.server.bodies[0])
+        for number in range(10):
+            other = {**sent, "contributor": str(number), "payload": {"age": 99.0}}
+            world.server.submit(task, json.dumps(other).encode())
+        world.me.poll()
+        page = harmless(world.http.get(f"/tasks/{task}"))
+        assert "The answer" in page
+        asked: list[str] = []
+        world.server.before = asked.append
+        told = world.http.get(f"/api/tasks/{task}/place").json()["place"]
+        assert told.startswith("Your value")
+        assert told in page
+        assert asked == []
+    finally:
+        world.me.close()
