@@ -20,7 +20,7 @@ from tests.support.postgres import new_database
 from thebes.coordinator.auth.accounts import Role
 from thebes.coordinator.auth.device_codes import LETTERS
 from thebes.requestor.sign_in import SilentRenewal, sign_in, sign_out
-from thebes.requestor.stored_logins import StoredLogin, StoredLogins, UnreadableLogins
+from thebes.requestor.stored_logins import StoredLogin, StoredLogins, UnreadableLogins, folder
 from thebes.wire.client import CoordinatorClient
 from thebes.wire.refusals import NotAllowed, NotSignedIn
 
@@ -358,3 +358,13 @@ def test_a_file_that_others_read_is_not_used(tmp_path: Path) -> None:
         StoredLogins(tmp_path).of(URL)
     moment = datetime(2030, 1, 1, tzinfo=UTC)
     assert "secret" not in repr(StoredLogin("secret", moment, "secret", moment))
+
+
+def test_settings_lie_where_the_desktop_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    assert folder() == tmp_path / "thebes"
+    for unset in ("", "relative"):
+        monkeypatch.setenv("XDG_CONFIG_HOME", unset)
+        monkeypatch.setenv("HOME", "/somebody")
+        assert folder() == Path("/somebody/.config/thebes")
+    assert not StoredLogins(Path(os.devnull) / "nowhere").known(URL), "some users have no folder of their own"

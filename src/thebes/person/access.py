@@ -17,7 +17,14 @@ from thebes.wire.address import base_url
 
 class PersonHome(Protocol):
     """A person's home to its owner, whether this process holds it or another one does. What a task or a participation
-    is told as has the keys of the REST interface."""
+    is told as has the keys of the REST interface.
+
+    Example:
+        with thebes.open_person("~/.thebes/person") as me:
+            for task in me.tasks():
+                print(task["explanation"], task["price"])
+
+    """
 
     def tasks(self) -> list[dict[str, Any]]:
         """Return the open tasks, each in plain words and with its price."""
@@ -126,7 +133,10 @@ def open_person(
     passphrase: str | None = None,
 ) -> PersonHome:
     """A person's home, to use from Python. While `thebes person` runs on it, this talks to that process instead; the
-    same methods either way. Without it, what was accepted is sent while this home is open (`wait` waits for it)."""
+    same methods either way. Without it, what was accepted is sent while this home is open (`wait` waits for it).
+
+    Example: thebes.open_person("~/.thebes/person", coordinator="https://thebes.example").tasks()
+    """
     home = prepared(folder)
     running = PersonClient.running(home)
     if running is not None:

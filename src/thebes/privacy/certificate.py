@@ -30,6 +30,8 @@ class Certificate:
     (`per_weight`), never instead of it. `estimated` lists what was learned privately from the data inside
     the same budget (for example bounds). `beside_earlier`: the number rests on earlier releases as well, so that what
     is proved holds for those who had seen them; it is what this release adds to what they could learn.
+
+    Example: release.certificate.epsilon, release.certificate.trust, print(release.certificate.text)
     """
 
     unit: Unit

@@ -1,5 +1,5 @@
-"""How far a task is, in one place that is drawn anew: a line in a terminal, one display in a notebook, nothing in a
-pipe."""
+"""Progress of a task that is waited for, in one place that is drawn anew: a line in a terminal, one display in a notebook,
+nothing in a pipe."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _CLEARED = "\r\x1b[K"
 
 
 class _Place(Protocol):
-    """Where progress is drawn."""
+    """The place in which progress is drawn."""
 
     def show(self, words: str, share: float | None) -> None: ...
 

@@ -42,7 +42,16 @@ class SiteRefusal:
 
 
 class SitesRefused(TaskFailed):
-    """Too few sites answered; nothing was released. `sites` says of each that did not why."""
+    """Too few sites answered; nothing was released. `sites` says of each that did not why.
+
+    Example:
+        try:
+            release = handle.wait()
+        except SitesRefused as refused:
+            for site, said in refused.sites.items():
+                print(site, said.reason, said.message)  # such as: south budget ...
+
+    """
 
     ended = "was not answered"
 

@@ -55,6 +55,8 @@ def connect(
     whole answer, in seconds (30; through a SOCKS proxy 90; four times as long for what may hold a model). `ca_file`
     names a PEM file where the deployment has its own certificate authority; `proxy` a proxy to go through, of HTTP or
     of SOCKS5 (`tor`, `socks5h://HOST:PORT`); `trust_env` lets the environment name one.
+
+    Example: thebes.connect("https://thebes.example").query("patients", "count", epsilon=0.5)
     """
     client = CoordinatorClient(url, token, timeout=timeout, ca_file=ca_file, proxy=proxy, trust_env=trust_env)
     if token is None and StoredLogins().known(client.url):
@@ -63,7 +65,14 @@ def connect(
 
 
 class Server:
-    """The requests that a requestor can make of a coordinator."""
+    """The requests that a requestor can make of a coordinator.
+
+    Example:
+        server = thebes.connect("https://thebes.example")
+        print(server.quote(document))  # what it would cost, and who would answer
+        release = server.submit(document).wait(timeout=600)
+
+    """
 
     def __init__(self, client: CoordinatorClient) -> None:
         self.client = client

@@ -60,8 +60,12 @@ class StoredLogin:
 
 def folder() -> Path:
     """Return where settings of this user lie: `$XDG_CONFIG_HOME/thebes`, else `~/.config/thebes`."""
-    named = os.environ.get("XDG_CONFIG_HOME", "")
-    return (Path(named) if named.startswith("/") else Path.home() / ".config") / "thebes"
+    named, own = os.environ.get("XDG_CONFIG_HOME", ""), os.path.expanduser("~")
+    if os.path.isabs(named):
+        return Path(named, "thebes")
+    return Path(
+        own if os.path.isabs(own) else os.devnull, ".config", "thebes"
+    )  # some users have no folder of their own
 
 
 class StoredLogins:
@@ -116,7 +120,7 @@ class StoredLogins:
                 if os.fstat(file.fileno()).st_mode & 0o077:
                     raise self._unreadable("can be read by others; run: chmod 600 on it")
                 told = json.load(file)
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError, PermissionError):
             return {}
         except ValueError:
             raise self._unreadable("is damaged") from None

@@ -53,7 +53,7 @@ def of_people(document: PeopleDocument, release: Release, rows: Rows, *, aside: 
         return None
     columns, whose = {name: _cells(document, found, name)[some] for name in names}, owners[some]
     told = [_cells(document, found, name)[some] for name in outputs]
-    model = release.model
+    model: Any = release.model
     bounds = document.bounds or {}
     if hasattr(model, "classifies"):  # a network, which tells a class by its number, or what its loss makes of it
         return _of_network(
@@ -104,7 +104,7 @@ def of_sites(
     none was released."""
     if release.form not in ("train", "pipeline") or release.value is None:
         return None
-    model = release.model
+    model: Any = release.model
     if release.form == "pipeline":
         output = getattr(document, "output", None)
         shown = [*(aside or tables).values()]

@@ -26,7 +26,10 @@ Ends = tuple[float, float]
 @dataclass(frozen=True)
 class SqlAnswer(FrameSource):
     """`rows` hold the values by the names of the columns, `bars` the ends between which the exact value of each number
-    lies with probability `level` (None where no such ends are known, or a key stands there)."""
+    lies with probability `level` (None where no such ends are known, or a key stands there).
+
+    Example: answer.to_frame().sort_values("n"), answer.rows[0]["n"], answer.bars[0]["n"]
+    """
 
     columns: tuple[str, ...]
     rows: tuple[Mapping[str, Any], ...]

@@ -6,9 +6,10 @@ import math
 from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from thebes.data.frame import FrameSource
 from thebes.privacy.certificate import Certificate
@@ -46,6 +47,19 @@ _SHOWN = {
     False: "it is not shown to be better than guessing",
     None: "only rows kept aside can show that it is better than guessing",
 }
+
+
+class FittedModel(Protocol):
+    """A model that was released: it predicts from tables by the names of their columns, from arrays by position."""
+
+    @property
+    def feature_names_in_(self) -> NDArray[Any]: ...
+
+    def predict(self, rows: Any, /) -> NDArray[Any]: ...
+
+    def predict_proba(self, rows: Any, /) -> NDArray[Any]:
+        """Return one column for each class; a Mistake or an AttributeError of a model of numbers."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -86,7 +100,7 @@ class Release(FrameSource):
         return self.value is not None
 
     @property
-    def model(self) -> Any:
+    def model(self) -> FittedModel:
         """The fitted model that was released; a Mistake where the answer is none."""
         raise Mistake("model", f"is not what was released: this is {type(self).__name__}, whose answer is its value")
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from thebes.tasks.answer_view import AnswerTable, Cells, Section
@@ -21,7 +23,8 @@ def table(release: Release) -> Cells:
     from thebes.learning.graph.weights import named
 
     graph = read_model(release.value["model"]).graph
-    trained = named(graph, np.asarray(release.model.weights))
+    model: Any = release.model
+    trained = named(graph, np.asarray(model.weights))
     last = named(graph, np.asarray(release.gradient, dtype=np.float32))  # type: ignore[attr-defined]
     head = ("layer", "shape", "weights", "length", "largest", "length of the last step's mean gradient")
     return head, [
