@@ -1,5 +1,5 @@
-"""Progress of a task that is waited for, in one place that is drawn anew: a line in a terminal, one display in a notebook,
-nothing in a pipe."""
+"""Progress of a task that is waited for, in one place that is drawn anew: a line in a terminal, one display in a
+notebook, nothing in a pipe."""
 
 from __future__ import annotations
 
