@@ -85,8 +85,18 @@ def grid_slack(scale: float, l1: float) -> float:
     normalisers differ by a factor within 1 and 1 + 3 e^(-2 pi^2 s^2). Hence |K| <= .12 / s, and delta is at most
     .25 |D|_1 / s^3 larger.
 
-    It adds up in compositions, adaptive ones too: seen from any step, what the others do is a mixture of such h, moved,
-    so one step after the other can be made continuous. And a sample that a unit is in by a coin costs at most as much:
+    It adds up in compositions of fixed ratios, where each question may follow from all answers before it. Make the
+    steps continuous from the last to the first. When it is step j's turn, those before it are still discrete and those
+    after it are continuous already. Given the answers before j their losses are one number, which moves epsilon, and
+    what j asks is fixed. What comes after j may be asked by j's answer; but a continuous step of a fixed ratio has, at
+    every epsilon, at most the delta of two normal laws at the largest distance that its ratio allows, whatever is
+    asked, and so, taken together from the last one backwards, do all of them: delta of the rest, at any epsilon, is at
+    most a G(epsilon) in which no answer occurs. G is a mean of max(0, 1 - e^(epsilon - loss)) over a law of losses that
+    does not depend on j. So delta, given the answers before j, is at most E G(epsilon - loss of j): of j's noise a
+    mixture of such h, moved. Hence making j continuous costs at most what is said above, for any distance that j may
+    ask; it is then one of the continuous steps, its distance becomes the largest, and step j - 1 is next. (From the
+    first to the last this would not do: what follows a step could then depend on its answer through discrete noise, for
+    which no such G is known.) And a sample that a unit is in by a coin costs at most as much:
     its delta is that of the noise at another epsilon, times at most 1 (Balle, Barthe & Gaboardi 2018, theorem 2).
     """
     return 0.25 * l1 / scale**3 * (1 + 1e-9)

@@ -25,10 +25,6 @@ from thebes.privacy.transformations.moments import BernsteinProducts
 
 #: coefficients of 1, t and t^2 in the three cells of one number
 _POWERS = np.array([[1.0, 1.0, 1.0], [0.0, 0.5, 1.0], [0.0, 0.0, 1.0]])
-#: by so many steps rounding may move a row's moment around any place, by the powers in it: a number by 2 (half a step
-#: on its grid and 3/2 in the cells), a squared distance by 6, a product of distances by 5
-_ROUNDED = (0, 2, 6)
-
 Ends = tuple[float, float]
 
 
@@ -52,8 +48,9 @@ def correlation(
     The interval: at the true means, each of six weighed sums of the nine noises (number of rows; distances from the two
     means, their squares and their product) stays within its own width, all of them with the stated probability (union
     bound). What fits the first three bounds the means, and over all means that are left, the other three bound both
-    spreads and what the columns have in common; the correlation is bounded by these. It speaks of the clamped values,
-    and of the noise only, not of sampling.
+    spreads and what the columns have in common, as the cells have them; `_Rounding` says how far those of the clamped
+    values lie from these, and the correlation is bounded by all of it. It speaks of the clamped values, and of the
+    noise only, not of sampling.
     """
     grids = grid_of(bounds, bits), grid_of(other_bounds, bits)
     first, change = counted(values, adjacency=adjacency, n=None)
@@ -105,15 +102,13 @@ class ProductMoments:
     def ends(self, noise: Hiding, level: float, grids: tuple[Grid, Grid]) -> tuple[float, float]:
         """Bounds of the exact correlation, with at least the probability `level`; see `correlation`."""
         each = 1 - (1 - level) / 6
-        coarsest = min(grid.steps for grid in grids)
         anywhere = (0.0, 1.0)
 
         def width(i: int, j: int, means: tuple[Ends, Ends]) -> float:
             # The larger a coefficient, the less concentrated the sum: the largest of each, over these means, will do.
             weights = np.outer(_largest(i, means[0]), _largest(j, means[1])).reshape(9)
-            return weighed_width(noise, weights, each) + _ROUNDED[i + j] / coarsest * most
+            return weighed_width(noise, weights, each)
 
-        most = 0.0
         count = self.of(_monomial(0, 0))
         most = count + width(0, 0, (anywhere, anywhere))
         if count <= 0:
@@ -123,20 +118,63 @@ class ProductMoments:
         for _ in range(3):
             off = width(1, 0, means) / count, width(0, 1, means) / count
             means = _within(means[0], shares[0], off[0]), _within(means[1], shares[1], off[1])
-        spreads: list[Ends] = []
-        for powers, ends, share in (((2, 0), means[0], shares[0]), ((0, 2), means[1], shares[1])):
+        rounding = _Rounding(grids[0].steps, most), _Rounding(grids[1].steps, most)
+        lengths: list[Ends] = []
+        for place, powers in enumerate(((2, 0), (0, 2))):
+            ends, share = means[place], shares[place]
             slack = width(*powers, means)
             nearest = min(max(share, ends[0]), ends[1])  # around there the squares are least, and most around an end
             own = [self.of(_about(mean, mean, *powers)) for mean in (nearest, *ends)]
-            spreads.append((max(0.0, own[0] - slack), max(0.0, max(own) + slack)))  # noise can be below all of it
-        one, other = spreads
+            lengths.append(rounding[place].lengths((own[0] - slack, max(own) + slack), ends))
+        one, other = lengths
         common = [self.of(_about(first, second, 1, 1)) for first in means[0] for second in means[1]]
-        low, high = min(common) - width(1, 1, means), max(common) + width(1, 1, means)
-        least, largest = (math.sqrt(max(0.0, one[end])) * math.sqrt(max(0.0, other[end])) for end in (0, 1))
+        here, there = (made.off for made in rounding)
+        slack = width(1, 1, means) + here * (other[1] + there) + there * (one[1] + here) + here * there
+        low, high = min(common) - slack, max(common) + slack
+        least, largest = one[0] * other[0], one[1] * other[1]
         if least <= 0:
             return -1.0, 1.0
         found = low / (least if low < 0 else largest), high / (least if high > 0 else largest)
         return min(max(found[0], -1.0), 1.0), min(max(found[1], -1.0), 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Rounding:
+    """The difference between numbers as they are clamped and as the cells have them, over at most `rows` rows; a
+    length is the square root of a sum of squared distances from the mean.
+
+    A number x in [0, 1] lies within half a step of t on a grid of 2^b steps of 1/s. Its cells (`BernsteinSums`) hold
+    t^2 less f/s, f being what is left of s t^2 beyond whole steps, and t less e/s with e = 0, 1/2 or 1 for f = 0, up to
+    1/2 and above (the floors of t^2 and of 2t(1-t) in steps are off by f and by the rest of -2f). So
+
+    - x is off from the cells' t - e/s by between -1/2 and 3/2 steps: of length at most `off`, one step a row, since
+      what varies within two steps lies within one of their middle;
+    - a squared distance from m has 2 m e - f steps too many: 0, m - f or 2 m - f by the three cases, hence between
+      min(0, m - 1/2, 2m - 1) and max(m, 2m - 1/2);
+    - m is the mean of t - e/s, at most a step from that of t, which takes one step squared a row from the sum about it;
+    - the length of x is within that of t by half a step a row.
+
+    Lengths obey the triangle inequality, and a sum of products of distances is at most the product of lengths (Cauchy),
+    which is why what rounding does to it is small beside the spreads themselves, for any rows.
+    """
+
+    steps: int
+    rows: float
+
+    @property
+    def off(self) -> float:
+        return math.sqrt(self.rows) / self.steps
+
+    def lengths(self, squares: Ends, means: Ends) -> Ends:
+        """Return the ends of the clamped values' length, by those of the cells' squared distances from a mean of
+        these."""
+        few, many = min(0.0, means[0] - 0.5, 2 * means[0] - 1), max(means[1], 2 * means[1] - 0.5)
+        least = squares[0] - self.rows * (many + 1 / self.steps) / self.steps
+        largest = squares[1] - self.rows * few / self.steps  # noise can be below all of it
+        return (
+            max(0.0, math.sqrt(max(0.0, least)) - self.off / 2),
+            math.sqrt(max(0.0, largest)) + self.off / 2,
+        )
 
 
 def _within(means: Ends, share: float, off: float) -> Ends:
