@@ -26,7 +26,7 @@ from thebes.curator.pipelines.pipeline import Pipeline, Trial
 from thebes.curator.pipelines.prices import price
 from thebes.curator.pipelines.runner import Runner
 from thebes.curator.pipelines.time_limit import OutOfTime, finished
-from thebes.curator.pipelines.validators import Validation, Verdict
+from thebes.curator.pipelines.validators import Best, Validation, Verdict
 from thebes.curator.pipelines.workspace import Workshop
 from thebes.curator.streams.stream import Stream, Terms
 from thebes.data.growing import writer
@@ -875,6 +875,35 @@ def test_all_that_a_run_tells_is_within_what_its_certificate_names(
     assert certificate.beside_earlier
     assert certificate.text.startswith("For whoever had seen what was released before: if one single row")
     assert "at epsilon 0.5: to whoever had not seen them" in certificate.text
+
+
+def test_a_run_ends_with_reject_once_its_kind_is_shown_to_miss_the_target(home: Home) -> None:
+    """The first attempt measures worse than the target; the second shows that no other model would do better."""
+
+    class Coins(Lines):
+        name = "coins"
+        targets = {"accuracy": 0.9}  # noqa: RUF012
+        asked = 0
+
+        def best(self, metric: str, data: Data) -> Best:
+            Coins.asked += 1
+            tails = np.concatenate(list(data.arrays(("y",))))[:, 0] < 0.5
+            return Best(float(min(tails.sum(), (~tails).sum())), len(tails))
+
+    draw = np.random.default_rng(5)
+    for _ in range(4):
+        days = pd.date_range(home.now, periods=4000, freq="20s").tz_localize(None)
+        coins = draw.integers(0, 2, 4000).astype(float)
+        home.stream.ingest(pd.DataFrame({"at": days, "x": 0.5, "y": coins}))
+        home.now += timedelta(days=1)
+    home.now += timedelta(days=1)
+    run = home.run(Coins())
+    attempts = home.workshop.attempts.attempts(run.id)
+    assert (run.verdict, run.reason) == (Verdict.REJECT, "no model of this kind meets the targets")
+    assert [one.verdict for one in attempts] == [Verdict.RETRY] * (len(attempts) - 1) + [Verdict.REJECT]
+    assert Coins.asked == len(attempts) - 1 >= 1  # the first attempt has its whole budget for ACCEPT
+    assert sum(one.epsilon for one in attempts) < 1
+    assert home.run(Coins()).id != run.id
 
 
 def test_a_run_that_waits_says_what_would_help_by_what_was_released(home: Home) -> None:

@@ -141,6 +141,41 @@ def test_logistic_regression_learns_and_is_data() -> None:
     assert np.array_equal(again.predict(rows), model.predict(rows))
 
 
+WET = DOCUMENT | {"model": "LogisticRegression", "output": "wet", "target": {"accuracy": 0.95}, "steps": 30}
+
+
+def test_what_no_logistic_regression_reaches_is_rejected_once_it_is_doubted() -> None:
+    """Half of the outcomes are coins: the least that any of them misses is shown to be too much."""
+    made, model = of(WET), trained(WET, epsilon=2.0)
+    for doubted, verdict in (((), Verdict.RETRY), (("accuracy",), Verdict.REJECT)):
+        found: Any = made.validate(model, rides(20_000), Trial(4, 0, {"accuracy": 0.95}, 0.05, doubted=doubted))
+        assert [one.verdict for one in found] == [verdict]
+    reached: Any = made.validate(model, rides(20_000), Trial(4, 0, {"accuracy": 0.7}, 0.05, doubted=("accuracy",)))
+    assert [one.verdict for one in reached] == [Verdict.ACCEPT]
+
+
+def test_a_row_more_adds_one_at_most_to_the_least_that_a_logistic_regression_misses() -> None:
+    made = of(WET)
+    draw = np.random.default_rng(3)
+    frame = pd.DataFrame(
+        {
+            "way": draw.integers(0, 3, 60).astype(float),
+            "hour": draw.integers(0, 2, 60),
+            "wet": np.where(draw.random(60) < 0.4, "yes", "no"),
+            "took": 0.0,
+        }
+    )
+    told = [made.best("accuracy", data_of(SCHEMA, frame.head(count), seeded_for_simulation(1))) for count in range(61)]
+    for count, best in enumerate(told):
+        table = pd.crosstab([frame.way.head(count), frame.hour.head(count)], frame.wet.head(count)) if count else None
+        two = table is not None and table.shape[1] == 2
+        assert best is not None
+        assert (best.total, best.rows) == (table.min(axis=1).sum() if two else 0, count)
+    steps = np.diff([best.total for best in told if best is not None])
+    assert set(steps) == {0.0, 1.0}
+    assert made.best("log_loss", data_of(SCHEMA, frame, seeded_for_simulation(1))) is None
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("output", "target"), [("took", {"mse": 0.01}), ("wet", {"accuracy": 0.7})])
 def test_a_network_learns_and_is_data(output: str, target: dict[str, float]) -> None:

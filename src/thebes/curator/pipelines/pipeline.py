@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from decimal import ROUND_FLOOR, Decimal
@@ -21,7 +21,7 @@ from thebes.curator.pipelines.adaptation import RunLimits, Strategy
 from thebes.curator.pipelines.allowance import Allowance
 from thebes.curator.pipelines.bundles import checked
 from thebes.curator.pipelines.data import Data, Floats
-from thebes.curator.pipelines.validators import METRICS, Validation, validate
+from thebes.curator.pipelines.validators import METRICS, Best, Validation, validate
 from thebes.data.schema import Schema
 from thebes.privacy import exact
 from thebes.privacy.events import Event
@@ -36,7 +36,8 @@ class Trial(Allowance):
     """The allowance of a validation, and what it has to show: every one of `targets`. A wrong verdict may have
     probability `eta`: tests that only ever ACCEPT have it whole, those that may REJECT share it. Instead of epsilon it
     may spend `rho` on Gaussian noise, 0 where its blocks have no price for that; a share of one for a share of the
-    other, and one kind of noise for all."""
+    other, and one kind of noise for all. `doubted` are the metrics by which the attempt before was measured to miss its
+    target."""
 
     def __init__(
         self,
@@ -45,9 +46,10 @@ class Trial(Allowance):
         targets: Mapping[str, float],
         eta: float,
         rho: Decimal = Decimal(0),
+        doubted: Collection[str] = (),
     ) -> None:
         super().__init__(epsilon, delta)
-        self.rho = rho
+        self.rho, self.doubted = rho, frozenset(doubted)
         self.targets, self.eta = dict(targets), eta
 
 
@@ -105,6 +107,7 @@ class Pipeline(ABC):
         found = []
         rho = (budget.rho / len(budget.targets)).quantize(exact.EPSILON_STEP, ROUND_FLOOR)
         for metric, target in budget.targets.items():
+            best = self.best(metric, data) if metric in budget.doubted and data.schema.change.rows == 1 else None
             found.append(
                 validate(
                     metric,
@@ -112,13 +115,21 @@ class Pipeline(ABC):
                     self.values(metric, model, data),
                     epsilon=budget.take(1 / len(budget.targets)).spend().epsilon,
                     rho=rho,
-                    eta=budget.eta,  # whole for each: a model that misses a target is accepted only if its test errs
+                    # whole for each: a model that misses a target is accepted only if its test errs; REJECT shares it
+                    eta=budget.eta if best is None else budget.eta / len(budget.targets),
+                    best=best,
                     change=data.schema.change,
                     largest=self._most(metric, data.schema),
                     randomness=data.randomness,
                 )
             )
         return found
+
+    def best(self, metric: str, data: Data) -> Best | None:
+        """Return the least that any model of this pipeline's kind loses on these rows, so that its test may REJECT;
+        None where that is not known, whatever the rows are. Asked for where the attempt before measured worse than the
+        target, as the test for it costs half of what there is."""
+        return None
 
     def values(self, metric: str, model: Any, data: Data) -> Iterator[Floats]:
         """Return what each row's prediction is worth by a metric, some rows at a time."""

@@ -336,7 +336,8 @@ class Runner:
         model = pipeline.train(ready.part("train", pipeline.train_share), Allowance(*cost.train))
         document = model.as_json()
         written(document)  # a model with numbers that are none is found out before more is paid for
-        trial = Trial(*cost.validate, run.terms["targets"], eta_of(attempt.number, pipeline.eta), cost.rho)
+        eta, doubted = eta_of(attempt.number, pipeline.eta), self._doubted(run)
+        trial = Trial(*cost.validate, run.terms["targets"], eta, cost.rho, doubted)
         found = pipeline.validate(model, ready.part("test", pipeline.train_share), trial)
         said = [found] if isinstance(found, Validation) else list(found)
         if not said or not all(isinstance(one, Validation) for one in said):
@@ -433,6 +434,16 @@ class Runner:
             beside_earlier=True,
         )
 
+    def _doubted(self, run: PipelineRun) -> list[str]:
+        """Return the metrics by which the last attempt that was judged missed its target, as was released."""
+        last = _judged(self._paid(run))
+        told = [] if last is None else (last.validation or {}).get("metrics", ())
+        return [
+            one["metric"]
+            for one in told
+            if one.get("value") is not None and not is_met(one["metric"], one["value"], one["target"])
+        ]
+
     def _paid(self, run: PipelineRun) -> list[Attempt]:
         return [one for one in self.workshop.attempts.attempts(run.id) if one.state.paid]
 
@@ -456,9 +467,14 @@ def _past(attempt: Attempt) -> PastAttempt:
     return PastAttempt(attempt.epsilon, attempt.blocks, failed=attempt.verdict is not None)
 
 
+def _judged(attempts: Sequence[Attempt]) -> Attempt | None:
+    """The last of these that has a verdict."""
+    return next((one for one in reversed(attempts) if one.verdict is not None), None)
+
+
 def _helping(attempts: Sequence[Attempt]) -> str:
     """Say what would help after attempts of which none was accepted, by what the last one with a verdict released."""
-    last = next((one for one in reversed(attempts) if one.verdict is not None), None)
+    last = _judged(attempts)
     if last is None:
         return ""
     found = [one for one in (last.validation or {}).get("metrics", ()) if one["verdict"] != Verdict.ACCEPT]
