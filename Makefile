@@ -77,11 +77,11 @@ release: $(READY)  ## wheel, sources, bill of materials and notes of the last co
 	@$(BIN)/python -m tools.release $(if $(TAG),--tag)
 
 licences: $(READY)  ## what everything that Thebes needs is licensed under
-	@$(BIN)/python tools/supply.py licences --extra postgres --extra torch
+	@$(BIN)/python tools/supply.py licences --extra all --extra postgres --extra torch
 
 sbom: $(READY)  ## the bill of materials (CycloneDX), into dist/
 	@mkdir -p dist
-	@$(BIN)/python tools/supply.py sbom --extra postgres --extra torch > dist/sbom.json
+	@$(BIN)/python tools/supply.py sbom --extra all --extra postgres --extra torch > dist/sbom.json
 	@echo dist/sbom.json
 
 # Sends names and versions of everything pinned to the advisory databases that pip-audit asks.

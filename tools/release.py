@@ -30,7 +30,7 @@ from tools.changelog import Changelog, ChangelogError
 
 ROOT = Path(__file__).parents[1]
 #: the optional parts that the bill of materials takes along
-EXTRAS = ("postgres", "torch")
+EXTRAS = ("all", "postgres", "torch")
 
 
 class ReleaseError(Exception):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from thebes import parts
+
 if TYPE_CHECKING:
     from thebes import learning as learning
     from thebes import ledger as ledger
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
     from thebes.sql.private_table import open_data as open_data
 
 __version__ = "0.1.0"
+
+parts.watch()
 
 #: name -> where it lives; loaded when first used, so that `import thebes` stays quick
 _FACE = {

@@ -41,6 +41,7 @@ FACES = {
     "task": {"tasks", "privacy", "torch"},
     "collector": {"collectors"},
     "pipeline": {"curator"},
+    "parts": {"privacy"},
 }
 
 

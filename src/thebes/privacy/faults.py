@@ -23,6 +23,10 @@ class Mistake(ThebesError, ValueError):
         return (type(self), (self.argument, self.message))
 
 
+class MissingPart(ThebesError, ModuleNotFoundError):
+    """Something needs a package that this installation was made without: the message names the extra that brings it."""
+
+
 class Refusal(ThebesError):
     """A policy said no: a budget, a permission, a closed task. Nothing was spent and nothing changed."""
 

@@ -10,6 +10,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
+
+from thebes.privacy.distributions import beta_quantile
 
 #: (lost, kept, failing) -> an end for the mean over everybody, wrong with probability at most `failing`
 Bound = Callable[[float, float, float], float]
@@ -50,6 +53,7 @@ def chernoff_below(lost: float, kept: float, failing: float) -> float:
     return _farthest(lost, kept, math.log(1 / failing), 0.0)
 
 
+@lru_cache(maxsize=4096)
 def binomial(lost: float, kept: float, failing: float) -> float:
     """Exact for losses that are 0 or 1 (Clopper & Pearson 1934): the largest u for which so few, or fewer, are lost
     with probability at least `failing`.
@@ -57,20 +61,17 @@ def binomial(lost: float, kept: float, failing: float) -> float:
     That probability is the regularised incomplete beta function I(1 - u; kept, lost + 1), which grows with `lost` and
     falls with `kept`, also between whole numbers; so the ends of intervals may be put in.
     """
-    from scipy.special import betaincinv
-
     if kept <= 0:
         return 1.0
-    return 1.0 - float(betaincinv(kept, max(lost, 0.0) + 1, failing))
+    return 1.0 - float(beta_quantile(kept, max(lost, 0.0) + 1, failing))
 
 
+@lru_cache(maxsize=4096)
 def binomial_below(lost: float, kept: float, failing: float) -> float:
     """The least u for which as many are lost, or more, with probability at least `failing`."""
-    from scipy.special import betaincinv
-
     if lost <= 0:
         return 0.0
-    return float(betaincinv(lost, max(kept, 0.0) + 1, failing))
+    return float(beta_quantile(lost, max(kept, 0.0) + 1, failing))
 
 
 def empirical(squares: float, mixed: float, kept_squares: float, failing: float) -> float:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from thebes.privacy.distributions import log_normal_cdf, normal_cdf
 from thebes.privacy.randomness import Integers, Randomness, Words, seeded_for_simulation
 from thebes.tasks.audit.case import Run
 
@@ -133,10 +134,8 @@ class NoiseLoss:
         return max(math.erf(self.gaussian / math.sqrt(8)), -math.expm1(-self.largest / 2))
 
     def _passed(self, epsilon: float) -> float:
-        from scipy.special import log_ndtr, ndtr
-
         half, away = self.gaussian / 2, epsilon / self.gaussian
-        return float(ndtr(half - away) - math.exp(min(epsilon + float(log_ndtr(-half - away)), 0.0)))
+        return normal_cdf(half - away) - math.exp(min(epsilon + log_normal_cdf(-half - away), 0.0))
 
 
 def loss(here: Run, there: Run, source: Randomness | None = None) -> NoiseLoss:

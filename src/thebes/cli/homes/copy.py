@@ -20,9 +20,7 @@ from typing import IO
 
 from thebes.cli.homes import archive
 from thebes.cli.homes.roles import role_of
-from thebes.cli.homes.settlement import settle
 from thebes.cli.homes.snapshot import BEARERS, snapshot
-from thebes.coordinator.storage import restored_home as of_a_coordinator
 from thebes.data import keys
 from thebes.ledger import Ledger, NoKeeper
 from thebes.privacy.faults import Mistake, ThebesError
@@ -177,10 +175,12 @@ def _settled(home: Path, role: HomeRole) -> list[str]:
             ledger.freeze(_WHY)
         (home / "ledger.db").chmod(0o600)
         notices.append("its ledger is frozen: nothing is spent until its owner runs `thebes ledger thaw --home HOME`")
-    if settle(home):
+    if role is not HomeRole.PERSON and _tasks_settled(home):
         notices.append("tasks that were open: what was answered is said again as it was, nothing else is answered")
     if role is HomeRole.COORDINATOR and (home / "coordinator.db").exists():
-        ended = of_a_coordinator.settle(home)
+        from thebes.coordinator.storage import restored_home
+
+        ended = restored_home.settle(home)
         if ended:
             notices.append(f"{ended} open task{'s' if ended > 1 else ''} with sealed contributions ended as failed")
         notices.append("people who saw newer tasks than this copy has refuse it: see docs/operations.md")
@@ -192,6 +192,12 @@ def _settled(home: Path, role: HomeRole) -> list[str]:
     if role is HomeRole.PERSON:
         notices.append("look at your standing rules before you thaw: they answer by themselves once you have")
     return notices
+
+
+def _tasks_settled(home: Path) -> int:
+    from thebes.cli.homes.settlement import settle
+
+    return settle(home)
 
 
 def _sound(path: Path) -> None:

@@ -14,7 +14,9 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from thebes.cli.homes.findings import HomeFinding, How, found
 from thebes.cli.homes.identities import keys_of, of_a_coordinator, of_a_person, of_a_site
@@ -23,11 +25,8 @@ from thebes.cli.homes.roles import role_of
 from thebes.cli.homes.snapshot import STAGE
 from thebes.coordinator import settings as coordinator_settings
 from thebes.coordinator.home import named_in
-from thebes.coordinator.storage import schema as coordinator_schema
 from thebes.database import version_mark
-from thebes.database.versions import UNRELEASED, Versions
 from thebes.ledger import Ledger, NoKeeper, Tampered
-from thebes.ledger import schema as ledger_schema
 from thebes.ledger.keeper import UNNOTICED, WHAT_HELPS, system_keeper
 from thebes.person.settings import PersonSettings
 from thebes.privacy.faults import Mistake, ThebesError
@@ -37,8 +36,11 @@ from thebes.site.home import SiteHome
 from thebes.tasks import registry
 from thebes.wire.homes import HomeRole
 
+if TYPE_CHECKING:
+    from thebes.database.versions import Versions
+
 TOO_LITTLE, LITTLE = 64 * 2**20, 2**30  #: bytes that are free
-_VERSIONS = {"ledger.db": ledger_schema.VERSIONS, "coordinator.db": coordinator_schema.VERSIONS}
+_SCHEMAS = {"ledger.db": "thebes.ledger.schema", "coordinator.db": "thebes.coordinator.storage.schema"}
 #: what only its owner may read, beside every database; the folder above keeps others out of the rest
 _SECRETS = (
     "token",
@@ -119,7 +121,7 @@ def _space(home: Path) -> Iterator[HomeFinding]:
 
 def _database(path: Path, home: Path) -> Iterator[HomeFinding]:
     name = str(path.relative_to(home))
-    versions = _VERSIONS.get(name)
+    versions: Versions | None = import_module(_SCHEMAS[name]).VERSIONS if name in _SCHEMAS else None
     try:
         with closing(sqlite3.connect(f"{path.as_uri()}?mode=rw", uri=True, timeout=10)) as opened:
             sound = opened.execute("PRAGMA quick_check(1)").fetchone() == ("ok",)
@@ -147,6 +149,8 @@ def _version(opened: sqlite3.Connection, versions: Versions | None) -> str | Non
 
 
 def _of_version(name: str, version: str | None, versions: Versions) -> HomeFinding:
+    from thebes.database.versions import UNRELEASED
+
     what = f"{name} has the tables of this version"
     if version == versions.newest:
         return HomeFinding(How.OK, what)

@@ -7,21 +7,18 @@ import ssl
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
-
-import sqlalchemy as sa
+from typing import TYPE_CHECKING, Any
 
 from thebes.cli.homes.findings import HomeFinding, How, found
 from thebes.cli.homes.identities import TASKS
-from thebes.coordinator.storage.schema import CALLED
-from thebes.coordinator.storage.schema import VERSIONS as COORDINATOR
-from thebes.database.versions import Versions
-from thebes.ledger.schema import VERSIONS as LEDGER
 from thebes.privacy.faults import Mistake, ThebesError
 from thebes.site.link.proxy import is_usable, proxy_of
 from thebes.wire.address import base_url
 from thebes.wire.client import CoordinatorClient
 from thebes.wire.link import SERVER_NAME
+
+if TYPE_CHECKING:
+    from thebes.database.versions import Versions
 
 APART, TOO_FAR = 30.0, 300.0  #: seconds between two clocks; certificates count from five minutes before
 _PATIENCE = 10.0
@@ -114,6 +111,12 @@ def database_at(
 ) -> Iterator[HomeFinding]:
     """A PostgreSQL with the tables of a coordinator or a ledger, whether it is the one of that name that a home works
     on, and if so what `keys_of` says of its tasks. Its address is not shown: it may hold a password."""
+    import sqlalchemy as sa
+
+    from thebes.coordinator.storage.schema import CALLED
+    from thebes.coordinator.storage.schema import VERSIONS as COORDINATOR
+    from thebes.ledger.schema import VERSIONS as LEDGER
+
     what = "the database can be reached"
     if not where.startswith(("postgresql://", "postgres://", "postgresql+psycopg://")):
         raise Mistake("--store", "must be the address of a PostgreSQL; a file is found in the home")

@@ -15,6 +15,7 @@ from thebes.data.schema import Schema
 from thebes.ledger.filters import BASIC
 from thebes.privacy import exact
 from thebes.privacy.accounting import gaussian
+from thebes.privacy.distributions import normal_quantile
 from thebes.privacy.faults import Mistake, Refusal
 from thebes.privacy.mechanisms.additive import Additive, Gaussian, Laplace, LeastNoise
 from thebes.privacy.stability import Sensitivity
@@ -146,6 +147,4 @@ def _rounded(epsilon: Decimal) -> Decimal:
 
 
 def _normal(level: float) -> float:
-    from scipy.special import ndtri
-
-    return float(ndtri((1 + level) / 2))
+    return float(normal_quantile((1 + level) / 2))

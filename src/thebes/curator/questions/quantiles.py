@@ -88,10 +88,8 @@ class QuantilePlan(Plan):
             self._fair((self.counts.of_cells(own[-self.counts.levels[-1] :]) == own).all())
 
     def value(self, totals: Floats) -> float:
-        from scipy.optimize import isotonic_regression
-
         spread = variances(self.counts.levels, self.share)
-        rising = isotonic_regression(self._steps(totals), weights=1 / spread).x
+        rising = _rising(self._steps(totals), 1 / spread)
         above = int(np.searchsorted(rising, 0.0, side="left"))
         if above == 0 or above == rising.size:
             return float(self.edges[min(above, rising.size - 1)])
@@ -161,3 +159,16 @@ def levels_for(bins: int, share: float, *, epsilon: exact.Number, delta: exact.N
 def _evenly(depth: int, count: int) -> tuple[int, ...]:
     """`count` levels, each as many times as fine as the one before as powers of two allow."""
     return tuple(1 << math.ceil(depth * (place + 1) / count) for place in range(count))
+
+
+def _rising(values: Floats, weights: Floats) -> Floats:
+    """The nearest values that never fall, in squares so weighed: neighbours that do are pooled (Ayer et al. 1955)."""
+    pools: list[tuple[float, float, int]] = []
+    for value, weight in zip(values.tolist(), weights.tolist(), strict=True):
+        pool = (value, weight, 1)
+        while pools and pools[-1][0] >= pool[0]:
+            mean, mass, size = pools.pop()
+            both = mass + pool[1]
+            pool = ((mean * mass + pool[0] * pool[1]) / both, both, size + pool[2])
+        pools.append(pool)
+    return np.repeat([mean for mean, _, _ in pools], [size for _, _, size in pools])

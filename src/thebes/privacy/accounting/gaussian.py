@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterable
 
 from thebes.privacy import exact
+from thebes.privacy.distributions import log_normal_cdf, normal_cdf
 from thebes.privacy.events import GaussianEvent
 from thebes.privacy.faults import Mistake
 from thebes.privacy.losses import Approximate
@@ -21,11 +22,12 @@ def delta_of(ratio: float, epsilon: float) -> float:
         raise Mistake("ratio", "must be a finite number greater than 0")
     if math.isnan(epsilon):
         raise Mistake("epsilon", "must be a number")
-    from scipy.special import log_ndtr, ndtr
-
-    first = float(ndtr(0.5 / ratio - epsilon * ratio))
-    second = math.exp(min(epsilon + float(log_ndtr(-0.5 / ratio - epsilon * ratio)), 0.0))
-    return min(1.0, max(0.0, first - second) + 1e-14 * first)
+    near, far = 0.5 / ratio - epsilon * ratio, -0.5 / ratio - epsilon * ratio
+    first = normal_cdf(near)
+    second = math.exp(min(epsilon + log_normal_cdf(far), 0.0))
+    # 1e-14 of the first and what the rounding of far arguments costs on top, several times
+    beside = (10 + near * near) * first + (far * far if second > 1e-300 else 0.0) * second
+    return min(1.0, max(0.0, first - second) + 1e-15 * beside)
 
 
 def ratio_for(epsilon: float, delta: float) -> float:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from thebes.privacy import exact
 from thebes.privacy.accounting import gaussian
+from thebes.privacy.distributions import gamma_quantile, normal_quantile
 from thebes.privacy.events import Event, GaussianEvent, LaplaceEvent
 from thebes.privacy.faults import Mistake
 from thebes.privacy.measurement import Floats, Measurement
@@ -96,10 +97,8 @@ class Additive:
             q = math.exp(-1 / self.drawn_scale)
             steps = self.drawn_scale * math.log(2 / ((1 + q) * (1 - level))) * (1 + 1e-12)
             return max(0.0, math.ceil(steps) - 1.0) / self.finer
-        from scipy.special import ndtri
-
         # Half a step of the fine grid is what separates rounded from continuous noise.
-        return (self.drawn_scale * float(ndtri((1 + level) / 2)) + 0.5) / self.finer
+        return (self.drawn_scale * float(normal_quantile((1 + level) / 2)) + 0.5) / self.finer
 
     def pair_width(self, share: float, level: float) -> float:
         """See `Hiding`. One step is added for noise in whole steps."""
@@ -121,11 +120,9 @@ class Additive:
     def ball(self, size: int, level: float) -> Ball:
         """See `Hiding`. |discrete Laplace| is stochastically at most |continuous| + 1, and the sum of |continuous| is
         Gamma(size)."""
-        from scipy.special import gammaincinv
-
         if self.kind == "laplace":
-            return Ball(self.scale * float(gammaincinv(size, level)) + size, 1)
-        return Ball(self.scale * math.sqrt(2 * float(gammaincinv(size / 2, level))) + math.sqrt(size) / self.finer, 2)
+            return Ball(self.scale * gamma_quantile(size, level) + size, 1)
+        return Ball(self.scale * math.sqrt(2 * gamma_quantile(size / 2, level)) + math.sqrt(size) / self.finer, 2)
 
     def add(self, totals: Integers, randomness: Randomness) -> Floats:
         """Noised totals, in the totals' own steps. Clamping to what fits into 64 bits comes before the noise."""

@@ -15,6 +15,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from thebes.privacy.distributions import gamma_quantile, normal_quantile
 from thebes.privacy.faults import Fault
 from thebes.privacy.measurement import Floats
 from thebes.privacy.mechanisms.additive import Additive, Ball, Hiding
@@ -99,18 +100,14 @@ class Several:
 
     def ball(self, size: int, level: float) -> Ball:
         """See `Hiding`: in L2. Squared lengths of Laplace noise are added up on a grid, each rounded up."""
-        from scipy.special import gammaincinv
-
         scales, (deviation, step), each = self._parts(level)
         radius = _radius(scales, size, each) + math.sqrt(size) * len(scales) if scales else 0.0
-        radius += deviation * math.sqrt(2 * float(gammaincinv(size / 2, each))) + math.sqrt(size) * step
+        radius += deviation * math.sqrt(2 * gamma_quantile(size / 2, each)) + math.sqrt(size) * step
         return Ball(radius, 2)
 
 
 def _normal(level: float) -> float:
-    from scipy.special import ndtri
-
-    return float(ndtri((1 + level) / 2))
+    return float(normal_quantile((1 + level) / 2))
 
 
 def weighed_width(hidden: Hiding, weights: Floats, level: float) -> float:

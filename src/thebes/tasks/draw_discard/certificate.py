@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from thebes.privacy.certificate import Certificate
+from thebes.privacy.distributions import beta_cdf
 from thebes.privacy.promise import Adjacency
 from thebes.tasks.draw_discard.kind import DrawDiscardDocument
 from thebes.tasks.draw_discard.plan import facts, plan
@@ -104,9 +105,7 @@ def _found(instances: int, weights: int) -> float:
     From that one the update is its own noise away, from any other sqrt(k + 1) times as far (theorem 1), both lengths of
     `weights` numbers, taken as normal: one particular other is nearer with the chance that their F ratio says.
     """
-    from scipy.special import betainc
-
-    return float(betainc(weights / 2, weights / 2, (instances + 1) / (instances + 2)))
+    return float(beta_cdf(weights / 2, weights / 2, (instances + 1) / (instances + 2)))
 
 
 def _after(updates: int, variance: float, distance: float) -> float:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from thebes.privacy.distributions import expit
 from thebes.tasks.draw_discard.features import PeopleBatch
 
 Floats = NDArray[np.float64]
@@ -20,8 +21,6 @@ def predicted(family: str, linear: Floats) -> Floats:
     if family == "poisson":
         return np.exp(np.minimum(linear, _STEEPEST))
     if family == "logistic":
-        from scipy.special import expit
-
         return np.asarray(expit(linear))
     odds = np.exp(linear - linear.max(axis=-1, keepdims=True))
     return np.asarray(odds / odds.sum(axis=-1, keepdims=True))

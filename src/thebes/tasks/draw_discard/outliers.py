@@ -14,6 +14,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from thebes.privacy.distributions import student_quantile
+
 Floats = NDArray[np.float64]
 LEAST_INSTANCES = 3  #: of fewer the spread says too little
 LARGEST = 4.0  #: times its average counts the variance between instances at most
@@ -80,7 +82,5 @@ class Outliers:
 
 @lru_cache(maxsize=64)
 def _multiple(instances: int, weights: int, rate: float) -> float:
-    from scipy.special import stdtrit  # and not scipy.stats: who judges first would wait for a second and more
-
     each = -math.expm1(math.log1p(-rate) / weights)
-    return float(-stdtrit(instances - 1, each / 2))
+    return -student_quantile(instances - 1, each / 2)

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from thebes.privacy.distributions import student_quantile
 from thebes.privacy.measurement import Interval
 from thebes.privacy.mechanisms.histogram import on_simplex
 from thebes.tasks.ensemble.ballot import Ballot
@@ -44,8 +45,6 @@ def base_bars(packets: Sequence[Sequence[SupportHistogram]], level: float) -> tu
 
     Packets of the same people are not independent, so the packets' variances are averaged, not divided.
     """
-    from scipy.stats import t
-
     centres, variances, least = [], [], 10**9
     for histograms in packets:
         each = np.concatenate([h.labels() for h in histograms if h.count])
@@ -57,7 +56,7 @@ def base_bars(packets: Sequence[Sequence[SupportHistogram]], level: float) -> tu
         variances.append(spread)
         least = min(least, len(each) - 1)
     centre = np.asarray(np.mean(centres, axis=0), dtype=np.float64)
-    reach = t.ppf((1 + level) / 2, max(1, least)) * np.sqrt(np.mean(variances, axis=0))
+    reach = student_quantile(max(1, least), (1 + level) / 2) * np.sqrt(np.mean(variances, axis=0))
     return centre, Interval(level, np.clip(centre - reach, 0, 1), np.clip(centre + reach, 0, 1))
 
 

@@ -19,6 +19,7 @@ from thebes.curator.cache.smart.parameters import SmartParameters
 from thebes.curator.cache.synthesis.tree import Tree
 from thebes.curator.cache.vectors import Vectors
 from thebes.curator.questions.plans import Plan
+from thebes.privacy.distributions import normal_quantile
 from thebes.privacy.measurement import Floats
 from thebes.privacy.randomness import Randomness, seeded_for_simulation
 
@@ -177,9 +178,7 @@ def _drawn(tree: Tree, parameters: SmartParameters, chance: Randomness) -> NDArr
 
 def _normals(chance: Randomness, rows: int, columns: int) -> Floats:
     """Standard normal numbers: no noise, only made-up people."""
-    from scipy.special import ndtri
-
-    return np.asarray(ndtri(_uniform(chance, rows * columns))).reshape(rows, columns)
+    return np.asarray(normal_quantile(_uniform(chance, rows * columns))).reshape(rows, columns)
 
 
 def _uniform(chance: Randomness, count: int) -> Floats:

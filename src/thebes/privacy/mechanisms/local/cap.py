@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
+from thebes.privacy.distributions import beta_cdf, beta_quantile, log_beta
 from thebes.privacy.mechanisms.local.shape import Floats
 
 _FINEST = 400  # how many ways of sharing epsilon are tried
@@ -51,29 +53,24 @@ class SphericalCap:
     @property
     def _lift(self) -> float:
         # The integral of t over the cap, (1 - height^2)^a / ((D-1) B(1/2, a)): the density integrated by parts.
-        from scipy.special import betaln
-
         a = (self.dimensions - 1) / 2
-        log = a * math.log(4 * self.depth * (1 - self.depth)) - float(betaln(0.5, a))
+        log = a * math.log(4 * self.depth * (1 - self.depth)) - log_beta(0.5, a)
         return math.exp(log) / (self.dimensions - 1)
 
 
 def depth_at(dimensions: int, share: Floats) -> Floats:
     """The depth below which lies this share of all directions: the inverse of the regularised incomplete beta."""
-    from scipy.special import betaincinv
-
     a = (dimensions - 1) / 2
-    return np.asarray(betaincinv(a, a, share), dtype=np.float64)
+    return np.asarray(beta_quantile(a, a, share))
 
 
 def mass_at(dimensions: int, depth: float) -> float:
     """The share of all directions that lie in a cap of this depth."""
-    from scipy.special import betainc
-
     a = (dimensions - 1) / 2
-    return float(betainc(a, a, depth))
+    return float(beta_cdf(a, a, depth))
 
 
+@lru_cache(maxsize=64)
 def best_cap(dimensions: int, epsilon: float, *, second: bool) -> SphericalCap:
     """The cap that leaves the largest signal in the mean (or in the second moment) for this epsilon.
 

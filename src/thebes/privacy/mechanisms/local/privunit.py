@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from thebes.privacy import exact
+from thebes.privacy.distributions import normal_quantile
 from thebes.privacy.faults import Mistake
 from thebes.privacy.losses import Pure
 from thebes.privacy.mechanisms.local import coins
@@ -67,7 +68,7 @@ class PrivUnit(LocalMechanism):
     for two owners differ by at most e^epsilon times the volume of the cell so widened over that of the cell so
     narrowed. The logarithm of that quotient is below `reserve`, about D^1.5 2^-24, which is charged: cap and coin
     spend epsilon - reserve. Uniform numbers keep 44 significant bits however small they are, so that tails are as
-    fine as the middle. That scipy's two quantile functions err by less than 2^-40 is tested, not proved; events that
+    fine as the middle. That the two quantile functions err by less than 2^-40 is tested, not proved; events that
     need more than 100 bits of chance do not occur. Running time is not hidden.
     """
 
@@ -231,10 +232,8 @@ def uniforms(randomness: Randomness, count: int) -> Floats:
 
 def normals(randomness: Randomness, count: int) -> Floats:
     """Standard normal numbers by the inverse of the distribution, as fine in the tails as in the middle; never 0."""
-    from scipy.special import ndtri
-
     words = randomness.words(count)
-    size = np.maximum(-ndtri(_fractions(randomness, words >> np.uint64(1), 63) / 2), 2.0**-60)
+    size = np.maximum(-normal_quantile(_fractions(randomness, words >> np.uint64(1), 63) / 2), 2.0**-60)
     return np.asarray(np.where(words & np.uint64(1), size, -size), dtype=np.float64)
 
 

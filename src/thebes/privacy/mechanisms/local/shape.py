@@ -14,6 +14,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from thebes.privacy.distributions import normal_cdf, normal_quantile, student_quantile
 from thebes.privacy.events import ApproximateEvent, Event, PureEvent
 from thebes.privacy.faults import Mistake
 from thebes.privacy.guarantees import Guarantee
@@ -44,9 +45,7 @@ class Estimate:
         """Return where each true figure lies with probability about `level`."""
         if not 0 < level < 1:
             raise Mistake("level", "must lie between 0 and 1")
-        from scipy.special import ndtri
-
-        low, high = self._within(float(ndtri((1 + level) / 2)))
+        low, high = self._within(float(normal_quantile((1 + level) / 2)))
         return Interval(level, low, high)
 
 
@@ -58,9 +57,7 @@ def about(value: Floats, error: Floats, contributors: int) -> Estimate:
     """
 
     def within(z: float) -> tuple[Floats, Floats]:
-        from scipy.special import ndtr, stdtrit
-
-        reach = float(stdtrit(max(contributors - 1, 1), ndtr(z))) * error
+        reach = -student_quantile(max(contributors - 1, 1), normal_cdf(-z)) * error
         return value - reach, value + reach
 
     return Estimate(value, error, contributors, within)
