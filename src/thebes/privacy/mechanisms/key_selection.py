@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thebes.privacy import exact
+from thebes.privacy.distributions import normal_cdf, normal_quantile
 from thebes.privacy.events import ApproximateEvent
 from thebes.privacy.faults import Mistake
 from thebes.privacy.mechanisms.additive import Additive, Gaussian, Laplace
@@ -66,12 +67,10 @@ class KeySelection:
 
     @classmethod
     def _gaussian(cls, price: ApproximateEvent, keys: int) -> KeySelection:
-        from scipy.special import ndtri
-
         half = price.delta / 2
         noise = Gaussian(price.epsilon, half).noise(Sensitivity(keys, keys, keys))
         each = -math.expm1(math.log1p(-float(half) * (1 - 1e-9)) / keys)
-        steps = -float(ndtri(each)) * (1 + 1e-12) * noise.drawn_scale + 1
+        steps = -float(normal_quantile(each)) * (1 + 1e-12) * noise.drawn_scale + 1
         return cls(noise, 1 + max(1, math.ceil(steps / noise.finer)), keys, price)
 
     def odds(self, people: int = 1) -> float:
@@ -81,9 +80,7 @@ class KeySelection:
             rate = 1 / self.noise.scale
             tail = math.exp(-abs(far) * rate if far > 0 else -(1 - far) * rate) / (1 + math.exp(-rate))
             return tail if far > 0 else 1 - tail
-        from scipy.special import ndtr
-
-        return float(ndtr(-(far * self.noise.finer - 1) / self.noise.drawn_scale))
+        return normal_cdf(-(far * self.noise.finer - 1) / self.noise.drawn_scale)
 
     def said(self, people: NDArray[np.int64], randomness: Randomness) -> NDArray[np.bool_]:
         """Decide of each key, by how many people have it, whether it is said."""
