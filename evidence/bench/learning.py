@@ -28,11 +28,14 @@ TABLE: list[tuple[str, str, dict[int, tuple[float | None, float | None]]]] = [
     ("RandomForestClassifier", "cancer", {1: (None, None), 4: (None, None), 8: (None, None), 32: (None, None)}),
     ("LinearRegression", "diabetes", {1: (0.0, 0.35), 4: (0.25, None), 8: (0.42, 0.46), 32: (0.45, None)}),
     ("LinearRegression", "housing", {1: (0.60, 0.665), 4: (None, None), 8: (0.64, None), 32: (None, None)}),
+    ("RandomForestRegressor", "diabetes", {1: (None, None), 4: (None, None), 8: (None, None), 32: (None, None)}),
+    ("RandomForestRegressor", "housing", {1: (None, None), 4: (None, None), 8: (None, None), 32: (None, None)}),
 ]
 PLAIN: dict[str, Callable[[], Any]] = {
     "GaussianNB": lambda: naive_bayes.GaussianNB(),
     "LogisticRegression": lambda: make_pipeline(StandardScaler(), linear_model.LogisticRegression(max_iter=1000)),
     "RandomForestClassifier": lambda: ensemble.RandomForestClassifier(n_estimators=20, random_state=0),
+    "RandomForestRegressor": lambda: ensemble.RandomForestRegressor(n_estimators=20, random_state=0),
     "LinearRegression": lambda: linear_model.LinearRegression(),
 }
 SEEDS = 3

@@ -28,9 +28,8 @@ _FEW = (
     "less, and takes many of them"
 )
 _MANY = (
-    "Of so many rows noise hardly shows. Theirs then ends at the optimum, ours near it: values farther than three "
-    "spreads from the middle are cut off (capital gains lie up to thirteen off), which costs .002 here and pays where "
-    "rows are few; gradients are shortened (.0007); and 40 passes over the rows end a little short of it"
+    "Of so many rows noise hardly shows: theirs ends at the optimum, ours near it, as gradients are shortened. A "
+    "public rule lets values lie 7.5 spreads from the middle (3 where rows are few; capital gains lie up to 13 off)"
 )
 
 

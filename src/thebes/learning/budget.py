@@ -182,9 +182,8 @@ class FitBudget:
         finer = 2 ** max(0, math.ceil(math.log2(unit / self._step(moved, width, each))))
         ratio = self.ratio(each)
         scale = moved / unit * finer * _FLOAT_SLACK * ratio * (1 + 1e-12)
-        for _ in range(times):
-            self._take(each)
-            self.events.append(GaussianEvent(ratio, _grid_slack(width, ratio, scale)))
+        self._take(each * times)
+        self.events += [GaussianEvent(ratio, _grid_slack(width, ratio, scale))] * times
         added = self.randomness.gaussian_rounds(width, times=times, scale=scale)
         most = LARGEST_TOTAL // finer  # cutting off brings no two sums farther apart, and tells nobody of their size
         return lambda sums: added(np.clip(sums, -most, most) * finer).astype(np.float64) * (unit / finer)

@@ -120,6 +120,10 @@ class WholeRows:
 
 def whole_weights(weights: Floats) -> tuple[Floats, float]:
     """Weights in whole units, as fine as `WholeRows` allows, and what a unit is worth."""
-    held = np.clip(np.nan_to_num(weights), -_FARTHEST, _FARTHEST)
-    unit = 2.0 ** (math.ceil(math.log2(max(1.0, float(np.abs(held).sum(axis=0).max())))) - _WEIGHTS)
+    held = np.minimum(np.maximum(weights, -_FARTHEST), _FARTHEST)
+    total = float(np.abs(held).sum(axis=0).max())
+    if math.isnan(total):  # asked once here, as a descent asks at each of its steps
+        held = np.nan_to_num(held)
+        total = float(np.abs(held).sum(axis=0).max())
+    unit = 2.0 ** (math.ceil(math.log2(max(1.0, total))) - _WEIGHTS)
     return np.rint(held / unit), unit
