@@ -20,6 +20,7 @@ from argon2 import PasswordHasher
 from thebes.coordinator.api.single_flight import Together
 from thebes.coordinator.auth.access import Lobby
 from thebes.coordinator.auth.accounts import Accounts, Role, Somebody
+from thebes.coordinator.auth.identity_provider import provider_of
 from thebes.coordinator.clock import Clock
 from thebes.coordinator.home import CoordinatorHome
 from thebes.coordinator.institution_models import Models, NoModels
@@ -76,7 +77,12 @@ class Reception:
         self._intake = Intake(self.store)
         self._readers = ThreadPoolExecutor(4, thread_name_prefix="thebes-reader")
         self.groups = GroupService(self.register, readers=self._readers, intake=self._intake)
-        self.lobby = Lobby(self.accounts, readers=self._readers, most_waiting=home.settings.waiting_logins)
+        self.lobby = Lobby(
+            self.accounts,
+            readers=self._readers,
+            most_waiting=home.settings.waiting_logins,
+            provider=provider_of(home.settings.oidc, home.folder, clock),
+        )
         self._notices = Notices(self.store, self.inquiries)
         self.hearing = Hearing(
             home,

@@ -9,6 +9,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from thebes.coordinator.auth.identity_provider import OidcSettings
 from thebes.privacy.faults import Mistake
 from thebes.tasks.document import SERVER_FLOOR
 from thebes.tasks.field_errors import in_words
@@ -42,6 +43,8 @@ class CoordinatorSettings(BaseModel):
     site_hosts: list[str] = Field(default=[], max_length=20)
     #: who may read `/metrics`: everybody, operators and auditors, or nobody
     metrics: Literal["everybody", "operators", "nobody"] = "everybody"
+    #: where users may sign in at their institution's identity provider, besides with a password
+    oidc: OidcSettings | None = None
 
 
 def read(home: Path) -> CoordinatorSettings:

@@ -16,6 +16,7 @@ from typing import TypeVar
 from thebes.coordinator.auth.accounts import ADMIN, Accounts, Role, Somebody, User, operates
 from thebes.coordinator.auth.capabilities import Capability
 from thebes.coordinator.auth.device_codes import WaitingProgram
+from thebes.coordinator.auth.identity_provider import BegunSignIn, IdentityProvider
 from thebes.coordinator.auth.lasting_sessions import Renewal
 from thebes.wire.refusals import Busy, NotAllowed, NotSignedIn
 
@@ -28,8 +29,10 @@ _NICER = 10  #: by so much what checks passwords gives way; each check runs on f
 class Lobby:
     """The accounts, for many at once: passwords that wait to be checked, or are, never hold up anybody else."""
 
-    def __init__(self, accounts: Accounts, *, readers: Executor, most_waiting: int) -> None:
-        self.accounts = accounts
+    def __init__(
+        self, accounts: Accounts, *, readers: Executor, most_waiting: int, provider: IdentityProvider | None = None
+    ) -> None:
+        self.accounts, self._provider = accounts, provider
         self._readers, self._most_waiting = readers, most_waiting
         self._passwords = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="thebes-password", initializer=_give_way)
         self._waiting = 0
@@ -47,6 +50,30 @@ class Lobby:
             return await self._slowly(lambda: self.accounts.login(name, password))
         finally:
             self._waiting -= 1
+
+    @property
+    def federated(self) -> bool:
+        """Return whether users may sign in at an identity provider."""
+        return self._provider is not None
+
+    async def leave_for_provider(self, back: str) -> BegunSignIn:
+        """Return where to send somebody who signs in at the provider, and comes back to `back`."""
+        provider = self._provider
+        assert provider is not None  # noqa: S101  # asked before
+        return await self._slowly(lambda: provider.begin(back))
+
+    async def enter_from_provider(
+        self, begun: BegunSignIn, back: str, *, state: str, code: str
+    ) -> tuple[str, datetime]:
+        """A token for whoever came back from the provider."""
+        provider = self._provider
+        if provider is None:
+            raise NotSignedIn("this coordinator has no identity provider; sign in with a password")
+
+        def work() -> tuple[str, datetime]:
+            return self.accounts.federated.login(provider.finish(begun, back, state=state, code=code))
+
+        return await self._slowly(work)
 
     async def begin(self, client: str, address: str) -> tuple[str, str]:
         """Return what a program proves itself by that wants to be let in, and the code that it shows."""

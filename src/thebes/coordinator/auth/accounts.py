@@ -24,6 +24,7 @@ from sqlalchemy import select
 
 from thebes.coordinator.auth.capabilities import Capabilities
 from thebes.coordinator.auth.device_codes import DeviceCodes
+from thebes.coordinator.auth.federated_users import FederatedUsers
 from thebes.coordinator.auth.lasting_sessions import LastingSessions, Renewal
 from thebes.coordinator.clock import Clock
 from thebes.coordinator.storage.database import Database
@@ -36,6 +37,7 @@ LONGEST_NAME = 64
 SHORTEST_PASSWORD, LONGEST_PASSWORD = 12, 1024
 _ISSUER = "thebes coordinator"
 _AUDIENCE = "thebes api"
+_BROWSER = "thebes browser"  #: of what a browser keeps for us, which is no token
 _NEEDED = ["exp", "iat", "iss", "aud", "sub", "jti"]
 
 
@@ -91,6 +93,7 @@ class Accounts:
         self.capabilities = Capabilities(database)
         self.lasting = LastingSessions(database, clock, session_key)
         self.devices = DeviceCodes(database, clock, self.lasting)
+        self.federated = FederatedUsers(database, self._token)
 
     # --- users ------------------------------------------------------------------------------------------
 
@@ -202,6 +205,21 @@ class Accounts:
                 connection.execute(ENDED.insert().values(id=claims["jti"], until=claims["exp"]))
 
         self._database.write(work)
+
+    def sealed(self, facts: dict[str, str], seconds: float) -> str:
+        """Return facts that a browser keeps for us so long, and cannot change."""
+        ends = int(self._clock.now().timestamp() + seconds)
+        return jwt.encode({**facts, "aud": _BROWSER, "exp": ends}, self._key(), algorithm="EdDSA")
+
+    def unsealed(self, kept: str) -> dict[str, str] | None:
+        """Return what was sealed; None where it was not by us, or it is too late."""
+        options: Any = {"require": ["exp", "aud"], "verify_exp": False}
+        try:
+            found = jwt.decode(kept, self._key().public_key(), algorithms=["EdDSA"], audience=_BROWSER, options=options)
+        except (jwt.PyJWTError, ValueError):
+            return None
+        late = self._clock.now().timestamp() >= found["exp"]
+        return None if late else {name: value for name, value in found.items() if isinstance(value, str)}
 
     def _ended(self, session: str) -> bool:
         known = select(ENDED.c.id).where(ENDED.c.id == session)

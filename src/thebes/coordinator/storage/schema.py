@@ -29,7 +29,7 @@ METADATA = MetaData(naming_convention=NAMES)
 VERSIONS = Versions(
     metadata=METADATA,
     table="coordinator_version",
-    newest="0010",  # the last file in migrations/versions
+    newest="0011",  # the last file in migrations/versions
     oldest="0009",  # the first one: what came before was never released
     migrations=Path(__file__).parent / "migrations",
     lock=0x7468656265730002,
@@ -144,6 +144,16 @@ USER = Table(
     Column("password", Text, nullable=False),
     Column("role", Text, nullable=False),
     Column("disabled", Integer, nullable=False),
+)
+
+#: Who users are at an identity provider; `lost`: none of their groups has a role any more.
+FEDERATED_USER = Table(
+    "coordinator_federated_user",
+    METADATA,
+    Column("issuer", Text, primary_key=True),
+    Column("subject", Text, primary_key=True),
+    Column("name", Text, ForeignKey("coordinator_user.name"), nullable=False, unique=True),
+    Column("lost", Integer, nullable=False),
 )
 
 #: Which sites a user may ask for which kinds; somebody without any may ask all.

@@ -8,6 +8,7 @@ from thebes.coordinator.service import Reception
 from thebes.web.coordinator import (
     device,
     groups,
+    identity,
     log,
     models_page,
     new_task,
@@ -29,7 +30,7 @@ def put_on(api: FastAPI, reception: Reception) -> None:
     serve_files(api)
     serve_no_page(api, hall.refused)
     for page in (
-        *(task_lists, task, new_task, sql_page, sign_in, device, users),
+        *(task_lists, task, new_task, sql_page, sign_in, identity, device, users),
         *(schemas, sites, models_page, groups, log),
     ):
         api.include_router(page.routes(hall))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
@@ -17,7 +19,12 @@ def routes(hall: Hall) -> APIRouter:
     async def show(request: Request, then: str = "/") -> Response:
         """A form for name and password, or for a token."""
         open_to_all = request.url.scheme != "https" and not is_loopback(request.url.hostname or "")
-        return await hall.page(request, "sign_in.html", title="Sign in", then=inside(then), overheard=open_to_all)
+        shown: dict[str, Any] = {
+            "then": inside(then),
+            "overheard": open_to_all,
+            "federated": hall.reception.lobby.federated,
+        }
+        return await hall.page(request, "sign_in.html", title="Sign in", **shown)
 
     @made.post("/sign-in")
     async def enter(request: Request) -> Response:

@@ -1,0 +1,85 @@
+"""The users whom an identity provider names: who each is here, and how they come and go with their groups.
+
+What must stay true: somebody is known by issuer and subject and by nothing else, so that nobody takes another's name or
+tasks; who has no group of ours any more is let in no longer, also by what was let in before; whom an operator has shut
+out no provider lets in.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from hashlib import sha256
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import sqlalchemy as sa
+from sqlalchemy import select
+
+from thebes.coordinator.auth.identity_provider import Identity
+from thebes.coordinator.storage.database import Database
+from thebes.coordinator.storage.schema import FEDERATED_USER, LASTING_SESSION, USER
+from thebes.wire.refusals import NotSignedIn
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_LONGEST = 64
+_NO_PASSWORD = ""  #: no hash, which no password has
+
+
+class FederatedUsers:
+    """The users of providers in the database. `token` gives a user's session."""
+
+    def __init__(self, database: Database, token: Callable[[str], tuple[str, datetime]]) -> None:
+        self._database, self._token = database, token
+
+    def login(self, identity: Identity) -> tuple[str, datetime]:
+        """Let somebody in whom the provider named, with the role that they have by now; a token and when it ends."""
+        name = self._database.write(lambda connection: self._come(connection, identity))
+        if name is None:
+            raise NotSignedIn("you are known, and none of your groups may ask here; ask whoever runs this server")
+        if name == "":
+            raise NotSignedIn("this account was shut out by whoever runs this server")
+        return self._token(name)
+
+    def _come(self, connection: sa.Connection, identity: Identity) -> str | None:
+        """Return their name here; None without a role, and nothing where an operator shut them out."""
+        mine = (FEDERATED_USER.c.issuer == identity.issuer) & (FEDERATED_USER.c.subject == identity.subject)
+        known = connection.execute(select(FEDERATED_USER).where(mine)).first()
+        if known is None:
+            if identity.role is None:
+                return None
+            return self._added(connection, identity)
+        user = connection.execute(select(USER).where(USER.c.name == known.name)).one()
+        if identity.role is None:
+            if not user.disabled:
+                connection.execute(FEDERATED_USER.update().where(mine).values(lost=1))
+                connection.execute(USER.update().where(USER.c.name == known.name).values(disabled=1))
+                connection.execute(LASTING_SESSION.delete().where(LASTING_SESSION.c.user == known.name))
+            return None
+        if user.disabled and not known.lost:
+            return ""
+        connection.execute(FEDERATED_USER.update().where(mine).values(lost=0))
+        connection.execute(USER.update().where(USER.c.name == known.name).values(role=identity.role, disabled=0))
+        return str(known.name)
+
+    def _added(self, connection: sa.Connection, identity: Identity) -> str:
+        name = name_of(identity)
+        if connection.execute(select(USER.c.name).where(USER.c.name == name)).first() is not None:
+            name = _apart(identity)  # a user with a password has that name
+        connection.execute(USER.insert().values(name=name, password=_NO_PASSWORD, role=identity.role, disabled=0))
+        values = {"issuer": identity.issuer, "subject": identity.subject, "name": name, "lost": 0}
+        connection.execute(FEDERATED_USER.insert().values(**values))
+        return name
+
+
+def name_of(identity: Identity) -> str:
+    """Return the name by which somebody is shown: subject and provider if they make a name, else a digest of both."""
+    host = urlsplit(identity.issuer).hostname or ""
+    name = f"{identity.subject}@{host}"
+    return name if re.fullmatch(r"[A-Za-z0-9._@-]+", name) and len(name) <= _LONGEST else _apart(identity)
+
+
+def _apart(identity: Identity) -> str:
+    return "oidc-" + sha256(f"{identity.issuer}\0{identity.subject}".encode()).hexdigest()[:32]

@@ -1,0 +1,88 @@
+"""Signing in at the institution's own identity provider: there, and back.
+
+What must stay true: what comes back counts only in the browser that left, within ten minutes, and once.
+"""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request
+from fastapi.responses import RedirectResponse, Response
+
+from thebes.coordinator.auth.identity_provider import BegunSignIn
+from thebes.privacy.faults import Mistake, Refusal
+from thebes.web.coordinator.layout import Hall, cookie, sentence
+from thebes.web.coordinator.sign_in import inside
+from thebes.wire.refusals import NotFound
+
+BEGIN, BACK = "/sign-in/begin", "/sign-in/back"
+MINUTES = 10
+
+
+def routes(hall: Hall) -> APIRouter:
+    made = hall.routes()
+    lobby = hall.reception.lobby
+
+    @made.get(BEGIN)
+    async def leave(request: Request, then: str = "/") -> Response:
+        """Send the browser to the provider, with what it must come back with in a cookie."""
+        if not lobby.federated:
+            raise NotFound("this coordinator has no identity provider; sign in with a password")
+        begun = await lobby.leave_for_provider(_back(request))
+        answer = RedirectResponse(begun.url, 303)
+        kept = hall.reception.accounts.sealed(
+            {"state": begun.state, "nonce": begun.nonce, "verifier": begun.verifier, "then": inside(then)}, MINUTES * 60
+        )
+        # Lax: the provider sends the browser back from another site.
+        answer.set_cookie(
+            _begun(request),
+            kept,
+            max_age=MINUTES * 60,
+            httponly=True,
+            samesite="lax",
+            secure=_secure(request),
+            path="/sign-in",
+        )
+        return answer
+
+    @made.get(BACK)
+    async def come_back(request: Request, state: str = "", code: str = "", error: str = "") -> Response:
+        """Let in whoever the provider says has come back."""
+        kept = hall.reception.accounts.unsealed(request.cookies.get(_begun(request), ""))
+        try:
+            if kept is None or error or not code:
+                return await _told(request, "This sign-in was not finished. Begin it again.")
+            begun = BegunSignIn("", kept["state"], kept["nonce"], kept["verifier"])
+            token, until = await lobby.enter_from_provider(begun, _back(request), state=state, code=code)
+        except (Mistake, Refusal) as refusal:
+            return await _told(request, sentence(str(refusal)))
+        before = hall.token(request)
+        if before is not None:
+            await lobby.leave(before)
+        # A page of ours goes on, not a redirection: a browser that comes from another site keeps strict cookies back.
+        answer = await hall.page(request, "came_back.html", title="Signed in", then=inside(kept["then"]))
+        answer.set_cookie(
+            cookie(request), token, expires=until, httponly=True, samesite="strict", secure=_secure(request), path="/"
+        )
+        answer.delete_cookie(_begun(request), path="/sign-in", httponly=True, samesite="lax", secure=_secure(request))
+        return answer
+
+    async def _told(request: Request, words: str) -> Response:
+        answer = await hall.page(
+            request, "problem.html", title="You are not signed in", status=401, words=words, sign_in=True
+        )
+        answer.delete_cookie(_begun(request), path="/sign-in", httponly=True, samesite="lax", secure=_secure(request))
+        return answer
+
+    return made
+
+
+def _back(request: Request) -> str:
+    return f"{request.url.scheme}://{request.url.netloc}{BACK}"
+
+
+def _secure(request: Request) -> bool:
+    return request.url.scheme == "https"
+
+
+def _begun(request: Request) -> str:
+    return f"{cookie(request)}-begun"
