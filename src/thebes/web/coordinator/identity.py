@@ -12,7 +12,6 @@ from thebes.coordinator.auth.identity_provider import BegunSignIn
 from thebes.privacy.faults import Mistake, Refusal
 from thebes.web.coordinator.layout import Hall, cookie, sentence
 from thebes.web.coordinator.sign_in import inside
-from thebes.wire.refusals import NotFound
 
 BEGIN, BACK = "/sign-in/begin", "/sign-in/back"
 MINUTES = 10
@@ -26,7 +25,7 @@ def routes(hall: Hall) -> APIRouter:
     async def leave(request: Request, then: str = "/") -> Response:
         """Send the browser to the provider, with what it must come back with in a cookie."""
         if not lobby.federated:
-            raise NotFound("this coordinator has no identity provider; sign in with a password")
+            return RedirectResponse("/sign-in", 303)
         begun = await lobby.leave_for_provider(_back(request))
         answer = RedirectResponse(begun.url, 303)
         kept = hall.reception.accounts.sealed(
@@ -48,8 +47,10 @@ def routes(hall: Hall) -> APIRouter:
     async def come_back(request: Request, state: str = "", code: str = "", error: str = "") -> Response:
         """Let in whoever the provider says has come back."""
         kept = hall.reception.accounts.unsealed(request.cookies.get(_begun(request), ""))
+        if kept is None:  # nothing was begun in this browser
+            return RedirectResponse("/sign-in", 303)
         try:
-            if kept is None or error or not code:
+            if error or not code:
                 return await _told(request, "This sign-in was not finished. Begin it again.")
             begun = BegunSignIn("", kept["state"], kept["nonce"], kept["verifier"])
             token, until = await lobby.enter_from_provider(begun, _back(request), state=state, code=code)
