@@ -14,7 +14,6 @@ from types import ModuleType
 #: what is imported -> what people call it, and the extras that bring it
 PARTS = {
     "adbc_driver_postgresql": ("the ADBC driver", ("postgres",)),
-    "alembic": ("Alembic", ("site", "coordinator")),
     "dp_accounting": ("dp-accounting", ("learn", "site", "coordinator")),
     "duckdb": ("DuckDB", ("site",)),
     "grpc": ("gRPC", ("site", "coordinator")),
@@ -27,7 +26,6 @@ PARTS = {
     "pyspark": ("PySpark", ("spark",)),
     "scipy": ("SciPy", ("learn",)),
     "sklearn": ("scikit-learn", ("learn", "coordinator")),
-    "sqlalchemy": ("SQLAlchemy", ("site", "coordinator")),
     "torch": ("PyTorch", ("torch",)),
 }
 

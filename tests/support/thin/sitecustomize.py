@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 
-ROLES = {"alembic", "dp_accounting", "duckdb", "grpc", "narwhals", "pandas", "prometheus_client", "sqlalchemy"}
+ROLES = {"dp_accounting", "duckdb", "grpc", "narwhals", "pandas", "prometheus_client"}
 ABSENT = ROLES | {"adbc_driver_postgresql", "opendp", "psycopg", "pyarrow", "scipy", "sklearn", "torch"}
 
 
