@@ -236,6 +236,13 @@ def test_a_model_is_rehearsed_beside_a_guess(model: str) -> None:
 
 
 @pytest.mark.slow
+def test_a_forest_is_rehearsed_beside_a_guess() -> None:
+    told = beside_guess(model="RandomForestClassifier")
+    assert (told["what"], told["guessed"], told["poor"]) == (RIGHT, 0.5, False)
+    assert 0.65 < told["least"] <= told["exact"] + 0.03
+
+
+@pytest.mark.slow
 def test_a_number_that_is_told_is_rehearsed_beside_the_mean() -> None:
     changed = {"model": "LinearRegression", "delta": 1e-6, "output": "hours", "inputs": ["age"], "epsilon": 4.0}
     told = beside_guess(**changed, featurizer="SELECT age, hours FROM census.person", bounds={

@@ -7,13 +7,10 @@ from typing import Any
 import numpy as np
 
 from thebes.tasks.integrated.kind import IntegratedDocument
-from thebes.tasks.rehearsal import UNRELATED, Quantities, Rehearsal
+from thebes.tasks.rehearsal import Quantities, Rehearsal
 
 
 class ModelRehearsal(Rehearsal[IntegratedDocument]):
-    def refused(self, document: IntegratedDocument) -> str:
-        return UNRELATED if document.model.startswith("RandomForest") else super().refused(document)
-
     def quantities(self, release: Any) -> Quantities | None:
         if release.value is None:
             return None
@@ -21,6 +18,8 @@ class ModelRehearsal(Rehearsal[IntegratedDocument]):
         if hasattr(model, "theta_"):
             means = {name: model.theta_[:, j].tolist() for j, name in enumerate(inputs) if model.asked_[j]}
             return {f"the mean of {name} in each class": told for name, told in means.items()}
+        if not hasattr(model, "coef_"):
+            return {}
         weights = np.atleast_2d(model.coef_)
         return {f"the coefficient of {name}": weights[:, j].tolist() for j, name in enumerate(inputs)}
 
