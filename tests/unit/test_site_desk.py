@@ -309,6 +309,51 @@ def test_concentrated_and_renyi_blocks_charge_each_phase(tmp_path: Path, filter:
     shut(office)
 
 
+@pytest.mark.parametrize("filter", ["basic", "either", "zcdp", "renyi"])
+def test_a_training_that_stops_early_pays_for_the_phases_that_ran_and_gives_back_the_others(
+    tmp_path: Path, filter: str
+) -> None:
+    """Also where the site was stopped in between; what was set aside for phases that never ran pays for others."""
+    delta = 0.0 if filter == "basic" else 1e-6
+    place = {"basic": "epsilon", "renyi": "8.0"}.get(filter, "rho")
+    home = site_home(tmp_path / "site", epsilon=4.0, delta=delta, filter=filter)
+    document = relay(rounds=4, epsilon=3.2, **({"delta": 1e-6, "name": "gaussian"} if delta else {}))
+
+    def standing(office: Office) -> tuple[int, int]:
+        meter = office.ledger.block("patients").meters[place]
+        return meter.spent, meter.reserved
+
+    office = Office(home, "north")
+    assert office.answer(ask(document))["kind"] == "contribution"
+    once, held = standing(office)
+    assert once > 0 < held
+    shut(office)
+    office = Office(home, "north")
+    assert office.answer(ask(document, phase=1))["kind"] == "contribution"
+    assert standing(office) == (2 * once, held - once)
+    assert close(office)["kind"] == "noted"
+    assert standing(office) == (2 * once, 0)
+    assert office.answer(ask(document, phase=2))["code"]  # it is over, and costs nothing more
+    assert standing(office) == (2 * once, 0)
+    assert office.ledger.verify()
+    shut(office)
+
+
+@pytest.mark.parametrize(("filter", "answers"), [(None, 5), ("basic", 5), ("zcdp", 1)])
+def test_means_of_a_fifth_of_a_data_set_s_epsilon_are_five_by_default(
+    tmp_path: Path, filter: str | None, answers: int
+) -> None:
+    """At (1, 1e-6), through the asks that a coordinator sends; by rhos alone there is room for one."""
+    office = Office(site_home(tmp_path / "site", epsilon=1.0, delta=1e-6, filter=filter), "north")
+    assert filter is not None or office.ledger.block("patients").filter == "either"
+    mean = QUERY | {"statistic": "mean", "column": "age", "epsilon": 0.2}
+    asked = [mean | {"where": f"age >= {number}"} for number in range(answers + 2)]
+    codes = [office.answer(ask(each, task=f"t{number}")).get("code") for number, each in enumerate(asked)]
+    assert codes == [None] * answers + ["budget"] * 2
+    assert office.ledger.verify()
+    shut(office)
+
+
 def test_a_budget_is_never_passed_and_what_is_left_can_still_be_asked(tmp_path: Path) -> None:
     office = Office(site_home(tmp_path / "site", epsilon=1.0), "north")
     for number in range(10):
