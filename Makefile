@@ -8,7 +8,7 @@ READY  := $(VENV)/.ready
 # Tests start hundreds of processes; each would compile the whole house anew.
 unexport PYTHONDONTWRITEBYTECODE
 .PHONY: help demo test test-slow test-heavy laws check bars bench audit chaos fuzz peers docs clean
-.PHONY: changelog release wheel licences sbom vulnerabilities hashed hashes
+.PHONY: changelog pictures release wheel licences sbom vulnerabilities hashed hashes
 
 help:  ## list the verbs
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
@@ -62,6 +62,9 @@ chaos: $(READY)  ## strike a small world for some minutes; its databases must te
 
 fuzz: $(READY)  ## a minute of strange input for everything that reads what strangers send
 	@$(BIN)/python -m evidence.fuzz --minutes 1
+
+pictures: $(READY)  ## the pictures of the documentation anew, by a browser that goes through the demo
+	@$(BIN)/python -m tools.screenshots
 
 docs: $(READY)  ## build the documentation strictly into site/
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict

@@ -1,9 +1,10 @@
 """The pictures of the documentation, taken anew: runs `thebes demo` and a coordinator with a model that keeps learning,
-looks at both with a browser, writes docs/pictures/.
+goes through both with a browser as people do, writes docs/pictures/.
 
-    python tools/screenshots.py [--people 60] [--only training]
+    make pictures
 
-Needs Chromium and the development extras. Look at what it wrote before you commit it.
+Needs Chromium and the development extras; `python -m tools.screenshots --only training` takes those of the model alone.
+Look at what it wrote before you commit it.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from PIL import Image
 
 from tests.support.browser import Visitor, browser
 from tests.support.coordinator import Server
@@ -28,6 +30,9 @@ from thebes.tasks.protocols import Ask
 
 PICTURES = Path(__file__).parents[1] / "docs" / "pictures"
 MOST_SECONDS = 600
+MOST_BYTES = 150_000
+COLOURS = 128
+DESK = {"width": 1100, "height": 860}
 UPDATES = 1500
 VOTES: dict[str, Any] = {
     "type": "draw-discard",
@@ -53,12 +58,24 @@ VOTES: dict[str, Any] = {
 def main() -> None:
     reading = argparse.ArgumentParser(description=__doc__)
     reading.add_argument("--people", type=int, default=60)
-    reading.add_argument("--only", choices=["training"])
+    reading.add_argument("--only", choices=["training", "demo"])
     told = reading.parse_args()
     PICTURES.mkdir(exist_ok=True)
-    _training()
-    if told.only is None:
+    if told.only != "demo":
+        _training()
+    if told.only != "training":
         _demo(told.people)
+    for picture in PICTURES.glob("*.png"):
+        _small(picture)
+
+
+def _small(picture: Path) -> None:
+    """Write a picture with the few colours that pages have."""
+    with Image.open(picture) as seen:
+        few = seen.convert("RGB").quantize(COLOURS)
+    few.save(picture, optimize=True)
+    if picture.stat().st_size > MOST_BYTES:
+        raise SystemExit(f"{picture.name} is larger than {MOST_BYTES} bytes: take less of the page")
 
 
 def _demo(people: int) -> None:
@@ -70,7 +87,8 @@ def _demo(people: int) -> None:
             urls = _urls(told, demo)
             with browser() as chromium:
                 _person(chromium, urls["person"])
-                _coordinator(chromium, urls["coordinator"])
+                _requestor(chromium, urls["coordinator"])
+                _steward(chromium, urls["site harbour"])
         finally:
             demo.terminate()
             demo.wait(timeout=60)
@@ -89,29 +107,73 @@ def _urls(told: Path, demo: subprocess.Popen[bytes]) -> dict[str, str]:
 
 
 def _person(chromium: Any, url: str) -> None:
-    visitor = Visitor(chromium, url.partition("/?")[0], PICTURES, viewport={"width": 1180, "height": 900})
+    """A first evening: what waits and what lies here, limits, a task, a rule, and what epsilon is."""
+    visitor = Visitor(chromium, url.partition("/?")[0], None, viewport=DESK)
     page = visitor.page
     page.goto(url)
-    page.get_by_role("link", name="Open tasks", exact=True).first.click()
-    page.locator("main article a, main h2 a").first.click()
-    page.get_by_role("heading", level=1).wait_for()
-    page.wait_for_timeout(500)
-    page.screenshot(path=PICTURES / "person-task.png")
-    page.get_by_role("link", name="My privacy", exact=True).click()
-    page.get_by_role("heading", level=1).wait_for()
-    page.screenshot(path=PICTURES / "person-privacy.png")
+    _taken(page, "person-evening")
+    visitor.open("/tasks")
+    page.locator("main h2 a").first.click()
+    page.get_by_role("heading", name="Your decision").wait_for()
+    _taken(page, "person-task")
+    visitor.open("/privacy")
+    _taken(page, "person-privacy")
+    visitor.open("/limits")
+    _taken(page, "person-limits")
+    page.locator("#limits button[type=submit]").click()
+    page.locator(".note.good").wait_for()
+    visitor.open("/rules")
+    page.select_option("#type", "bounded")
+    page.get_by_label("profile.demographics").check()
+    page.fill("#epsilon_per_week", "1")
+    page.get_by_text("Agree to bounded tasks").wait_for()
+    page.locator("#rule").evaluate("form => form.scrollIntoView()")
+    _taken(page, "person-rule")
+    visitor.open("/epsilon")
+    _taken(page, "person-epsilon")
     visitor.close()
 
 
-def _coordinator(chromium: Any, url: str) -> None:
-    visitor = Visitor(chromium, url, PICTURES, viewport={"width": 1180, "height": 900}, color_scheme="dark")
+def _requestor(chromium: Any, url: str) -> None:
+    """A question while it is composed, and an answer."""
+    visitor = Visitor(chromium, url, None, viewport=DESK)
     page = visitor.page
-    page.goto(f"{url}/ended")
-    page.get_by_role("link", name="favourite site", exact=False).first.click()
-    page.get_by_role("heading", level=1).wait_for()
-    page.wait_for_timeout(500)
-    page.screenshot(path=PICTURES / "coordinator-result.png")
+    visitor.open("/ask")
+    page.locator("#verdict .problems").wait_for()
+    page.select_option("#table", "profile.demographics")
+    page.locator("[value=age]").check()
+    page.locator("#bound-0-low").fill("0")
+    page.locator("#bound-0-high").fill("120")
+    page.fill("#name", "How old we are")
+    page.fill("#purpose", "To plan bus lines.")
+    page.locator("#verdict .plain").wait_for()
+    page.evaluate("scrollTo(0, 0)")
+    _taken(page, "coordinator-ask")
     visitor.close()
+    visitor = Visitor(chromium, url, None, viewport=DESK, color_scheme="dark")
+    visitor.open("/ended")
+    visitor.page.get_by_role("link", name="favourite site", exact=False).first.click()
+    _taken(visitor.page, "coordinator-result")
+    visitor.close()
+
+
+def _steward(chromium: Any, url: str) -> None:
+    """A request that a hospital refused, and the decision of its steward."""
+    visitor = Visitor(chromium, url.partition("/?")[0], None, viewport=DESK)
+    page = visitor.page
+    page.goto(url)
+    visitor.open("/requests")
+    page.get_by_role("row").filter(has_text="refused").first.get_by_role("link").click()
+    page.get_by_role("heading", name="Your decision").wait_for()
+    _taken(page, "site-request")
+    visitor.close()
+
+
+def _taken(page: Any, name: str) -> None:
+    """Take what stands on the first screen, once all of it has come."""
+    page.wait_for_load_state("networkidle")
+    page.wait_for_timeout(500)
+    page.screenshot(path=PICTURES / f"{name}.png")
 
 
 class _Claim:

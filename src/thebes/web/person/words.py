@@ -82,7 +82,9 @@ STATES = {
         "bad",
     ),
     ParticipationState.CLOSED: StateWords("closed", "The task has ended.", "There is nothing left to do.", "over"),
-    ParticipationState.WITHDRAWN: StateWords("withdrawn", "You took it back.", "There is nothing left to do.", "over"),
+    ParticipationState.WITHDRAWN: StateWords(
+        "withdrawn", "You took it back.", "While the task is open you may agree to it again.", "over"
+    ),
     ParticipationState.FAILED: StateWords(
         "failed",
         "Your machine could not go on with it; what had not begun to leave went back.",
