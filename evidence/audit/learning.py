@@ -265,8 +265,10 @@ def _fits(
             except Mistake:  # "no range could be seen" is an outcome too: it is paid for like any other
                 return np.full(width, -1e3)
             # A forest has no fixed number of leaves; what it says at both corners and in the middle has.
-            said = (model.predict_proba(PLACES)[:, 1] if hasattr(model, "classes_") else model.predict(PLACES),)
-            numbers = [getattr(model, name) for name in seen] or said
+            numbers = [getattr(model, name) for name in seen]
+            if not seen:
+                shares = hasattr(model, "classes_")
+                numbers = [model.predict_proba(PLACES)[:, 1] if shares else model.predict(PLACES)]
             return np.concatenate([np.ravel(released).astype(np.float64) for released in numbers])
 
         return fit

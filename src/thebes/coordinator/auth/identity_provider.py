@@ -20,8 +20,10 @@ import httpx
 import jwt
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from thebes.confinement import answers
 from thebes.coordinator.clock import Clock
 from thebes.privacy.faults import Mistake
+from thebes.privacy.reading import NotJSON, read_json
 from thebes.wire.address import is_loopback
 from thebes.wire.refusals import NotSignedIn, Unreachable
 
@@ -214,23 +216,16 @@ class IdentityProvider:
 
     def _asked(self, method: str, place: str, **more: Any) -> dict[str, Any]:
         try:
-            with (
-                httpx.Client(timeout=SECONDS, follow_redirects=False) as client,
-                client.stream(method, place, headers={"accept": "application/json"}, **more) as answer,
-            ):
-                body = b""
-                for piece in answer.iter_bytes():
-                    body += piece
-                    if len(body) > _MOST_BYTES:
-                        raise Unreachable("the identity provider", "says too much")
-                status = answer.status_code
+            with answers.client(seconds=SECONDS, most_bytes=_MOST_BYTES, follow_redirects=False) as client:
+                answer = client.request(method, place, headers={"accept": "application/json"}, **more)
+                body, status = answer.content, answer.status_code
         except httpx.HTTPError:
             raise Unreachable("the identity provider", "does not answer; try again, or use a password") from None
         if status in (400, 401, 403):
             raise NotSignedIn("the identity provider does not accept this sign-in; begin it again")
         try:
-            found = httpx.Response(status, content=body).json() if status == 200 else None
-        except ValueError:
+            found = read_json(body) if status == 200 else None
+        except NotJSON:
             found = None
         if not isinstance(found, dict):
             raise Unreachable("the identity provider", "does not answer as one does; its operator finds why")

@@ -20,6 +20,7 @@ from thebes.data.table import KeyedTable, Table
 from thebes.privacy.faults import Fault, Mistake
 from thebes.privacy.mechanisms.key_selection import KeySelection
 from thebes.privacy.randomness import Randomness
+from thebes.privacy.reading import NotJSON, read_json
 from thebes.tasks.contributions import Layout, Slot
 from thebes.tasks.protocols import Claim
 from thebes.tasks.query.kind import QueryDocument
@@ -64,8 +65,8 @@ def found(
 def read(fields: Mapping[str, NDArray[np.generic]]) -> tuple[str, ...]:
     """Read the keys that a site says, or refuse them."""
     try:
-        told = json.loads(str(np.asarray(fields[KEYS]).reshape(-1)[0]))
-    except (ValueError, RecursionError):
+        told = read_json(str(np.asarray(fields[KEYS]).reshape(-1)[0]))
+    except NotJSON:
         told = None
     return _keys(told, f"payload.{KEYS}")
 
