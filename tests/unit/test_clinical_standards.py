@@ -259,3 +259,47 @@ def test_moments_of_any_precision_are_in_utc_and_nonsense_is_none() -> None:
         "9f8e7d6c-0000-4000-8000-000000000001"
     )
     assert patient_of({"subject": {"reference": "Group/1"}}) is None
+
+
+NONSENSE: list[Any] = [["x"], {"x": 1}, 7, True, None, [[]], {"coding": 3}, {"coding": [7, None, {"code": ["c"]}]}]
+FIELDS = ("status", "subject", "code", "valueQuantity", "component", "effectiveDateTime", "effectivePeriod", "id")
+
+
+@pytest.mark.parametrize("kind", ["patients", "encounters", "conditions", "observations"])
+def test_no_field_of_a_resource_whatever_it_holds_breaks_an_answer(tmp_path: Path, kind: str) -> None:
+    (tmp_path / "export").mkdir()
+    people = [
+        {"resourceType": "Patient", "id": name, "gender": strange, "birthDate": strange}
+        for name, strange in zip("abcdefgh", NONSENSE, strict=True)
+    ]
+    (tmp_path / "export" / "Patient.ndjson").write_text("".join(json.dumps(each) + "\n" for each in people))
+    fields = (*FIELDS, "verificationStatus", "period", "class", "onsetDateTime", "recordedDate")
+    for type_ in ("Observation", "Condition", "Encounter"):
+        lines = [{**observation(), "resourceType": type_, field: strange} for field in fields for strange in NONSENSE]
+        (tmp_path / "export" / f"{type_}.ndjson").write_text("".join(json.dumps(each) + "\n" for each in lines))
+    said = schema("patient", "string", "birth_year", max_rows_per_unit=100)
+    table = table_of(said, {**FHIR, "rows": kind}, folder=tmp_path)
+    found = table.sums(Sums((Term(),)))
+    assert found[0, 0] == 8 if kind == "patients" else found[0, 0] >= 1
+
+
+@pytest.mark.postgres
+def test_a_table_of_other_types_than_the_cdm_s_is_refused_when_it_is_opened(tmp_path: Path) -> None:
+    import psycopg
+
+    source = on_a_server(patients(10))["server"]
+    url = f"postgresql://thebes@/{source['database']}?host={source['host']}"
+    with psycopg.connect(url) as connection:
+        connection.execute("ALTER TABLE measurement ALTER unit_concept_id TYPE float8, ALTER person_id TYPE numeric")
+        for odd in ("NaN", "1e30", "1.5", "-Infinity"):
+            row = (PRESSURE, odd)
+            connection.execute("INSERT INTO measurement VALUES (1, 1, %s, '2026-01-01', 100, %s::float8)", row)
+    assert table_of(schema(), {**OMOP, "server": source}, folder=tmp_path).sums(Sums((Term(),))).tolist() == [[10]]
+    with psycopg.connect(url) as connection:
+        connection.execute("ALTER TABLE measurement ALTER unit_concept_id TYPE text")
+    with pytest.raises(SourceUnavailable, match=r"measurement\.unit_concept_id is of the type text"):
+        table_of(schema(), {**OMOP, "server": source}, folder=tmp_path)
+    with psycopg.connect(url) as connection:
+        connection.execute("ALTER TABLE measurement DROP unit_concept_id")
+    with pytest.raises(SourceUnavailable, match="measurement has no column unit_concept_id"):
+        table_of(schema(), {**OMOP, "server": source}, folder=tmp_path)

@@ -205,3 +205,28 @@ def test_the_copy_of_a_file_in_another_encoding_has_no_name_on_the_disk(
 def test_forms_of_dates_are_checked_part_by_part() -> None:
     assert [form_fault(form) for form in ("%Y-%m-%d", "%d.%m.%Y %H:%M:%S")] == ["", ""]
     assert form_fault("%Y%%%m%d") == "has %%; a date is written with %d, %m, %Y, %H, %M, %S"
+
+
+@pytest.mark.parametrize(
+    ("encoding", "torn"),
+    [("utf-16-le", b"\x00\xd8"), ("cp932", b"\x81\xff"), ("gb18030", b"\xff"), ("big5", b"\xfe\x20")],
+)
+def test_a_line_that_is_no_text_in_the_declared_encoding_is_none_and_changes_no_other(
+    tmp_path: Path, encoding: str, torn: bytes
+) -> None:
+    lines = [line.encode(encoding) for line in ("id;raucht", "1;ja", "2;ja", "3;nein")]
+    lines[2] += torn
+    (tmp_path / "rows.csv").write_bytes("\n".encode(encoding).join([*lines, b""]))
+    schema = schema_of({"unit": "event", "columns": {"raucht": {"type": "boolean"}}})
+    written = {"delimiter": ";", "encoding": encoding, "yes_no": {"raucht": ["ja", "nein"]}}
+    table = table_of(schema, {"kind": "csv", "path": "rows.csv", **written}, folder=tmp_path)
+    counted = Sums((Term(),), axes=(Axis("raucht", values=(True, False)),))
+    assert table.sums(counted).tolist() == [[1], [1]]
+    table.close()
+
+
+@pytest.mark.parametrize("encoding", ["utf-7", "hz", "iso2022_jp", "raw_unicode_escape", "unicode_escape", "punycode"])
+def test_an_encoding_in_which_a_line_means_what_others_say_is_refused(tmp_path: Path, encoding: str) -> None:
+    (tmp_path / "rows.csv").write_text("id\n1\n")
+    with pytest.raises(Mistake, match=r"cannot be read line by line|is no encoding"):
+        open_connector({"kind": "csv", "path": "rows.csv", "encoding": encoding}, folder=tmp_path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Iterator
 from decimal import Decimal
@@ -124,6 +125,15 @@ def test_a_requestor_is_allowed_up_to_an_epsilon_and_revoked_and_what_was_spent_
     assert asked(office, mean, task="t5")["code"] == "budget"
 
 
+def test_a_decision_about_one_task_tells_no_more_than_the_rule_for_all(
+    home: SiteHome, office: Office, steward: TestClient
+) -> None:
+    home.policy.write_text(ALLOW.replace("epsilon = 2 ", "steady = true\nepsilon = 0.25 "))
+    asked(office)
+    decided(steward, action="allow", task="t1", epsilon=0.5)
+    assert [rule.steady for rule in read_policy(home.policy.read_text()).rules] == [True, False, True]
+
+
 def test_whoever_is_refused_reads_the_reason_and_nobody_else_is_refused(office: Office, steward: TestClient) -> None:
     for who in ("ana", "bob"):
         asked(office, task=f"first-{who}", who=who)
@@ -154,7 +164,7 @@ def test_nothing_is_decided_about_another_policy_than_was_shown(
     shown = steward.post("/api/policy/preview", json=decision).json()["shown"]
     home.policy.write_text("# the other steward was here\n")
     taken = steward.post("/api/policy/decide", json={**decision, "shown": shown})
-    assert (taken.status_code, "was changed since" in taken.json()["detail"]) == (409, True)
+    assert (taken.status_code, "is not what was shown" in taken.json()["detail"]) == (409, True)
     assert home.policy.read_text() == "# the other steward was here\n"
     assert [entry.event for entry in office.audit.latest(10)].count("decision") == 0
     unseen = steward.post("/api/policy/decide", json=decision)
@@ -212,9 +222,10 @@ def test_pages_lead_from_a_request_to_a_decision_and_back(office: Office, stewar
     shown = steward.post("/policy/preview", json=form, headers={"hx-request-type": "partial"}).text
     assert "ana may ask query tasks about patients, for epsilon 2 together." in shown
     assert "[[allow]]" in shown
-    told = steward.post(
-        "/policy/decide", json={**form, "shown": edition("")}, headers={"hx-request-type": "partial"}
-    ).text
+    (name,) = re.findall(r'name="shown" value="([0-9a-f]{64})"', shown)
+    wider = steward.post("/policy/decide", json={**form, "epsilon": 50, "shown": name})
+    assert (wider.status_code, "is not what was shown" in wider.text) == (409, True), "another decision than was shown"
+    told = steward.post("/policy/decide", json={**form, "shown": name}, headers={"hx-request-type": "partial"}).text
     assert "Take it back" in told
     asked(office, task="t2")
     policy = steward.get("/policy", headers={"accept": "text/html"}).text
@@ -288,7 +299,11 @@ def test_commands_revoke_and_grant_again(home: SiteHome, capsys: pytest.CaptureF
     assert policy.rule(TaskFacts("bob", "patients", "train", "site")) is not None
     assert policy.rule(TaskFacts("ana", "patients", "train", "site")) is None
     grant = ("dataset", "grant", "patients", "--home", home.folder, "--kinds", "query", "--epsilon", "1")
-    assert run(*grant, "--to", "ana")[0] == 0
+    status, _, told = run(*grant, "--to", "ana")
+    assert (status, "Refusal 1 of policy.toml comes first" in told) == (0, True), "it refuses more than is granted"
+    assert read_policy(home.policy.read_text()).rule(TaskFacts("ana", "patients", "query", "site")) is None
+    everything = (*grant[:6], "*", *grant[7:])
+    assert run(*everything, "--to", "ana")[0] == 0
     again = read_policy(home.policy.read_text())
     assert again.rule(TaskFacts("ana", "patients", "query", "site")) is not None
     home.policy.write_text(appended(home.policy.read_text(), {"requestors": ["*"], "reason": "no"}, table="refuse"))

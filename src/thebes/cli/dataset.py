@@ -314,14 +314,13 @@ def grant(
     }
     text = change(
         place.policy,
-        lambda text: appended(allowed_again(text, who, name), rule),
+        lambda text: appended(allowed_again(text, who, name, asked), rule),
         noted=lambda: _note(place, "allow", who, name, epsilon=str(rule["epsilon"])),
     )
     for refusal in read_policy(text).refusals:
         if not refusal.ended and {*refusal.requestors} & {"*", *who} and {*refusal.datasets} & {name, "*"}:
-            typer.echo(
-                f"Refusal {refusal.number} of policy.toml comes first, and still refuses some of this.", err=True
-            )
+            told = "comes first, and still refuses some of this: ended = true in it ends that."
+            typer.echo(f"Refusal {refusal.number} of policy.toml {told}", err=True)
     where = "in all" if grown is None or grown.blocks is None else "at each of its blocks"
     whose = f", of {', '.join(within)} alone" if within and "*" not in within else ""
     most = f"epsilon {figure(epsilon)} {where}{whose}"

@@ -28,7 +28,7 @@ from thebes.coordinator.auth.federated_users import FederatedUsers
 from thebes.coordinator.auth.lasting_sessions import LastingSessions, Renewal
 from thebes.coordinator.clock import Clock
 from thebes.coordinator.storage.database import Database
-from thebes.coordinator.storage.schema import ENDED, LASTING_SESSION, USER
+from thebes.coordinator.storage.schema import ENDED, FEDERATED_USER, LASTING_SESSION, USER
 from thebes.privacy.faults import Mistake
 from thebes.wire.refusals import Conflict, NotAllowed, NotFound, NotSignedIn
 
@@ -138,6 +138,8 @@ class Accounts:
         def work(connection: sa.Connection) -> int:
             if "password" in values or values.get("disabled"):
                 connection.execute(LASTING_SESSION.delete().where(LASTING_SESSION.c.user == name))
+            if "disabled" in values:  # by an operator, whatever a provider said before
+                connection.execute(FEDERATED_USER.update().where(FEDERATED_USER.c.name == name).values(lost=0))
             return connection.execute(USER.update().where(USER.c.name == name).values(**values)).rowcount
 
         if self._database.write(work) != 1:

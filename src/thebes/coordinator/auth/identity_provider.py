@@ -152,7 +152,8 @@ class IdentityProvider:
         said, subject = claims.get("nonce"), claims["sub"]
         mine = isinstance(said, str) and secrets.compare_digest(said.encode(), nonce.encode())
         # Somebody else's token for us too, where there are several audiences, must name us as the party.
-        party = claims.get("azp", self.settings.client_id) == self.settings.client_id
+        several = isinstance(claims["aud"], list) and len(claims["aud"]) > 1
+        party = claims.get("azp", None if several else self.settings.client_id) == self.settings.client_id
         if not fresh or not mine or not party or not isinstance(subject, str) or not 0 < len(subject) <= _LONGEST:
             raise _unproved()
         return Identity(self.settings.issuer, subject, self._role(claims.get(self.settings.claim)))
@@ -161,7 +162,8 @@ class IdentityProvider:
         """Return the strongest role that these groups have."""
         from thebes.coordinator.auth.accounts import Role
 
-        had = {groups} if isinstance(groups, str) else {*groups} if isinstance(groups, list) else set()
+        told = [groups] if isinstance(groups, str) else groups if isinstance(groups, list) else []
+        had = {group for group in told if isinstance(group, str)}
         given = {role for group, role in self.settings.roles.items() if group in had}
         return next((str(role) for role in (Role.OPERATOR, Role.REQUESTOR, Role.AUDITOR) if role in given), None)
 

@@ -62,7 +62,7 @@ def _resource(line: bytes, kind: str) -> Resource | str:
 
 def holds(resource: Resource) -> bool:
     """Return whether a resource was not entered in error, refuted, cancelled or only planned."""
-    if resource.get("status") in _NEVER.get(str(resource.get("resourceType")), ()):
+    if text(resource.get("status")) in _NEVER.get(str(resource.get("resourceType")), ()):
         return False
     codes = {code for _, code in codings(resource.get("verificationStatus"))}
     return not codes & _REFUTED

@@ -19,6 +19,7 @@ from pydantic import Field, model_validator
 
 from thebes.data.connectors.connector import Held, LeftOut, Source, SourceUnavailable, existing, path_of, read_source
 from thebes.data.connectors.csv_values import (
+    UNREAD,
     dated,
     decimal_comma,
     encoding_fault,
@@ -208,10 +209,11 @@ class Csv(ScannedSource):
             file.readline(LONGEST_LINE)
 
     def _opened(self) -> IO[str]:  # other lines need not be text, and are read ahead
-        name = "utf-8-sig" if is_utf8(self._source.encoding) else self._source.encoding
+        plain = is_utf8(self._source.encoding)
+        name, errors = ("utf-8-sig", "surrogateescape") if plain else (self._source.encoding, UNREAD)
         if self._path.suffix == ".gz":
-            return gzip.open(self._path, "rt", encoding=name, errors="surrogateescape", newline="")
-        return self._path.open(encoding=name, errors="surrogateescape", newline="")
+            return gzip.open(self._path, "rt", encoding=name, errors=errors, newline="")
+        return self._path.open(encoding=name, errors=errors, newline="")
 
 
 def _header_line(file: IO[str]) -> str:

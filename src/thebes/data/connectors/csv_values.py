@@ -21,6 +21,7 @@ _WITH_COMMA = r"\s*[+-]?(\d{1,3}(\.\d{3})+|\d+)?(,\d*)?([eE][+-]?\d+)?\s*"
 #: the same where the point is decimal and commas stand between thousands
 _WITH_POINT = r"\s*[+-]?(\d{1,3}(,\d{3})+|\d+)?(\.\d*)?([eE][+-]?\d+)?\s*"
 _PIECE = 1 << 20  #: characters
+_WRITTEN_ANEW = "surrogateescape"
 #: what a declared date may be written with, and as what each is read
 _PARTS = {"%d": r"\d{1,2}", "%m": r"\d{1,2}", "%Y": r"\d{4}", "%H": r"\d{1,2}", "%M": r"\d{2}", "%S": r"\d{2}"}
 
@@ -84,7 +85,21 @@ def encoding_fault(name: str) -> str:
         known = codecs.lookup(name)
     except (LookupError, ValueError):
         return "is no encoding that Python knows, such as latin-1, windows-1252 or utf-16"
-    return "" if getattr(known, "_is_text_encoding", True) else "is no encoding of text"
+    if not getattr(known, "_is_text_encoding", True):
+        return "is no encoding of text"
+    # In these what a sign means depends on signs before it, in other lines too.
+    shifting = known.name.startswith(("iso2022", "utf-7", "hz", "punycode", "idna")) or known.name.endswith("escape")
+    return "cannot be read line by line; write the file anew in UTF-8" if shifting else ""
+
+
+def _unread(error: UnicodeError) -> tuple[str, int]:
+    """Put a sign that is no text in UTF-8 in place of what cannot be read or written, and go on after it."""
+    assert isinstance(error, (UnicodeDecodeError, UnicodeEncodeError))  # noqa: S101
+    return "\udc80", max(error.end, error.start + 1)
+
+
+UNREAD = "thebes.unread"  #: of bytes that are no text in a file's encoding
+codecs.register_error(UNREAD, _unread)
 
 
 def is_utf8(name: str) -> bool:
@@ -97,7 +112,7 @@ def in_utf8(opened: IO[str], what: str) -> tuple[IO[bytes], Path]:
     copy = tempfile.TemporaryFile()  # noqa: SIM115  # closed with its source
     try:
         while piece := opened.read(_PIECE):
-            copy.write(piece.encode("utf-8", "surrogateescape"))
+            copy.write(piece.encode("utf-8", _WRITTEN_ANEW))
         copy.flush()
     except (OSError, EOFError, UnicodeError) as error:
         copy.close()

@@ -17,6 +17,8 @@ from thebes.data.filter import RowFilter
 from thebes.data.schema import Schema
 from thebes.privacy.faults import Mistake
 
+#: of a type of PostgreSQL, its category: numbers, and dates and times
+_CATEGORIES = {"integer": "N", "float": "N", "timestamp": "D"}
 _DUCK_TYPES = {"integer": "BIGINT", "float": "DOUBLE", "timestamp": "TIMESTAMP"}
 
 
@@ -80,8 +82,20 @@ class OmopServer:
     def __init__(self, source: OmopSource, address: ServerAddress, folder: Path) -> None:
         self._source, self._namespace = source, address.namespace
         self._server = PostgresqlServer(address, folder, f"{address.namespace} in the database {address.database}")
-        for _ in self._server.answers(f"SELECT * FROM ({self._statement()}) AS rows LIMIT 0"):
-            pass
+        for table in source.tables:
+            self._look_at(table)
+
+    def _look_at(self, table: str) -> None:
+        """Refuse a table that lacks a column, or has one of another type, that no value of it could then break."""
+        kinds = self._server.kinds(self._namespace, table)
+        if not kinds:
+            raise SourceUnavailable(f"source.server: {self._server.what} has no table {table}, which these rows need")
+        for name, held in TABLES[table].items():
+            if name not in kinds:
+                raise SourceUnavailable(f"source.server: {table} has no column {name}, which these rows need")
+            if kinds[name][1] != _CATEGORIES[held]:
+                told = f"{table}.{name} is of the type {kinds[name][0]}, not of the CDM's"
+                raise SourceUnavailable(f"source.server: {told}")
 
     def columns(self) -> Mapping[str, Held]:
         return self._source.columns

@@ -80,6 +80,20 @@ class PostgresqlServer:
         except Exception as error:
             raise self._unavailable(getattr(error, "sqlstate", None)) from None
 
+    def kinds(self, namespace: str, table: str) -> dict[str, tuple[str, str]]:
+        """Return the columns of a table or view, and of each its type and that type's category; nothing where there is
+        none."""
+        named = f"{_literal(namespace)} AND c.relname = {_literal(table)}"
+        statement = (
+            "SELECT a.attname::text AS name, coalesce(b.typname, t.typname)::text AS kind, "
+            "coalesce(b.typcategory, t.typcategory)::text AS category "
+            "FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace "
+            "JOIN pg_type t ON t.oid = a.atttypid LEFT JOIN pg_type b ON b.oid = t.typbasetype AND t.typtype = 'd' "
+            f"WHERE n.nspname = {named} AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum"
+        )
+        found = [row for batch in self.answers(statement) for row in batch.to_pylist()]
+        return {row["name"]: (row["kind"], row["category"]) for row in found}
+
     def _address(self) -> str:
         source = self._server
         secret = secret_of(source.password_env, source.password_file, field="password", folder=self._folder)
@@ -117,7 +131,9 @@ class Postgresql:
         self._server = PostgresqlServer(
             source, folder, f"{source.namespace}.{source.table} in the database {source.database}"
         )
-        self._kinds = self._described()
+        self._kinds = self._server.kinds(source.namespace, source.table)
+        if not self._kinds:
+            raise Mistake("source.table", f"there is no table or view {self._server.what}")
         self._held = {name: _held(kind, category) for name, (kind, category) in self._kinds.items()}
 
     def columns(self) -> Mapping[str, Held]:
@@ -132,20 +148,6 @@ class Postgresql:
 
     def close(self) -> None:
         """Nothing is held open between two questions."""
-
-    def _described(self) -> dict[str, tuple[str, str]]:
-        table = f"{_literal(self._source.namespace)} AND c.relname = {_literal(self._source.table)}"
-        statement = (
-            "SELECT a.attname::text AS name, coalesce(b.typname, t.typname)::text AS kind, "
-            "coalesce(b.typcategory, t.typcategory)::text AS category "
-            "FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace "
-            "JOIN pg_type t ON t.oid = a.atttypid LEFT JOIN pg_type b ON b.oid = t.typbasetype AND t.typtype = 'd' "
-            f"WHERE n.nspname = {table} AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum"
-        )
-        found = [row for batch in self._server.answers(statement) for row in batch.to_pylist()]
-        if not found:
-            raise Mistake("source.table", f"there is no table or view {self._server.what}")
-        return {row["name"]: (row["kind"], row["category"]) for row in found}
 
     # --- values -----------------------------------------------------------------------------------------
 
@@ -172,7 +174,10 @@ def read_safely(column: str, held: Held) -> str:
     """Write a number or a moment as the driver can hand it over whatever is in it, of whichever type it is there."""
     if held == "timestamp":
         return _plain_moment(column, f"{column}::timestamp")
-    return _plain_number(column) if held == "float" else f"{column}::int8"
+    if held == "float":
+        return _plain_number(column)
+    exact = f"{column}::numeric"  # of NaN and infinity neither is true
+    return f"CASE WHEN abs({exact}) < 9e18 AND {exact} = trunc({exact}) THEN {column}::int8 END"
 
 
 def _plain_moment(column: str, read: str) -> str:

@@ -96,7 +96,10 @@ class Lineage:
     def due(self) -> list[Participation]:
         """Return whose receipts are still to be looked for: tasks that are answered, and what was taken back."""
         over = self._book.participations(states=[ParticipationState.DONE, ParticipationState.WITHDRAWN])
-        return [p for p in over if self._book.receipts(p) and self.verdict(p).place in _OPEN]
+        waiting = [(p, self.verdict(p)) for p in over if self._book.receipts(p)]
+        # A list that is long is looked at when the person asks, and never again by itself: whoever kept on asking about
+        # a task that is over would be known for having taken back.
+        return [p for p, verdict in waiting if verdict.place in _OPEN and verdict.why != LONG]
 
     def look(self, participation: Participation, *, asked: bool = False) -> ReceiptVerdict:
         """Look for one participation's receipts in the release of its task, and keep what was found. `asked`: the

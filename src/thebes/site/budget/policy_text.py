@@ -111,10 +111,11 @@ def revoked(text: str, requestors: Sequence[str], dataset: str, reason: str) -> 
     return appended(text, {"requestors": [*requestors], "datasets": [dataset], "reason": reason}, table="refuse")
 
 
-def allowed_again(text: str, requestors: Sequence[str], dataset: str) -> str:
-    """Return the text of a policy in which what refuses only these requestors, and only about a data set, is ended."""
+def allowed_again(text: str, requestors: Sequence[str], dataset: str, kinds: Sequence[str]) -> str:
+    """Return the text of a policy in which what refuses only these requestors, only about a data set and only by these
+    kinds is ended: no kind comes back that is not granted."""
     for refusal in read_policy(text).refusals:
-        about = refusal.datasets == (dataset,) and not refusal.task
+        about = refusal.datasets == (dataset,) and {*refusal.kinds} <= {*kinds} and not refusal.task
         if about and not refusal.ended and {*refusal.requestors} <= {*requestors}:
             text = ended(text, "refuse", refusal.number)
     return text

@@ -60,7 +60,12 @@ def preview(asked: Mapping[str, Any], outbox: ResponseStore, policy: Path) -> di
     """Tell what a decision would change, of which edition of the policy."""
     wanted, text = decision(asked, outbox, policy), text_of(policy)
     wanted.make(text)
-    return {"sentence": wanted.sentence, "lines": wanted.lines, "shown": edition(text)}
+    return {"sentence": wanted.sentence, "lines": wanted.lines, "shown": _shown(wanted, text)}
+
+
+def _shown(wanted: Decision, text: str) -> str:
+    """Return a name of this decision about this policy: no other may be taken by it."""
+    return edition("\0".join([edition(text), wanted.sentence, wanted.lines]))
 
 
 def decide(asked: Mapping[str, Any], outbox: ResponseStore, policy: Path, audit: Audit) -> dict[str, Any]:
@@ -69,9 +74,11 @@ def decide(asked: Mapping[str, Any], outbox: ResponseStore, policy: Path, audit:
     shown = asked.get("shown")
     if not isinstance(shown, str):
         raise Mistake("shown", "must name the policy that this decides about: ask for a preview first")
-    wanted = decision(asked, outbox, policy)
+    wanted, before = decision(asked, outbox, policy), text_of(policy)
+    if shown != _shown(wanted, before):
+        return {"stale": "policy.toml, or this decision, is not what was shown; look at it again, then decide"}
     try:
-        text = change(policy, wanted.make, shown=shown, noted=lambda: audit.note((DECISION, wanted.facts)))
+        text = change(policy, wanted.make, shown=edition(before), noted=lambda: audit.note((DECISION, wanted.facts)))
     except PolicyChanged as changed:
         return {"stale": str(changed)}
     made = read_policy(text)
@@ -87,8 +94,9 @@ def decide(asked: Mapping[str, Any], outbox: ResponseStore, policy: Path, audit:
 
 
 def _allowed(request: SiteRequest, asked: Mapping[str, Any], scope: str, text: str) -> Decision:
+    facts_of = TaskFacts(request.requestor, request.dataset, request.kind, request.noise, request.digest)
     for refusal in read_policy(text).refusals:
-        if refusal.covers(TaskFacts(request.requestor, request.dataset, request.kind, request.noise, request.digest)):
+        if refusal.covers(facts_of):
             raise Mistake(
                 "task", f"is refused by refusal {refusal.number} of the policy, which comes first: end that one"
             )
@@ -98,6 +106,9 @@ def _allowed(request: SiteRequest, asked: Mapping[str, Any], scope: str, text: s
         most = exact.epsilon(Decimal(str(asked.get("epsilon"))))
     except (ArithmeticError, ValueError):
         raise Mistake("epsilon", "must be a number above 0") from None
+    general = [
+        rule for rule in read_policy(text).rules if not rule.ended and not rule.task and rule.covers_kind(facts_of)
+    ]
     rule = {
         "requestors": [request.requestor],
         "datasets": [request.dataset],
@@ -105,6 +116,7 @@ def _allowed(request: SiteRequest, asked: Mapping[str, Any], scope: str, text: s
         "epsilon": most,
         "noise": ["site", "coordinator"] if request.noise == "coordinator" else None,
         "contexts": asked.get("contexts") or None,
+        "steady": True if general and general[0].steady else None,  # a decision about one task makes it tell no more
         "task": request.digest if scope == "task" else None,
     }
     facts = {"requestor": request.requestor, "dataset": request.dataset, "task": request.task, "scope": scope}
