@@ -73,6 +73,8 @@ def _sql(document: Mapping[str, Any], digest: str, url: str, schema: Schema) -> 
     asked = document.get("statistics")
     if document["type"] != "query" or not isinstance(asked, Mapping) or "features" in document:
         return None
+    if not all(one.get("statistic") in _AGGREGATES for one in asked.values()):
+        return None
     by = document.get("by") or []
     items = [*by, *(_aggregate(one) for one in asked.values())]
     where = f"\nWHERE {document['where']}" if document.get("where") else ""
