@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from thebes.data.connectors.connector import Held
 from thebes.data.schema import OPEN
+from thebes.privacy.figures import figure
 
 _LONGEST = 63
 
@@ -83,7 +84,7 @@ def _column(words: set[str], held: Held) -> list[str]:
         low, high = (
             ("", "")
             if known is None or known.low is None
-            else (f"   # usually {known.low:g}", f"   # usually {known.high:g}")
+            else (f"   # usually {figure(known.low)}", f"   # usually {figure(known.high)}")
         )
         return [*lines, f'low = "{OPEN}"{low}', f'high = "{OPEN}"{high}']
     if kind == "string":
