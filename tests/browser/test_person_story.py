@@ -321,7 +321,7 @@ def test_the_coordinator_away_is_told_and_everything_else_works(
     try:
         me = visit(alone.process.facts["address"])
         me.open(str(alone.process.facts["url"]))
-        me.page.get_by_text("The coordinator does not answer just now.").wait_for()
+        me.page.get_by_text("The coordinator does not answer just now.").first.wait_for()
         assert me.page.get_by_role("link", name="profile").is_visible()
         me.open("/tasks")
         assert "The coordinator does not answer just now." in me.page.inner_text("main")
