@@ -38,6 +38,8 @@ def test_the_description_names_every_address_of_the_contract(server: Server) -> 
         ("/api/task/{task_id}/submit", "post"),
         ("/api/task/{task_id}/submit", "delete"),
         ("/api/quote", "post"),
+        ("/api/about", "get"),
+        ("/api/task/{task_id}/receipts", "get"),
         ("/api/check", "post"),
         ("/api/schema", "get"),
         ("/api/schema", "post"),
