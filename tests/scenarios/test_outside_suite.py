@@ -65,7 +65,7 @@ OF_A_PERSON: Unknowable = {
 OF_A_SITE: Unknowable = {
     ("POST", "/api/dataset/{name}/append"): (ANY_STATE, "which rows fit the steward has declared"),
     ("POST", "/api/model/{name}/predict"): (ANY_STATE, "which rows fit depends on the model"),
-    ("POST", "/api/policy/preview"): (ANY_STATE, "which decision can be taken depends on what was asked and on the policy"),
+    ("POST", "/api/policy/preview"): (ANY_STATE, "what can be decided depends on requests and policy"),
     ("POST", "/api/policy/decide"): (ANY_STATE, "which decision can be taken depends on what was shown"),
 }
 
