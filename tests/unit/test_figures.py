@@ -22,6 +22,7 @@ HOUSE = Path(thebes.__file__).parent
 ELSEWHERE = ("testing", "privacy/accounting", "privacy/figures.py")
 #: what a machine reads, or a name that must stay what it is
 NOT_FOR_EYES = {
+    "web/coordinator/epsilon_curve.py": "rounds an epsilon that is offered",
     "web/site/words.py": "an option of a command line",
     "learning/features.py": "the name of a feature, a part of models",
     "tasks/draw_discard/example.py": "a number again, rounded",

@@ -16,6 +16,7 @@ from thebes.coordinator.tasks.states import Status
 from thebes.curator.questions.groups import bounds_of
 from thebes.data.schema import Schema
 from thebes.privacy.faults import Mistake, Refusal
+from thebes.privacy.figures import figure
 from thebes.sql.answer import SqlAnswer
 from thebes.sql.declaration import schema_at
 from thebes.sql.question import SqlQuestion, read
@@ -145,7 +146,9 @@ def bounds(asked: SqlQuestion) -> dict[str, str]:
     names = (*document.used, *document.reads)
     told = bounds_of(schema, names)
     return {
-        name: f"{one['low']:g} to {one['high']:g}" if one["type"] == "range" else f"{len(one['values'])} values"
+        name: f"{figure(one['low'])} to {figure(one['high'])}"
+        if one["type"] == "range"
+        else f"{len(one['values'])} values"
         for name, one in told.items()
     }
 
