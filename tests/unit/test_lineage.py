@@ -9,14 +9,18 @@ from typing import Any
 
 import httpx
 import pytest
+from fastapi.testclient import TestClient
 
 from tests.support.command import exit_status
 from tests.support.coordinator import AGES, EVENTS, Front
 from thebes.person.home import Person
 from thebes.person.participation.lineage import Place, ReceiptVerdict
+from thebes.person.rest import guarded
 from thebes.simulation import example
 from thebes.web.person.lineage import found as words
+from thebes.web.person.pages import put_on
 from thebes.wire import receipts, task_log
+from thebes.wire.access import Access, make_token, read_secret
 from thebes.wire.client import CoordinatorClient
 from thebes.wire.refusals import BrokenLog, NotFound
 
@@ -334,6 +338,21 @@ def test_the_command_says_it_and_ends_with_1_where_something_is_missing(
         again.look_for_receipts(task)
     assert exit_status("lineage", "--home", me.home) == 1
     assert "not what others see" in capsys.readouterr().out
+
+
+def test_the_page_keeps_itself_fresh_and_looks_again_when_it_is_asked(front: Front, me: Person) -> None:
+    task = answered(front, me)
+    me.poll()
+    make_token(me.home)
+    app: Any = guarded(me, Access(me.home), port=8766, stop=lambda: None, pages=put_on)
+    with TestClient(app, base_url="http://127.0.0.1:8766") as browser:
+        browser.headers.update(
+            {"Authorization": f"Bearer {read_secret(me.home / 'token')}", "hx-request-type": "partial"}
+        )
+        fresh = browser.get("/lineage/now")
+        assert (fresh.status_code, "Look again" in fresh.text) == (200, True)
+        again = browser.post(f"/lineage/{task}/look", json={})
+        assert (again.status_code, "Your machine has looked again." in again.text) == (200, True)
 
 
 @pytest.mark.parametrize("place", list(Place))

@@ -46,20 +46,20 @@ def routes(indoors: Indoors) -> APIRouter:
 
     @made.get("/lineage/now")
     def now(request: Request) -> Response:
-        return indoors.part("went.html", told=None, **_context(person))
+        return indoors.part("went.html", **_context(person))
 
     @made.post("/lineage/{task_id}/look")
     def look(request: Request, task_id: TaskId) -> Response:
         person.look_for_receipts(task_id)
-        return indoors.part("went.html", told="Your machine has looked again.", **_context(person))
+        return indoors.part("went.html", **_context(person, told="Your machine has looked again."))
 
     return made
 
 
-def _context(person: Person) -> dict[str, Any]:
+def _context(person: Person, *, told: str | None = None) -> dict[str, Any]:
     went, trouble = attempt(person.lineage)
     names = {each["task_id"]: each["name"] for each in went or ()}
-    return {"went": went or [], "trouble": trouble, "names": names, "found": found, "told": None}
+    return {"went": went or [], "trouble": trouble, "names": names, "found": found, "told": told}
 
 
 def found(receipts: Mapping[str, Any]) -> tuple[str, str, str]:
