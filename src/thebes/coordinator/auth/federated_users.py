@@ -39,12 +39,11 @@ class FederatedUsers:
         name = self._database.write(lambda connection: self._come(connection, identity))
         if name is None:
             raise NotSignedIn("you are known, and none of your groups may ask here; ask whoever runs this server")
-        if name == "":
-            raise NotSignedIn("this account was shut out by whoever runs this server")
         return self._token(name)
 
     def _come(self, connection: sa.Connection, identity: Identity) -> str | None:
-        """Return their name here; None without a role, and nothing where an operator shut them out."""
+        """Return their name here; None without a role, which is written down, and a refusal where an operator shut them
+        out."""
         mine = (FEDERATED_USER.c.issuer == identity.issuer) & (FEDERATED_USER.c.subject == identity.subject)
         known = connection.execute(select(FEDERATED_USER).where(mine)).first()
         if known is None:
@@ -59,7 +58,7 @@ class FederatedUsers:
                 connection.execute(LASTING_SESSION.delete().where(LASTING_SESSION.c.user == known.name))
             return None
         if user.disabled and not known.lost:
-            return ""
+            raise NotSignedIn("this account was shut out by whoever runs this server")
         connection.execute(FEDERATED_USER.update().where(mine).values(lost=0))
         connection.execute(USER.update().where(USER.c.name == known.name).values(role=identity.role, disabled=0))
         return str(known.name)

@@ -21,7 +21,6 @@ _WITH_COMMA = r"\s*[+-]?(\d{1,3}(\.\d{3})+|\d+)?(,\d*)?([eE][+-]?\d+)?\s*"
 #: the same where the point is decimal and commas stand between thousands
 _WITH_POINT = r"\s*[+-]?(\d{1,3}(,\d{3})+|\d+)?(\.\d*)?([eE][+-]?\d+)?\s*"
 _PIECE = 1 << 20  #: characters
-_WRITTEN_ANEW = "surrogateescape"
 #: what a declared date may be written with, and as what each is read
 _PARTS = {"%d": r"\d{1,2}", "%m": r"\d{1,2}", "%Y": r"\d{4}", "%H": r"\d{1,2}", "%M": r"\d{2}", "%S": r"\d{2}"}
 
@@ -112,7 +111,7 @@ def in_utf8(opened: IO[str], what: str) -> tuple[IO[bytes], Path]:
     copy = tempfile.TemporaryFile()  # noqa: SIM115  # closed with its source
     try:
         while piece := opened.read(_PIECE):
-            copy.write(piece.encode("utf-8", _WRITTEN_ANEW))
+            copy.write(piece.encode("utf-8", "surrogateescape"))
         copy.flush()
     except (OSError, EOFError, UnicodeError) as error:
         copy.close()

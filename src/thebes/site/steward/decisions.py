@@ -35,12 +35,12 @@ class Decision:
     facts: Mapping[str, Any]
 
 
-def decision(asked: Mapping[str, Any], outbox: ResponseStore, policy: Path) -> Decision:
-    """Read what a steward wants: `action` is allow, refuse, end or resume. Of the first two `task` names a request, and
-    `scope` whether it is about that task or about all that its requestor asks."""
+def decision(asked: Mapping[str, Any], outbox: ResponseStore, text: str) -> Decision:
+    """Read what a steward wants of a policy's text: `action` is allow, refuse, end or resume. Of the first two `task`
+    names a request, and `scope` whether it is about that task or about all that its requestor asks."""
     action = asked.get("action")
     if action in ("end", "resume"):
-        return _ended(asked, text_of(policy), end=action == "end")
+        return _ended(asked, text, end=action == "end")
     if action not in ("allow", "refuse"):
         raise Mistake("action", "must be allow, refuse, end or resume")
     request = outbox.request(str(asked.get("task")))
@@ -53,12 +53,13 @@ def decision(asked: Mapping[str, Any], outbox: ResponseStore, policy: Path) -> D
     scope = asked.get("scope", "task")
     if scope not in ("task", "requestor"):
         raise Mistake("scope", "must be task or requestor")
-    return _allowed(request, asked, scope, text_of(policy)) if action == "allow" else _refused(request, asked, scope)
+    return _allowed(request, asked, scope, text) if action == "allow" else _refused(request, asked, scope)
 
 
 def preview(asked: Mapping[str, Any], outbox: ResponseStore, policy: Path) -> dict[str, Any]:
     """Tell what a decision would change, of which edition of the policy."""
-    wanted, text = decision(asked, outbox, policy), text_of(policy)
+    text = text_of(policy)
+    wanted = decision(asked, outbox, text)
     wanted.make(text)
     return {"sentence": wanted.sentence, "lines": wanted.lines, "shown": _shown(wanted, text)}
 
@@ -74,7 +75,8 @@ def decide(asked: Mapping[str, Any], outbox: ResponseStore, policy: Path, audit:
     shown = asked.get("shown")
     if not isinstance(shown, str):
         raise Mistake("shown", "must name the policy that this decides about: ask for a preview first")
-    wanted, before = decision(asked, outbox, policy), text_of(policy)
+    before = text_of(policy)
+    wanted = decision(asked, outbox, before)
     if shown != _shown(wanted, before):
         return {"stale": "policy.toml, or this decision, is not what was shown; look at it again, then decide"}
     try:
@@ -94,9 +96,10 @@ def decide(asked: Mapping[str, Any], outbox: ResponseStore, policy: Path, audit:
 
 
 def _allowed(request: SiteRequest, asked: Mapping[str, Any], scope: str, text: str) -> Decision:
-    facts_of = TaskFacts(request.requestor, request.dataset, request.kind, request.noise, request.digest)
-    for refusal in read_policy(text).refusals:
-        if refusal.covers(facts_of):
+    about = TaskFacts(request.requestor, request.dataset, request.kind, request.noise, request.digest)
+    policy = read_policy(text)
+    for refusal in policy.refusals:
+        if refusal.covers(about):
             raise Mistake(
                 "task", f"is refused by refusal {refusal.number} of the policy, which comes first: end that one"
             )
@@ -106,9 +109,7 @@ def _allowed(request: SiteRequest, asked: Mapping[str, Any], scope: str, text: s
         most = exact.epsilon(Decimal(str(asked.get("epsilon"))))
     except (ArithmeticError, ValueError):
         raise Mistake("epsilon", "must be a number above 0") from None
-    general = [
-        rule for rule in read_policy(text).rules if not rule.ended and not rule.task and rule.covers_kind(facts_of)
-    ]
+    general = [rule for rule in policy.rules if not (rule.ended or rule.task) and rule.covers_kind(about)]
     rule = {
         "requestors": [request.requestor],
         "datasets": [request.dataset],

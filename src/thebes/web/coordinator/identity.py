@@ -5,6 +5,8 @@ What must stay true: what comes back counts only in the browser that left, withi
 
 from __future__ import annotations
 
+from typing import Any
+
 from fastapi import APIRouter, Request
 from fastapi.responses import RedirectResponse, Response
 
@@ -56,14 +58,10 @@ def routes(hall: Hall) -> APIRouter:
             token, until = await lobby.enter_from_provider(begun, _back(request), state=state, code=code)
         except (Mistake, Refusal) as refusal:
             return await _told(request, sentence(str(refusal)))
-        before = hall.token(request)
-        if before is not None:
-            await lobby.leave(before)
         # A page of ours goes on, not a redirection: a browser that comes from another site keeps strict cookies back.
-        answer = await hall.page(request, "came_back.html", title="Signed in", then=inside(kept["then"]))
-        answer.set_cookie(
-            cookie(request), token, expires=until, httponly=True, samesite="strict", secure=_secure(request), path="/"
-        )
+        shown: dict[str, Any] = {"visitor": await hall.known(token), "then": inside(kept["then"])}
+        answer = await hall.page(request, "came_back.html", title="Signed in", **shown)
+        await hall.let_in(request, answer, token, until)
         answer.delete_cookie(_begun(request), path="/sign-in", httponly=True, samesite="lax", secure=_secure(request))
         return answer
 

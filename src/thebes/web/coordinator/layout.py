@@ -23,6 +23,7 @@ from thebes.web.frame import NavigationEntry, PageFrame, partial
 from thebes.web.refusals import routes
 from thebes.wire.problems import to_problem
 from thebes.wire.refusals import Malformed, NotAllowed, NotFound, NotSignedIn
+from thebes.wire.refused_sites import together, verdict
 
 PLACES = (
     NavigationEntry("/", "Open tasks"),
@@ -95,6 +96,13 @@ class Hall:
         words = f"{error.argument}: {error.message}" if isinstance(error, Mistake) else sentence(str(error))
         return self.part("note.html", words=words, good=False, sign_in=isinstance(error, NotSignedIn))
 
+    def quoted(self, told: dict[str, Any]) -> HTMLResponse:
+        """Tell what sites say of a question beforehand, each and together."""
+        said = told.get("verdicts", {})
+        whole = together(told.get("allowed"), [one["allowed"] for one in said.values()], told.get("needed"))
+        verdicts = {site: verdict(one) for site, one in said.items()}
+        return self.part("quote.html", verdicts=verdicts, together=whole, told=told)
+
     async def task(self, task_id: str) -> tuple[dict[str, Any], str | None]:
         """A task and its latest release by what stands in an address; NotFound where there is none."""
         if not _ID.fullmatch(task_id):
@@ -118,6 +126,17 @@ class Hall:
         )
 
     # --- who looks --------------------------------------------------------------------------------------
+
+    async def let_in(self, request: Request, answer: Response, token: str, until: datetime | None) -> None:
+        """Give the browser a session in place of the one that it had, which ends: once it has forgotten that, nobody
+        could sign out of it."""
+        before = self.token(request)
+        if before not in (None, token):
+            await self.reception.lobby.leave(before)
+        secure = request.url.scheme == "https"
+        answer.set_cookie(
+            cookie(request), token, expires=until, httponly=True, samesite="strict", secure=secure, path="/"
+        )
 
     async def visitor(self, request: Request) -> Visitor:
         """Return whom the cookie names as the visitor; nobody where it no longer counts."""

@@ -26,7 +26,6 @@ from thebes.web.coordinator.forms.people_data import tables_of
 from thebes.web.coordinator.forms.site_data import SiteData, datasets_of
 from thebes.web.coordinator.layout import Hall, sentence, text
 from thebes.web.coordinator.task import abridged
-from thebes.wire.refused_sites import together, verdict
 
 ROWS_ABOUT = 1_000  #: of all sites together, where nobody says
 MOST_COPIED = 20_000  #: characters
@@ -158,10 +157,7 @@ def routes(hall: Hall) -> APIRouter:
             told = await reception.quote(draft.document(), await hall.somebody(request))
         except (Mistake, Refusal) as error:
             return hall.told(error)
-        verdicts = {site: verdict(one) for site, one in told.get("verdicts", {}).items()}
-        said = [one["allowed"] for one in told.get("verdicts", {}).values()]
-        whole = together(told.get("allowed"), said, told.get("needed"))
-        return hall.part("quote.html", verdicts=verdicts, together=whole, told=told)
+        return hall.quoted(told)
 
     @made.post("/ask")
     async def put_up(request: Request) -> Response:

@@ -41,19 +41,8 @@ def routes(hall: Hall) -> APIRouter:
             visitor = await hall.known(token)
         except Refusal as refusal:
             return hall.note(f"{sentence(str(refusal))} Try again.")
-        before = hall.token(request)
-        if before not in (None, token):  # once the browser has forgotten it, nobody could sign out of it
-            await hall.reception.lobby.leave(before)
         answer = Response(headers={"HX-Redirect": inside(text(body, "then"))})
-        answer.set_cookie(
-            cookie(request),
-            token,
-            expires=visitor.until,
-            httponly=True,
-            samesite="strict",
-            secure=request.url.scheme == "https",
-            path="/",
-        )
+        await hall.let_in(request, answer, token, visitor.until)
         return answer
 
     @made.post("/sign-out")

@@ -28,7 +28,6 @@ from thebes.tasks.site_document import SiteDocument
 from thebes.web.coordinator import words
 from thebes.web.coordinator.layout import Hall, text
 from thebes.web.coordinator.task import abridged
-from thebes.wire.refused_sites import together, verdict
 
 EXAMPLE = "SELECT ward, COUNT(*) AS n, AVG(age) AS mean_age\nFROM patients\nGROUP BY ward\nORDER BY n DESC"
 
@@ -82,10 +81,7 @@ def routes(hall: Hall) -> APIRouter:
             told = await reception.quote(asked.document, await hall.somebody(request))
         except (Mistake, Refusal) as error:
             return hall.told(error)
-        verdicts = {site: verdict(one) for site, one in told.get("verdicts", {}).items()}
-        said = [one["allowed"] for one in told.get("verdicts", {}).values()]
-        whole = together(told.get("allowed"), said, told.get("needed"))
-        return hall.part("quote.html", verdicts=verdicts, together=whole, told=told)
+        return hall.quoted(told)
 
     @made.post("/ask/sql")
     async def put_up(request: Request) -> Response:
