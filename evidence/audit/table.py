@@ -7,7 +7,19 @@ import multiprocessing
 import os
 from functools import lru_cache
 
-from evidence.audit import broken, central, drawn, growing, guessing, learning, local, made_up, synthesis, validating
+from evidence.audit import (
+    broken,
+    central,
+    drawn,
+    growing,
+    guessing,
+    learning,
+    local,
+    made_up,
+    mixing,
+    synthesis,
+    validating,
+)
 from thebes.tasks import registry
 from thebes.tasks.audit.case import Audited, Case
 from thebes.testing.audit import LEVEL, Finding, examine
@@ -16,7 +28,7 @@ from thebes.testing.audit import LEVEL, Finding, examine
 @lru_cache(maxsize=1)
 def cases() -> tuple[Case, ...]:
     """Every row, the honest ones first."""
-    failing = (validating, growing, synthesis, guessing, made_up)
+    failing = (validating, growing, synthesis, guessing, made_up, mixing)
     made: list[Case] = [case for room in (central, local, learning, *failing, drawn) for case in room.cases()]
     made += broken.cases()
     made += [case for room in failing for case in room.broken()]

@@ -107,3 +107,16 @@ def test_shapes_of_next_to_nothing_have_their_quantiles_at_an_end():
     assert own.beta_quantile(3.0, 5e-324, 0.05) == 1
     assert 0 <= own.beta_quantile(2e-9, 1.0, 0.05) < 1e-300
     assert own.beta_quantile(0.01, 2.0, 0.05) == pytest.approx(special.betaincinv(0.01, 2.0, 0.05), rel=1e-11)
+
+
+@pytest.mark.parametrize("trials", [1, 2, 16, 1_000, 10_000_000])
+@pytest.mark.parametrize("p", [0.5, 0.01, 0.9])
+def test_binomial_probabilities_are_scipys_and_add_up(trials, p):
+    from scipy.stats import binom
+
+    middle, spread = trials * p, math.sqrt(trials * p * (1 - p))
+    counts = np.unique(np.clip(np.round(middle + spread * np.linspace(-9, 9, 300)), 0, trials))
+    assert own.binomial_pmf(counts, trials, p) == pytest.approx(binom.pmf(counts, trials, p), rel=1e-11, abs=1e-300)
+    assert own.binomial_pmf([-1, trials + 1], trials, p).tolist() == [0, 0]
+    if trials <= 1_000:
+        assert own.binomial_pmf(np.arange(trials + 1), trials, p).sum() == pytest.approx(1, abs=1e-12)
