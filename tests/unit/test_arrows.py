@@ -20,7 +20,8 @@ BELOW: dict[str, set[str]] = {
     "data": {"privacy", "confinement", "database"},
     "learning": {"privacy", "confinement"},
     "tokens": {"privacy"},
-    "curator": {"privacy", "confinement", "database", "ledger", "data", "learning", "tokens"},
+    "sharing": {"privacy"},
+    "curator": {"privacy", "confinement", "database", "ledger", "data", "learning", "tokens", "sharing"},
 }
 BELOW["tasks"] = BELOW["curator"] | {"curator"}
 BELOW["wire"] = BELOW["tasks"] | {"tasks"}

@@ -1,0 +1,24 @@
+"""Reports in shares for two servers: verified together without being seen by either, added up, opened as sums only.
+
+Pure: no network, no clock, no database. What is promised and what is not stands in `prio3`; neither the draft that it
+follows nor this implementation has been audited by an outside party.
+"""
+
+from thebes.sharing.field import Elements, elements, signed
+from thebes.sharing.prio3 import LEADER, PreparedShares, Prio3, ShardedReports, context_of, opened
+from thebes.sharing.sealing import SealingKey, SealRefused, seal
+
+__all__ = [
+    "LEADER",
+    "Elements",
+    "PreparedShares",
+    "Prio3",
+    "SealRefused",
+    "SealingKey",
+    "ShardedReports",
+    "context_of",
+    "elements",
+    "opened",
+    "seal",
+    "signed",
+]
