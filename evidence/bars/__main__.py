@@ -10,8 +10,8 @@ import sys
 
 from evidence.bars import page
 from evidence.bars.asked import everything
-from evidence.bars.results import kept, written_with
-from evidence.bars.running import jobs, run
+from evidence.bars.results import kept
+from evidence.bars.running import jobs, run, without
 
 
 def main(arguments: list[str]) -> int:
@@ -20,13 +20,16 @@ def main(arguments: list[str]) -> int:
     names = sorted({each.statistic for each in everything()})
     reading.add_argument("names", nargs="*", metavar="NAME", help=f"some of {'; '.join(names)}; all without")
     reading.add_argument("--way", default="", help="only ways that begin so")
-    reading.add_argument("--draws", type=int, default=1000, help="of each cell (1000); a quarter for 100,000 rows")
+    reading.add_argument("--draws", type=int, default=1000, help="of each cell (1000)")
+    reading.add_argument("--resume", action="store_true", help="leave out cells that were drawn so often by this code")
     reading.add_argument("--page", action="store_true", help="write the page from what was kept, and draw nothing")
     asked = reading.parse_args(arguments)
     if unknown := sorted(set(asked.names) - set(names)):
         raise SystemExit(f"bars: there is no {unknown[0]!r}; there are {'; '.join(names)}")
     if not asked.page:
-        written_with(run(list(jobs(set(asked.names or names), asked.way, asked.draws))))
+        wanted = list(jobs(set(asked.names or names), asked.way, asked.draws))
+        for cell in run(without(wanted, kept()) if asked.resume else wanted):
+            print(page.line(cell), flush=True)
     cells = kept()
     page.PAGE.write_text(page.written(cells), encoding="utf-8")
     bad = page.bad(cells)

@@ -107,7 +107,5 @@ def _floor(barred: Barred, law: str, n: int, epsilon: float, within: float | Non
         return 0.6 * BEFORE[cell]
     if barred.name == "mean, people, no bounds" and cell in OUTWARD:
         return OUTWARD[cell]
-    if barred.statistic in ("variance", "std") and n * epsilon > 1e5 and barred.way != "people":
-        return None  # what rounding may have moved is most of it
     whole = barred.statistic in ("count", "histogram, one bin")
     return None if within is None or barred.tight >= 40 else barred.tight * within + (_STEP if whole else 0.0)

@@ -32,7 +32,7 @@ def barred() -> list[Barred]:
         Barred("sum", "people", _SMOOTH, partial(_asked, "sum", {}), _one(np.sum)),
         Barred("sum", "people, with a delta", ("normal",), partial(_asked, "sum", _DELTA), _one(np.sum)),
     ]
-    for name, exact, tight in (("mean", np.mean, 1.25), ("variance", np.var, 4.0), ("std", np.std, 4.0)):
+    for name, exact, tight in (("mean", np.mean, 1.25), ("variance", np.var, 2.5), ("std", np.std, 2.5)):
         for way, more in (
             ("people", {}),
             ("people, with a delta", _DELTA),

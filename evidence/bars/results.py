@@ -22,7 +22,9 @@ def written_with(found: Iterable[BarCell], path: Path = KEPT) -> None:
     """Keep what was found in the place of what was known of the same cells."""
     everything = {_key(cell): cell for cell in (*kept(path), *found)}
     told = ",\n".join(json.dumps(everything[key].as_json()) for key in sorted(everything))
-    path.write_text(f"[\n{told}\n]\n", encoding="utf-8")
+    new = path.with_suffix(".new")
+    new.write_text(f"[\n{told}\n]\n", encoding="utf-8")
+    new.replace(path)
 
 
 def _key(cell: BarCell) -> tuple[str, str, str, int, float]:

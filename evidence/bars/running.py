@@ -4,30 +4,39 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from evidence.bars.asked import everything
 from evidence.bars.measured import EPSILONS, BarCell, measured
+from evidence.bars.results import written_with
 
-MANY = 100_000  #: rows, which take a while to read
 #: a statistic in one way, a law, so many rows, an epsilon, so many draws
 Job = tuple[str, str, int, float, int]
 
 
 def jobs(names: set[str], way: str, draws: int) -> Iterator[Job]:
-    """List the cells of these statistics, of ways that begin so; of 100,000 rows a quarter of the draws."""
+    """List the cells of these statistics, of ways that begin so."""
     for each in everything():
         if each.statistic in names and each.way.startswith(way):
             for law in each.laws:
                 for n in each.rows:
                     for epsilon in EPSILONS:
-                        yield each.name, law, n, epsilon, draws if n < MANY else max(1, draws // 4)
+                        yield each.name, law, n, epsilon, draws
 
 
-def run(wanted: Sequence[Job]) -> list[BarCell]:
-    """Measure them; seeds are fixed, so that what comes out does not depend on who measures which."""
+def without(wanted: Collection[Job], known: Collection[BarCell]) -> list[Job]:
+    """Leave out the cells that are known by at least as many draws."""
+    drawn = {(f"{cell.statistic}, {cell.way}", cell.law, cell.n, cell.epsilon): cell.draws for cell in known}
+    return [job for job in wanted if drawn.get(job[:4], 0) < job[4]]
+
+
+def run(wanted: Sequence[Job]) -> Iterator[BarCell]:
+    """Measure them, the quickest first, and keep each at once, so that a run that was cut short goes on with
+    `--resume`; seeds are fixed, so that what comes out does not depend on who measures which."""
     with multiprocessing.get_context("spawn").Pool(os.cpu_count()) as pool:
-        return pool.map(measure, wanted, chunksize=1)
+        for cell in pool.imap_unordered(measure, sorted(wanted, key=lambda job: job[2] * job[4])):
+            written_with([cell])
+            yield cell
 
 
 def measure(job: Job) -> BarCell:

@@ -32,7 +32,7 @@ def barred() -> list[Barred]:
         ("count", {}, ("normal",), lambda rows: (float(rows.size), float(rows.size)), 1.25),
         ("sum", {}, _SMOOTH, lambda rows: (float(rows.sum()), float(rows.sum())), 1.25),
         ("mean", {}, _SMOOTH, lambda rows: (float(rows.mean()), float(rows.mean())), 1.3),
-        ("variance", {}, _SMOOTH, lambda rows: (float(rows.var()), float(rows.var())), 6.0),
+        ("variance", {}, _SMOOTH, lambda rows: (float(rows.var()), float(rows.var())), 2.5),
         ("correlation", {}, ("normal",), lambda rows: (_together(rows), _together(rows)), 4.0),
         ("quantile", {"quantile": 0.5}, (*_SMOOTH, "two lumps"), quantile, 40.0),
     ]

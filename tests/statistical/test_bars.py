@@ -13,6 +13,7 @@ from evidence.bars import page
 from evidence.bars.asked import Barred, everything
 from evidence.bars.measured import EPSILONS, BarCell, measured
 from evidence.bars.results import kept
+from evidence.bars.running import without
 from thebes.privacy.mechanisms.local.shape import about
 
 
@@ -41,6 +42,13 @@ def test_a_bar_that_holds_too_rarely_or_is_too_wide_is_found() -> None:
     assert page.bad([good, replace(good, held=1000), replace(good, held=930)]) == []
     rare, wide = replace(good, held=900), replace(good, half=1.3)
     assert page.bad([good, rare, wide]) == [rare, wide]
+
+
+def test_a_run_that_was_cut_short_goes_on_with_the_cells_that_are_missing() -> None:
+    known = BarCell("mean", "people", "normal", 100, 1.0, 200, 200, 190, 1.0, 0.9, 1.2)
+    wanted = [("mean, people", "normal", n, 1.0, 200) for n in (100, 1000)]
+    assert without(wanted, [known]) == wanted[1:]
+    assert without([("mean, people", "normal", 100, 1.0, 201)], [known])
 
 
 @pytest.mark.parametrize("reports", [30, 100, 1000])

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -92,6 +93,7 @@ def beta_quantile(a: float, b: float, p: ArrayLike) -> Floats:
     return np.asarray(np.where(inside, expit(_beta_logit(a, b, np.where(inside, share, 0.5))), share))[()]
 
 
+@lru_cache(maxsize=4096)
 def gamma_quantile(a: float, p: float) -> float:
     """The x with P(X <= x) = p of a gamma variable of shape a and scale 1."""
     if not 0 < p < 1:
@@ -109,6 +111,7 @@ def gamma_quantile(a: float, p: float) -> float:
     return math.exp(side * float(_solved(tail, np.array([p if lower else 1 - p]), np.array([side * start]))[0]))
 
 
+@lru_cache(maxsize=4096)
 def student_quantile(degrees: float, p: float) -> float:
     """The x with P(T <= x) = p of Student's t with so many degrees of freedom."""
     if p > 0.5:

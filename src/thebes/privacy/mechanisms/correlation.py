@@ -17,6 +17,7 @@ from thebes.privacy.mechanisms.additive import Hiding, LeastNoise, stated
 from thebes.privacy.mechanisms.columns import grid_of
 from thebes.privacy.mechanisms.count import counted
 from thebes.privacy.mechanisms.mean import spread_to
+from thebes.privacy.mechanisms.rounding import Ends, Rounding
 from thebes.privacy.mechanisms.summed_noise import weighed_width
 from thebes.privacy.promise import Adjacency
 from thebes.privacy.randomness import Randomness
@@ -25,7 +26,6 @@ from thebes.privacy.transformations.moments import BernsteinProducts
 
 #: coefficients of 1, t and t^2 in the three cells of one number
 _POWERS = np.array([[1.0, 1.0, 1.0], [0.0, 0.5, 1.0], [0.0, 0.0, 1.0]])
-Ends = tuple[float, float]
 
 
 def correlation(
@@ -48,7 +48,7 @@ def correlation(
     The interval: at the true means, each of six weighed sums of the nine noises (number of rows; distances from the two
     means, their squares and their product) stays within its own width, all of them with the stated probability (union
     bound). What fits the first three bounds the means, and over all means that are left, the other three bound both
-    spreads and what the columns have in common, as the cells have them; `_Rounding` says how far those of the clamped
+    spreads and what the columns have in common, as the cells have them; `Rounding` says how far those of the clamped
     values lie from these, and the correlation is bounded by all of it. It speaks of the clamped values, and of the
     noise only, not of sampling.
     """
@@ -118,7 +118,7 @@ class ProductMoments:
         for _ in range(3):
             off = width(1, 0, means) / count, width(0, 1, means) / count
             means = _within(means[0], shares[0], off[0]), _within(means[1], shares[1], off[1])
-        rounding = _Rounding(grids[0].steps, most), _Rounding(grids[1].steps, most)
+        rounding = Rounding(grids[0].steps, most), Rounding(grids[1].steps, most)
         lengths: list[Ends] = []
         for place, powers in enumerate(((2, 0), (0, 2))):
             ends, share = means[place], shares[place]
@@ -136,45 +136,6 @@ class ProductMoments:
             return -1.0, 1.0
         found = low / (least if low < 0 else largest), high / (least if high > 0 else largest)
         return min(max(found[0], -1.0), 1.0), min(max(found[1], -1.0), 1.0)
-
-
-@dataclass(frozen=True, slots=True)
-class _Rounding:
-    """The difference between numbers as they are clamped and as the cells have them, over at most `rows` rows; a
-    length is the square root of a sum of squared distances from the mean.
-
-    A number x in [0, 1] lies within half a step of t on a grid of 2^b steps of 1/s. Its cells (`BernsteinSums`) hold
-    t^2 less f/s, f being what is left of s t^2 beyond whole steps, and t less e/s with e = 0, 1/2 or 1 for f = 0, up to
-    1/2 and above (the floors of t^2 and of 2t(1-t) in steps are off by f and by the rest of -2f). So
-
-    - x is off from the cells' t - e/s by between -1/2 and 3/2 steps: of length at most `off`, one step a row, since
-      what varies within two steps lies within one of their middle;
-    - a squared distance from m has 2 m e - f steps too many: 0, m - f or 2 m - f by the three cases, hence between
-      min(0, m - 1/2, 2m - 1) and max(m, 2m - 1/2);
-    - m is the mean of t - e/s, at most a step from that of t, which takes one step squared a row from the sum about it;
-    - the length of x is within that of t by half a step a row.
-
-    Lengths obey the triangle inequality, and a sum of products of distances is at most the product of lengths (Cauchy),
-    which is why what rounding does to it is small beside the spreads themselves, for any rows.
-    """
-
-    steps: int
-    rows: float
-
-    @property
-    def off(self) -> float:
-        return math.sqrt(self.rows) / self.steps
-
-    def lengths(self, squares: Ends, means: Ends) -> Ends:
-        """Return the ends of the clamped values' length, by those of the cells' squared distances from a mean of
-        these."""
-        few, many = min(0.0, means[0] - 0.5, 2 * means[0] - 1), max(means[1], 2 * means[1] - 0.5)
-        least = squares[0] - self.rows * (many + 1 / self.steps) / self.steps
-        largest = squares[1] - self.rows * few / self.steps  # noise can be below all of it
-        return (
-            max(0.0, math.sqrt(max(0.0, least)) - self.off / 2),
-            math.sqrt(max(0.0, largest)) + self.off / 2,
-        )
 
 
 def _within(means: Ends, share: float, off: float) -> Ends:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,13 +17,13 @@ from thebes.privacy.mechanisms.additive import Ball, Hiding, LeastNoise, stated
 from thebes.privacy.mechanisms.columns import grid_of
 from thebes.privacy.mechanisms.count import counted
 from thebes.privacy.mechanisms.mean import spread_to
+from thebes.privacy.mechanisms.rounding import Ends, Rounding, cells_moved, centred_moved
 from thebes.privacy.promise import Adjacency
 from thebes.privacy.randomness import Randomness
 from thebes.privacy.stability import Change, Transformation
 from thebes.privacy.transformations.moments import BernsteinSums, CentredMoments
 
-_MEANS = 1001  #: how finely the interval searches the unknown mean
-_ROUNDED = 6  #: steps by which rounding a row, its square and its product may move the variance
+_MEANS = 201  #: how finely the interval searches the unknown mean
 
 
 def variance(
@@ -45,8 +46,8 @@ def variance(
     The interval: with the stated probability the noise vector lies in a ball (L1 for Laplace, L2 for Gaussian noise),
     and then every linear statistic of it is bounded by radius times the dual norm of its coefficients. For the true
     mean m and variance v, sum - m count and (sum of squares) - 2 m sum + (m^2 - v) count are such statistics of noise
-    alone; the interval holds every v for which some m fits both. It speaks of the clamped values, and of the noise
-    only, not of sampling.
+    alone; the interval holds every v for which some m fits both. `Rounding` says how far the clamped values' variance
+    lies from the total's. It speaks of the clamped values, and of the noise only, not of sampling.
     """
     grid = grid_of(bounds, bits)
     numbers, change = counted(values, adjacency=adjacency, n=n)
@@ -110,19 +111,20 @@ class VarianceMoments:
     sum: float
     squares: float
     by_noise: Floats  #: 3 rows: count, sum, squares; one column for each coordinate
+    moved: Callable[[Ends], Ends]  #: by rounding: see `Rounding`
 
     @classmethod
     def of_cells(cls, cells: Floats) -> VarianceMoments:
         by_noise = np.array([[1.0, 1.0, 1.0], [0.0, 0.5, 1.0], [0.0, 0.0, 1.0]])
         count, total, squares = (by_noise @ cells).tolist()
-        return cls(count, total, squares, by_noise)
+        return cls(count, total, squares, by_noise, cells_moved)
 
     @classmethod
     def of_centred(cls, centred: Floats, tokens: int) -> VarianceMoments:
         # t = (1 + u) / 2 with u = c / steps; the coordinates are the sums of u and of 2 u^2, in steps.
         by_noise = np.array([[0.0, 0.0], [0.5, 0.0], [0.5, 0.125]])
         count, total, squares = (by_noise @ centred + tokens * np.array([1.0, 0.5, 0.25])).tolist()
-        return cls(count, total, squares, by_noise)
+        return cls(count, total, squares, by_noise, centred_moved)
 
     def variance(self, least_count: float) -> float:
         count = max(self.count, least_count)
@@ -131,14 +133,16 @@ class VarianceMoments:
 
     def ends(self, noise: Hiding, level: float, grid: Grid) -> tuple[float, float]:
         """The interval of variances of the numbers on `grid`; see `variance`."""
-        low, high = self.variances(noise, level)
-        slack, area = _ROUNDED / grid.steps, (grid.high - grid.low) ** 2
-        return max(0.0, low - slack) * area, min(0.25, high + slack) * area
+        few, many = (moved / grid.steps for moved in self.moved((0.0, 1.0)))
+        low, high = Rounding(grid.steps, 1.0, self.moved).lengths(*self.variances(noise, level, (few, 0.25 + many)))
+        return low * low * (grid.high - grid.low) ** 2, min(0.25, high * high) * (grid.high - grid.low) ** 2
 
-    def variances(self, noise: Hiding, level: float) -> tuple[float, float]:
-        """All variances that fit some mean; see `variance`. Means are tried on a grid whose coarseness is charged."""
+    def variances(self, noise: Hiding, level: float, within: Ends) -> tuple[Ends, Ends]:
+        """Return between which ends all variances and means lie that fit each other, as the total has them; see
+        `variance`. Means are tried on a grid whose coarseness is charged. Any variance lies `within` these ends."""
+        anything = within, (0.0, 1.0)
         if self.count <= 0:
-            return 0.0, 0.25
+            return anything
         ball = noise.ball(self.by_noise.shape[1], level)
         low_mean, high_mean = 0.0, 1.0
         for _ in range(2):  # the means that fit are cut finely again
@@ -147,12 +151,12 @@ class VarianceMoments:
             most = self.count + self._width(ball, one[:1], zero[:1], zero[:1])[0]
             fits = np.abs(self.sum - m * self.count) <= self._width(ball, -m, one, zero) + half * most
             if not fits.any():
-                return 0.0, 0.25  # nothing fits this noise: it was outside its ball
+                return anything  # nothing fits this noise: it was outside its ball
             m, zero, one = m[fits], zero[fits], one[fits]  # the others need no variances
             low_mean, high_mean = max(0.0, float(m[0]) - half), min(1.0, float(m[-1]) + half)
         # Around a tried mean within `half` of the true one, the mean squared distance is v to v + half^2.
         around = m * m * self.count - 2 * m * self.sum + self.squares
-        low, high = zero, one * (0.25 + half * half)
+        low, high = zero + within[0], zero + within[1] + half * half
         for _ in range(8):
             width = np.maximum(
                 self._width(ball, m * m - low, -2 * m, one),
@@ -162,9 +166,9 @@ class VarianceMoments:
             high = np.minimum(high, (around + width) / self.count)
         fits = low <= high
         if not fits.any():
-            return 0.0, 0.25  # nothing fits this noise: it was outside its ball
-        return max(0.0, float(low[fits].min()) - half * half), min(0.25, float(high[fits].max()))
+            return anything  # nothing fits this noise: it was outside its ball
+        return (float(low[fits].min()) - half * half, float(high[fits].max())), (low_mean, high_mean)
 
     def _width(self, ball: Ball, count: Floats, total: Floats, squares: Floats) -> Floats:
         # The most that noise in its ball can move count * count + total * sum + squares * squares, elementwise.
-        return ball.most(np.stack([count, total, squares], axis=1) @ self.by_noise)
+        return ball.most((self.by_noise.T @ np.stack([count, total, squares])).T)
