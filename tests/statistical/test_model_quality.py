@@ -82,14 +82,19 @@ def test_the_interval_holds_the_squared_error_and_none_that_explains_nothing_is_
     draw, chance, sums = np.random.default_rng(rows), seeded_for_simulation(rows), LossBesideGuess()
     noise, times = Laplace(epsilon).noise(sums.sensitivity(ROWS)), 500
     expected, held, better, off = 0.25 * (1 - explained), 0, 0, 0.5 * np.sqrt(1 - explained)
+    part = 0
     for _ in range(times):
         truth = draw.integers(0, 2, rows).astype(float)
         guess = np.clip(truth + np.where(truth > 0, -off, off), 0, 1)
         cells = noise.add(sums.total(np.column_stack([(truth - guess) ** 2, truth])), chance)
-        found = of_losses(cells, noise, steps=sums.steps, width=1.0, share=0.1, epsilon=1.0, of="rows")
+        told = {"steps": sums.steps, "width": 1.0, "share": 0.1, "epsilon": 1.0, "of": "rows"}
+        found, of_part = (of_losses(cells, noise, **told, explained=asked) for asked in (False, True))
+        assert of_part.interval.low <= of_part.value <= of_part.interval.high <= 1
+        assert of_part.verdict is found.verdict
+        part += of_part.interval.low <= explained <= of_part.interval.high
         held += found.interval.low <= expected <= found.interval.high
         better += found.verdict is Worth.BETTER
-    assert held >= binom.ppf(1e-6, times, LEVEL)
+    assert min(held, part) >= binom.ppf(1e-6, times, LEVEL)
     assert better == 0 or explained > 0
     assert better == times or rows * epsilon < 3000 or explained < 0.9
 

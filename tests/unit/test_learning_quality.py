@@ -67,6 +67,7 @@ def test_what_is_not_of_two_classes_is_not_judged_by_order() -> None:
         lambda: fitted("GaussianNB", SEEN, quality="auc", classes=[0, 1, 2]),
         lambda: fitted("LinearRegression", X[:, 0], quality="auc"),
         lambda: fitted("GaussianNB", SEEN, quality="f1"),
+        lambda: fitted("GaussianNB", SEEN, quality="r2"),
         lambda: fitted("Ridge", X[:, 0]).tested(X, X[:, 0], epsilon=1, adjacency="replace-one", metric="auc"),
     ):
         with pytest.raises(Mistake) as refused:
@@ -81,6 +82,17 @@ def test_a_regression_that_sees_is_better_than_one_number_for_everybody(name) ->
     assert model.quality_.metric == "mse"
     assert model.quality_.guessing == pytest.approx(1 / 3, abs=0.05)
     assert model.quality_.value < model.quality_.interval.high < 0.2
+
+
+@pytest.mark.parametrize("name", REGRESSIONS)
+def test_a_regression_is_judged_by_what_it_explains_where_asked(name) -> None:
+    found = fitted(name, X[:, 0], epsilon=20.0, quality="r2").quality_
+    assert (found.metric, found.verdict, found.guessing) == ("r2", Worth.BETTER, 0.0)
+    assert 0 < found.interval.low < found.value <= found.interval.high <= 1
+    assert "R2" in found.sentence
+    blind = fitted(name, BLIND).tested(X, BLIND, epsilon=1, adjacency="replace-one", metric="r2")
+    assert -1 <= blind.interval.low <= blind.value <= blind.interval.high <= 1
+    assert blind.verdict.warns
 
 
 @pytest.mark.parametrize("name", [*CLASSIFIERS, *REGRESSIONS])

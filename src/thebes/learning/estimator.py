@@ -27,7 +27,7 @@ from thebes.learning.inputs import framed, without_cells
 from thebes.learning.labels import bought_classes, declared_classes, places_of
 from thebes.learning.ranges import TARGET, estimated_box, given_box
 from thebes.learning.rows import Box
-from thebes.learning.tested import ROWS, TrialTerms, by_order, note, of_labels, of_numbers, of_ranks, set_aside
+from thebes.learning.tested import ROWS, TrialTerms, metric_of, note, of_labels, of_numbers, of_ranks, set_aside
 from thebes.privacy import exact
 from thebes.privacy.certificate import Certificate
 from thebes.privacy.events import ApproximateEvent, Event, PureEvent
@@ -71,7 +71,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         """Judge every argument that can be judged without data, and open the budget."""
         if self.bounds is None:
             raise Mistake("bounds", 'are missing: add bounds={column: (low, high), ...} or bounds="estimate"')
-        by_order(getattr(self, "quality", False), 0 if is_regressor(self) else None)
+        metric_of(getattr(self, "quality", False), 0 if is_regressor(self) else None)
         budget = FitBudget(
             epsilon=self.epsilon,
             delta=self.delta,
@@ -164,22 +164,23 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     ) -> Quality:
         """Tell what the fitted model is worth on rows that it was not made from, spending `epsilon` of each of these.
         `share` is their part of all, and `of` says who they are, where that is known. `metric` is "auc" for a
-        classifier of two classes that is to be judged by the order of its scores."""
+        classifier of two classes that is to be judged by the order of its scores, "r2" for a regression of which the
+        part of the variance is asked that it explains."""
         check_is_fitted(self)
-        ranked = by_order(metric or True, 0 if is_regressor(self) else len(self.classes_))
+        named = metric_of(metric or True, 0 if is_regressor(self) else len(self.classes_))
         terms = TrialTerms(exact.epsilon(epsilon), adjacency_of(adjacency), share, randomness or system(), of)
         rows = self._rows(X, reset=False, none=True)
-        return self._tested(Box(self.low_, self.high_).unit(rows), column_of(y, len(rows)), terms, ranked)
+        return self._tested(Box(self.low_, self.high_).unit(rows), column_of(y, len(rows)), terms, named)
 
-    def _tested(self, units: Floats, told: NDArray[Any], terms: TrialTerms, ranked: bool) -> Quality:
-        """Test on rows in [-1, 1] and their labels or targets as they are; where `ranked`, by the order of scores."""
+    def _tested(self, units: Floats, told: NDArray[Any], terms: TrialTerms, metric: str) -> Quality:
+        """Test on rows in [-1, 1] and their labels or targets as they are, by the named `metric` if any."""
         raise NotImplementedError
 
     def _checked(self, units: Floats, told: NDArray[Any], budget: FitBudget, share: float) -> None:
         """Test on rows that were set aside, keep what was found, and warn where the model is not shown to be better
         than guessing. Nobody is in both parts, so the test has the whole epsilon again."""
         terms = TrialTerms(exact.epsilon(self.epsilon), budget.adjacency, share, budget.randomness)
-        found = self._tested(units, told, terms, by_order(self.quality, None))
+        found = self._tested(units, told, terms, self.quality if isinstance(self.quality, str) else "")
         self.quality_ = found
         # A row pays the events of the training or the epsilon of the test: one event that covers both.
         made, delta = self.certificate_, self.certificate_.delta
@@ -282,7 +283,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
             )
         if not isinstance(self.classes, str):
             self.classes_ = declared_classes(self.classes)
-            by_order(self.quality, len(self.classes_))
+            metric_of(self.quality, len(self.classes_))
         elif one_of("classes", self.classes, ("estimate",)) and budget.pure:
             raise Mistake(
                 "classes",
@@ -318,9 +319,9 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
             self._checked(box.unit(rows[aside]), labels[aside], budget, self._share_aside(len(rows), budget))
         return self
 
-    def _tested(self, units: Floats, told: NDArray[Any], terms: TrialTerms, ranked: bool) -> Quality:
+    def _tested(self, units: Floats, told: NDArray[Any], terms: TrialTerms, metric: str) -> Quality:
         places = places_of(self.classes_, told)
-        if ranked:
+        if metric == "auc":
             return of_ranks(self._log_odds, units, places, terms)
         return of_labels(self._log_odds, units, places, len(self.classes_), terms)
 
@@ -375,10 +376,10 @@ class PrivateRegressor(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
             self._checked(box.unit(rows[aside]), target[aside], budget, self._share_aside(len(rows), budget))
         return self
 
-    def _tested(self, units: Floats, told: NDArray[Any], terms: TrialTerms, ranked: bool) -> Quality:
+    def _tested(self, units: Floats, told: NDArray[Any], terms: TrialTerms, metric: str) -> Quality:
         low, high = self.target_range_
         targets = (numbers_of(told).astype(np.float64) - low) / (high - low) * 2 - 1
-        return of_numbers(self._said, units, targets, float(high - low), terms)
+        return of_numbers(self._said, units, targets, float(high - low), terms, explained=metric == "r2")
 
     def _learn(self, units: Floats, target: Floats, budget: FitBudget) -> tuple[str, tuple[str, ...], dict[str, Any]]:
         """Fit on rows and targets in [-1, 1]; the mechanism's name, notes and parameters for the certificate."""

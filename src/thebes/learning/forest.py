@@ -192,7 +192,7 @@ class RandomForestRegressor(PrivateRegressor, _RandomForest):
         bounds: Any = None,
         n_estimators: int | None = None,
         max_depth: int | None = None,
-        quality: bool = False,
+        quality: bool | str = False,
         random_state: Any = None,
     ) -> None:
         self.epsilon = epsilon

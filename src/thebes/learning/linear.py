@@ -63,7 +63,7 @@ class LinearRegression(PrivateRegressor):
         bounds: Any = None,
         method: str = "auto",
         steps: int | None = None,
-        quality: bool = False,
+        quality: bool | str = False,
         random_state: Any = None,
     ) -> None:
         self.epsilon = epsilon
@@ -186,7 +186,7 @@ class Ridge(LinearRegression):
         alpha: float = 1.0,
         method: str = "auto",
         steps: int | None = None,
-        quality: bool = False,
+        quality: bool | str = False,
         random_state: Any = None,
     ) -> None:
         super().__init__(

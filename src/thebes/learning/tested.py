@@ -45,14 +45,14 @@ class TrialTerms:
         return Laplace(self.epsilon).noise(sums.sensitivity(Change(self.adjacency)))
 
 
-def by_order(asked: Any, classes: int | None) -> bool:
-    """Judge how a model of so many classes (None: not known yet; 0: of numbers) is to be tested, and return whether by
-    the order of its scores."""
+def metric_of(asked: Any, classes: int | None) -> str:
+    """Judge how a model of so many classes (None: not known yet; 0: of numbers) is to be tested, and return the metric
+    that was asked for by name, if any."""
     if isinstance(asked, bool):
-        return False
-    if asked == "auc" and classes in (None, 2):
-        return True
-    also = "" if classes == 0 else ', or "auc" for a classifier of two classes'
+        return ""
+    if (asked, classes) in (("auc", None), ("auc", 2), ("r2", 0)):
+        return str(asked)
+    also = ', or "r2"' if classes == 0 else ', or "auc" for a classifier of two classes'
     raise Mistake("quality", f"must be True, to test the model on rows that are set aside for that{also}, or False")
 
 
@@ -113,19 +113,20 @@ def of_numbers(
     targets: Floats,
     width: float,
     terms: TrialTerms,
+    *,
+    explained: bool = False,
 ) -> Quality:
     """Test a regression, which says a number in [-1, 1] of each row in [-1, 1], on true targets there. A row without a
-    target (NaN) adds nothing. `width` is the range of the targets in their own unit. Pure epsilon, by the sensitivity
-    of `LossBesideGuess`."""
+    target (NaN) adds nothing. `width` is the range of the targets in their own unit; `explained` asks for R2 instead
+    of the squared error. Pure epsilon, by the sensitivity of `LossBesideGuess`."""
     there = ~np.isnan(targets)
     guess = (np.clip(_each(said, units[there]).reshape(-1), -1, 1) + 1) / 2
     truth = (np.clip(targets[there], -1, 1) + 1) / 2
     sums = LossBesideGuess()
     noise = terms.noise(sums)
     cells = noise.add(sums.total(np.column_stack([np.square(truth - guess), truth])), terms.randomness)
-    return of_losses(
-        cells, noise, steps=sums.steps, width=width, share=terms.share, epsilon=float(terms.epsilon), of=terms.of
-    )
+    told: dict[str, Any] = {"share": terms.share, "epsilon": float(terms.epsilon), "of": terms.of}
+    return of_losses(cells, noise, steps=sums.steps, width=width, explained=explained, **told)
 
 
 def _each(of: Callable[[Floats], Floats], units: Floats) -> Any:

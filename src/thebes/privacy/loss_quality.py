@@ -1,4 +1,5 @@
-"""The figure of a model that predicts numbers: its squared error beside that of the best one number for everybody."""
+"""The figure of a model that predicts numbers: its squared error beside that of the best one number for everybody, or
+R2, the part of that which it explains."""
 
 from __future__ import annotations
 
@@ -13,18 +14,31 @@ from thebes.privacy.measurement import Interval
 from thebes.privacy.mechanisms.additive import Hiding
 from thebes.privacy.model_quality import CLAIM, LEVEL, NO_BETTER, Quality, ends, verdict_of
 
+LEAST_R2 = -1.0  #: a model that loses twice what the best one number does, or more, is worth this
+
 
 def of_losses(
-    cells: ArrayLike, noise: Hiding, *, steps: int, width: float, share: float | None, epsilon: float, of: str
+    cells: ArrayLike,
+    noise: Hiding,
+    *,
+    steps: int,
+    width: float,
+    share: float | None,
+    epsilon: float,
+    of: str,
+    explained: bool = False,
 ) -> Quality:
     """Read the figure off the noisy cells of `LossBesideGuess`, in `steps` to the row; each has independent `noise`.
-    `width` is the range of the values in their own unit.
+    `width` is the range of the values in their own unit. Where `explained`, the figure is R2, no less than `LEAST_R2`.
 
     Over n rows let S be the sum of losses and b0, b1, b2 the sums of (1-t)^2, 2t(1-t) and t^2 of the values t.
 
     *Interval.* The mean loss over everybody lies between the ends of Chernoff's bound (`quality.chernoff`) for S lost
     and n - S kept, which is worst at the most and the least of these: each side fails in half of the chance, half of
     that for the rows, a quarter for either sum of noise.
+
+    *R2* over everybody is 1 - L / V, with L the mean loss and V the variance of a value (below); each side fails where
+    L or V lies beyond its own end, each in half of the chance.
 
     *Better.* The best one number loses the variance V of a value. The mean of (t - t')^2 over pairs of rows, 2 V over
     everybody, is 2 Q / (n (n - 1)) with Q = b0 b2 - b1^2 / 4. It is an average over orders of the rows, each the mean
@@ -46,18 +60,31 @@ def of_losses(
     surest, largest = _mean(found, noise, steps, CLAIM / 2)[1], _mean(found, noise, steps, NO_BETTER / 2)[0]
     low = _variance(found, noise, steps, CLAIM / 2)[0] - surest
     above = _variance(found, noise, steps, NO_BETTER / 2)[1]
-    square = width**2
+    square, loss = width**2, min(max(lost / rows, 0.0), 1.0)
+    value, bar, guessing = loss * square, Interval(LEVEL, least * square, most * square), min(spread, 0.25) * square
+    if explained:
+        (fewest, farthest), (narrow, wide) = (
+            _mean(found, noise, steps, side / 2),
+            _variance(found, noise, steps, side / 2),
+        )
+        bar = Interval(LEVEL, _part(farthest, narrow), _part(fewest, wide))
+        value, guessing = min(max(_part(loss, spread), float(bar.low)), float(bar.high)), 0.0
     return Quality(
-        metric="mse",
-        value=min(max(lost / rows, 0.0), 1.0) * square,
-        interval=Interval(LEVEL, least * square, most * square),
-        guessing=min(spread, 0.25) * square,
+        metric="r2" if explained else "mse",
+        value=value,
+        interval=bar,
+        guessing=guessing,
         verdict=verdict_of(low, 1 - largest / above if above > 0 else 1.0),
         people=max(0, round(float(found[1:].sum()))),
         share=share,
         epsilon=epsilon,
         of=of,
     )
+
+
+def _part(lost: float, variance: float) -> float:
+    """Return what part of the variance is explained where so much is lost; of no variance nothing can be."""
+    return max(LEAST_R2, 1 - lost / variance) if variance > 0 else LEAST_R2
 
 
 def _mean(found: Any, noise: Hiding, steps: int, failing: float) -> tuple[float, float]:

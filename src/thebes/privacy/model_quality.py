@@ -49,6 +49,7 @@ _WORDS = {
     "auc": ("the area under the curve of its scores is {}", "that of guessing {}", False),
     "gain": ("it tells {} more right than one guess for everybody", "", True),
     "squared gain": ("its squared error is less than that of one guess by {} of the squared range", "", True),
+    "r2": ("its R2, which is at least -1, is {}", "that of the best single guess {}", False),
     "mse": ("its mean squared error is {}", "that of the best single guess {}", False),
     "mae": ("its mean absolute error is {}", "that of the best single guess {}", False),
     "log_loss": ("its mean log loss is {}", "that of the best single guess {}", False),
@@ -57,8 +58,8 @@ _WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class Quality:
-    """The figure of one model. `metric` names what `value` and `interval` are: accuracy, auc, mse, or gain (the share
-    told right less that of the guess). `guessing` is what one guess for everybody reaches by the same metric.
+    """The figure of one model. `metric` names what `value` and `interval` are: accuracy, auc, mse, r2, or gain (the
+    share told right less that of the guess). `guessing` is what one guess for everybody reaches by the same metric.
 
     Where guessing was not bought both that and the verdict are None: nothing is said of it.
 

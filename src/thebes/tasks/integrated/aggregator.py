@@ -116,15 +116,16 @@ class IntegratedAggregator(Keeping[IntegratedDocument]):
     def _tested(self, model: Any, rows: NDArray[np.float64], epsilon: Decimal, share: float) -> Quality:
         """Test on the people set aside, at the whole epsilon of the answer: whoever is replaced is so in the same part.
         Whoever has no value, or no label that the model knows, is in no cell."""
-        labels, target = self.document.labels, rows[:, -1]
+        document, labels, target = self.document, self.document.labels, rows[:, -1]
         found: Quality = model.tested(
-            dict(zip(self.document.inputs, rows[:, :-1].T, strict=True)),
+            dict(zip(document.inputs, rows[:, :-1].T, strict=True)),
             target if labels is None else np.asarray(labels)[target.astype(np.int64)],
             epsilon=epsilon,
             adjacency=REPLACE,
             share=share,
             randomness=self.setting.randomness,
             of="people that it was not made from",
+            metric=document.quality if isinstance(document.quality, str) else None,
         )
         return found
 

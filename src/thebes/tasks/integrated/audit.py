@@ -30,6 +30,8 @@ def cases() -> list[Case]:
         drawn("integrated, naive Bayes with delta", {**_BAYES, "delta": 1e-2}, used=0.6),
         drawn("integrated, naive Bayes with what it is worth", {**_BAYES, "quality": True}, used=0.99),
         drawn("integrated, linear with what it is worth", {**linear, "quality": True}, used=0.5),
+        drawn("integrated, naive Bayes with its area under the curve", {**_BAYES, "quality": "auc"}, used=0.99),
+        drawn("integrated, linear with what it explains", {**linear, "quality": "r2"}, used=0.5),
         drawn("integrated, forest", {**_MODEL, "model": "RandomForestClassifier"}, used=0.99),
         drawn("integrated, forest of numbers", {**_NUMBERS, "model": "RandomForestRegressor"}, used=0.9),
         drawn("integrated, logistic", {**_MODEL, "model": "LogisticRegression", "delta": 1e-2}, used=0.5),

@@ -11,7 +11,10 @@ FORM = Form(
         "model": Hint(first="LinearRegression"),
         "missing": Hint(label="People without a value", help="refuse: they send nothing; count: they say so"),
         **predicting("output"),
-        "quality": Hint(label="Test the model", help="on people whom a coin keeps out of it; it costs nobody more"),
+        "quality": Hint(
+            label="Test the model",
+            help="on people whom a coin keeps out of it, at no further cost; or auc of two classes, r2 of numbers",
+        ),
     },
     cautions=lambda document, types: undeclared(document),
 )

@@ -34,8 +34,9 @@ class IntegratedDocument(TrustedDocument):
     ]
     inputs: tuple[str, ...] = Field(min_length=1, max_length=1000)
     output: str
-    #: whether some people are set aside to test the model on; without it they are not, as before there was the field
-    quality: bool | None = None
+    #: whether some people are set aside to test the model on, and by which other figure than what is usual; without it
+    #: they are not, as before there was the field
+    quality: bool | Literal["auc", "r2"] | None = None
 
     WRITTEN_NOW: ClassVar[Mapping[str, Any]] = {"quality": True}
 
@@ -64,6 +65,10 @@ class IntegratedDocument(TrustedDocument):
         if bound is not None and isinstance(bound, Values) == (self.model in REGRESSIONS):
             wanted = "a range" if self.model in REGRESSIONS else "the set of labels"
             raise rule(f"bounds.{self.output}", f"must be {wanted} for {self.model}")
+        if self.quality == "r2" and self.model not in REGRESSIONS:
+            raise rule("quality", f"must not be r2 for {self.model}, which predicts no numbers")
+        if self.quality == "auc" and (self.model in REGRESSIONS or len(self.labels or ()) != 2):
+            raise rule("quality", f"must not be auc unless bounds declare two values of {named(self.output)}")
         return self
 
     @property
