@@ -499,7 +499,9 @@ def test_a_document_that_no_site_can_answer_is_refused_naming_the_field(tmp_path
                 assert said in refused.value.message
                 examined = await world.reception.examined(document)
                 assert examined["problems"][0]["field"] == field
-            assert (await world.reception.quote(CENSUS))["price"] == {"epsilon": 1.0, "delta": 0.0, "unit": "person"}
+            price = {"epsilon": 1.0, "delta": 0.0, "unit": "person"}
+            in_all = {"sites": 1, "epsilon": 1.0, "delta": 0.0}
+            assert (await world.reception.quote(CENSUS))["price"] == {**price, "in_all": in_all}
             assert (await world.reception.examined(CENSUS))["price"]["unit"] == "person"
             assert await world.reception.tasks() == []
 

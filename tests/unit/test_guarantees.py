@@ -1,7 +1,7 @@
 """A guarantee says whom it protects, against which change, and changes its adjacency only the valid way."""
 
 import math
-from decimal import Decimal
+from decimal import Decimal, localcontext
 
 import pytest
 
@@ -73,3 +73,25 @@ def test_a_price_that_is_no_price_is_refused(epsilon):
     with pytest.raises(Mistake) as refused:
         Price(epsilon, 0, "person")
     assert refused.value.argument == "epsilon"
+
+
+def test_at_several_sites_epsilons_and_deltas_add_up_where_each_draws_its_own_noise():
+    price = Price("0.1", "1e-7", Unit.PERSON)
+    assert price.at_sites(3, one_noise=False) == (Decimal("0.3"), Decimal("3e-7"))
+    assert price.at_sites(1, one_noise=True) == price.at_sites(1, one_noise=False) == (price.epsilon, price.delta)
+
+
+@pytest.mark.parametrize(("epsilon", "sites"), [(0.1, 2), (1, 5), (3, 4)])
+def test_one_noise_for_several_sites_costs_what_group_privacy_says_and_never_less(epsilon: float, sites: int):
+    told, delta = Price(epsilon, 1e-9, Unit.PERSON).at_sites(sites, one_noise=True)
+    group = 1e-9 * math.expm1(sites * epsilon) / math.expm1(epsilon)
+    assert float(told) == pytest.approx(sites * epsilon)
+    assert float(delta) == pytest.approx(group, rel=1e-12)
+    assert delta > Decimal(sites) * Decimal("1e-9")
+    with localcontext(prec=80):
+        assert delta >= Decimal("1e-9") * sum((i * Decimal(str(epsilon))).exp() for i in range(sites))
+
+
+def test_a_delta_of_many_sites_ends_at_one_and_a_pure_price_stays_pure():
+    assert Price(50, 1e-6, Unit.PERSON).at_sites(100, one_noise=True) == (Decimal(5000), Decimal(1))
+    assert Price(2, 0, Unit.PERSON).at_sites(4, one_noise=True) == (Decimal(8), Decimal(0))

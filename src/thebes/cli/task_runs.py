@@ -71,6 +71,8 @@ def quote(
         return
     until = None if found.expires_at is None else found.expires_at.isoformat()
     told = {"price": found.price.as_json(), "expires_at": until}
+    if found.in_all:
+        told["price"] = {**found.price.as_json(), "in_all": dict(found.in_all)}
     if found.choice:
         told["choice"] = dict(found.choice)
     asked = {"sites": dict(found.sites), "missing": dict(found.missing)} if found.sites or found.missing else {}

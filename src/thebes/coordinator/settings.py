@@ -35,6 +35,9 @@ class CoordinatorSettings(BaseModel):
     waiting_logins: int = Field(default=64, ge=1)
     #: so many tasks of one requestor may be under way at the same time; of an operator any number
     tasks_under_way: int = Field(default=200, ge=1)
+    #: the most that one question may cost somebody whose rows lie at all of its sites; no limit where nothing is said
+    most_epsilon_in_all: float | None = Field(default=None, gt=0, le=1e6)
+    most_delta_in_all: float | None = Field(default=None, ge=0, le=1)
     #: every so many seconds a linked site is asked whether it is there
     site_ping: float = Field(default=10.0, ge=0.1, le=600)
     #: the link of a site that said nothing for so many seconds is cut

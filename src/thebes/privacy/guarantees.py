@@ -29,8 +29,30 @@ class Price:
         object.__setattr__(self, "delta", exact.delta(delta))
         object.__setattr__(self, "unit", unit_of(unit))
 
+    def at_sites(self, sites: int, *, one_noise: bool) -> tuple[Decimal, Decimal]:
+        """Return the epsilon and delta that one unit pays in all whose rows lie at so many sites, each at this price.
+
+        With noise of its own at each site the answers are so many mechanisms over that unit's rows, asked for side by
+        side: epsilons and deltas add up (basic composition; also of concurrent interactive mechanisms: Vadhan & Wang
+        2021, theorem 1.5). With one noise for all of them, drawn for one site's rows, the unit moves the total m times
+        as far: epsilons add up, and delta is multiplied by 1 + e^epsilon + ... + e^((m - 1) epsilon) (group privacy:
+        Vadhan 2017, lemma 2.2, summed). Rounded up; beyond 1 a delta says nothing more.
+        """
+        factor = Decimal(sites)
+        if one_noise and self.delta:
+            grown = _exp_up(self.epsilon)
+            factor = Decimal(0)
+            for _ in range(sites):
+                factor = _UP.add(1, _UP.multiply(factor, grown))
+        return _UP.multiply(self.epsilon, sites), min(Decimal(1), _UP.multiply(self.delta, factor))
+
     def as_json(self) -> dict[str, object]:
         return {"epsilon": float(self.epsilon), "delta": float(self.delta), "unit": str(self.unit)}
+
+
+def _exp_up(epsilon: Decimal) -> Decimal:
+    """Return e^epsilon or a little more: Decimal rounds its exponential to the nearest, whatever a context says."""
+    return min(epsilon, Decimal(1000)).exp(_UP).next_plus(_UP)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +90,7 @@ def as_replace_one(guarantee: Guarantee) -> Guarantee:
     if isinstance(loss, Pure):
         doubled: Loss = loss + loss
     elif isinstance(loss, Approximate):
-        factor = _UP.add(1, min(loss.epsilon, Decimal(1000)).exp(_UP))
+        factor = _UP.add(1, _exp_up(loss.epsilon))
         doubled = Approximate((loss + loss).epsilon, min(Decimal(1), _UP.multiply(loss.delta, factor)))
     elif isinstance(loss, Concentrated):
         doubled = loss * 4

@@ -13,6 +13,7 @@ from thebes.privacy.figures import figure
 from thebes.privacy.guarantees import Price
 from thebes.privacy.plain_text import shortened
 from thebes.tasks import notebook
+from thebes.tasks.site_document import in_all_words
 from thebes.wire.problems import printable
 from thebes.wire.refused_sites import together, verdict
 
@@ -39,7 +40,8 @@ class Quote(FrameSource):
     known), and `verdicts` the same of each. `sites` says what each of them expects its answer to cost
     ({"epsilon", "delta", "source"}), and `missing` why that is not known of the others. `choice` says which of several
     ways to do what is asked is taken ({"field", "taken", "expected_error", "of", "refused"}, and "why" where that
-    follows from a rule, with no error expected of any).
+    follows from a rule, with no error expected of any). `in_all` ({"sites", "epsilon", "delta"}) is the most that
+    somebody pays whose rows lie at all of the sites.
 
     Example:
         quote = server.quote(document)
@@ -55,11 +57,14 @@ class Quote(FrameSource):
     verdicts: Mapping[str, SiteWord] = field(default_factory=dict)
     needed: int | None = None
     choice: Mapping[str, Any] = field(default_factory=dict)
+    in_all: Mapping[str, Any] = field(default_factory=dict)
 
     def __str__(self) -> str:
         until = "" if self.expires_at is None else f", until {self.expires_at.isoformat()}"
         price = self.price.as_json()
         lines = [f"epsilon {figure(price['epsilon'])}, delta {figure(price['delta'])} for one {price['unit']}{until}"]
+        if self.in_all and (several := in_all_words(self.in_all, "are asked")):
+            lines.append(several)
         if self.choice:
             each = ", ".join(f"{way} {figure(error, 2)}" for way, error in self.choice["expected_error"].items())
             why = self.choice.get("why") or f"{self.choice['of']}: {each}"
@@ -118,7 +123,7 @@ def quote_from_json(body: Mapping[str, Any]) -> Quote:
     allowed, needed = _truth(body.get("allowed")), body.get("needed")
     least = needed if type(needed) is int else None
     sites, missing, choice = (body.get(name) or {} for name in ("sites", "missing", "choice"))
-    return Quote(told, until, sites, missing, allowed, verdicts, least, _choice(choice))
+    return Quote(told, until, sites, missing, allowed, verdicts, least, _choice(choice), _in_all(price))
 
 
 def _verdict(told: Mapping[str, Any]) -> SiteWord:
@@ -126,6 +131,14 @@ def _verdict(told: Mapping[str, Any]) -> SiteWord:
     left = told.get("left")
     amounts = None if left is None else {name: float(left[name]) for name in ("epsilon", "delta")}
     return SiteWord(_truth(told["allowed"]), printable(told["reason"]), printable(told["message"]), amounts)
+
+
+def _in_all(price: Mapping[str, Any]) -> dict[str, Any]:
+    """Read what a coordinator says of somebody at all of the sites; nothing where it says nothing."""
+    told = price.get("in_all")
+    if told is None:
+        return {}
+    return {"sites": int(told["sites"]), "epsilon": float(told["epsilon"]), "delta": float(told["delta"])}
 
 
 def _choice(told: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,6 +11,8 @@ from pydantic import Field, field_validator, model_validator
 
 from thebes.data.schema import Column, Schema
 from thebes.privacy.figures import figure
+from thebes.privacy.guarantees import Price
+from thebes.privacy.promise import Unit
 from thebes.tasks.document import Document, rule
 
 SITE_NAME = r"^[a-z0-9][a-z0-9._-]{0,62}$"  #: as it stands in a certificate
@@ -98,6 +100,21 @@ class SiteDocument(Document):
         return min(self.min_sites or 1, asked) if self.min_sites is None else self.min_sites
 
 
+def in_all(document: SiteDocument, price: Price, sites: int) -> dict[str, Any]:
+    """Return what one unit pays in all whose rows lie at all of so many sites, as JSON."""
+    epsilon, delta = price.at_sites(sites, one_noise=document.noise == "coordinator")
+    return {"sites": sites, "epsilon": float(epsilon), "delta": float(delta)}
+
+
+def in_all_words(told: Mapping[str, Any], which: str) -> str:
+    """Say what `in_all` tells of sites that are said to be `which`; nothing of one site."""
+    if told["sites"] < 2:
+        return ""
+    delta = f", delta {figure(told['delta'])}" if told["delta"] else ""
+    at = f"all {figure(told['sites'])} sites that {which}"
+    return f"Somebody whose rows lie at {at} pays at most epsilon {figure(told['epsilon'])}{delta} in all."
+
+
 def explained(document: SiteDocument, *, does: str, price: str | None = None) -> str:
     """Say what every kind of this family tells the steward who decides. `does`: what is computed, in one sentence;
     `price`: what it costs, where that is not simply the document's epsilon."""
@@ -113,13 +130,17 @@ def explained(document: SiteDocument, *, does: str, price: str | None = None) ->
         f"Price at each site that answers: epsilon {figure(document.epsilon)}{delta}, over every phase of the task. "
         "Somebody whose rows lie at several sites pays at each of them."
     )
+    named = ""
+    if document.sites != "all" and document.priced:
+        paid = Price(document.epsilon, document.delta, Unit.EVENT)
+        named = in_all_words(in_all(document, paid, len(document.sites)), "it names")
     pieces = [
         f"Name: {document.name}." if document.name else "",
         f"Purpose: {document.purpose}" if document.purpose else "",
         f"This task asks the data set {document.dataset} at {where}. {does}",
         f"It reads the columns {', '.join(document.reads)}." if document.reads else "",
         noise,
-        price,
+        f"{price} {named}".strip(),
     ]
     return "\n".join(piece for piece in pieces if piece)
 

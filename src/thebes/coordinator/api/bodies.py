@@ -75,10 +75,21 @@ class Problem(BaseModel):
     error: str | None = None
 
 
+class PriceInAll(BaseModel):
+    """The most that somebody pays whose rows lie at all `sites` that are asked."""
+
+    sites: int
+    epsilon: float
+    delta: float
+
+
 class Price(BaseModel):
+    """The price of one contributor; of a question to institutions at each of them, and `in_all`."""
+
     epsilon: float
     delta: float
     unit: str
+    in_all: PriceInAll | None = None
 
 
 class Summary(BaseModel):

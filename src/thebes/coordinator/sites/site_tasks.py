@@ -23,12 +23,13 @@ from thebes.coordinator.storage.store import TaskStanding
 from thebes.data.schema import Schema, read_shown
 from thebes.privacy import randomness
 from thebes.privacy.faults import Mistake
+from thebes.privacy.guarantees import Price
 from thebes.privacy.promise import Unit
 from thebes.tasks import registry
 from thebes.tasks.document import InvalidDocument
 from thebes.tasks.posting_rules import check_postable
 from thebes.tasks.protocols import Ask, Setting
-from thebes.tasks.site_document import LOCAL, SiteDocument, schemas_of
+from thebes.tasks.site_document import LOCAL, SiteDocument, in_all, schemas_of
 from thebes.tasks.site_protocols import Convened
 from thebes.wire.link import Code
 from thebes.wire.refusals import NotAllowed
@@ -311,9 +312,10 @@ class Inquiries:
         return found
 
     def price(self, task_id: str, document: SiteDocument) -> dict[str, Any]:
-        """Return what one unit pays at each site, by the weakest of their units."""
-        unit = unit_of(schemas_of(self.store.asked(task_id)["asked"]))
-        return registry.drawn(document.type).price(document, unit=unit).as_json()
+        """Return what one unit pays at each site, by the weakest of their units, and at all of them."""
+        asked = self.store.asked(task_id)["asked"]
+        unit = unit_of(schemas_of(asked))
+        return price_at_sites(document, unit, len(asked))
 
     def look(self) -> None:
         """A task was put up or cancelled."""
@@ -324,6 +326,12 @@ class Inquiries:
         # Of a task that is over whoever ended it has stored all; a process that had the seat before may not know yet.
         here = None if self.running is None or standing.status.final else self.running.progress(standing.id)
         return here if here is not None else self.store.progress(standing.id)
+
+
+def price_at_sites(document: SiteDocument, unit: Unit, sites: int) -> dict[str, Any]:
+    """Return what one unit pays at each of so many sites, and `in_all` whose rows lie at all of them."""
+    price: Price = registry.drawn(document.type).price(document, unit=unit)
+    return {**price.as_json(), "in_all": in_all(document, price, sites)}
 
 
 def _has(there: Sequence[str]) -> str:

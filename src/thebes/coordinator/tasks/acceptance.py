@@ -13,10 +13,11 @@ from typing import Any, cast
 from thebes.coordinator.clock import Clock
 from thebes.coordinator.home import CoordinatorHome
 from thebes.coordinator.people.groups import ContributorGroups
-from thebes.coordinator.sites.site_tasks import Convocation, Inquiries
+from thebes.coordinator.sites.site_tasks import Convocation, Inquiries, price_at_sites
 from thebes.coordinator.storage.store import NewTask
 from thebes.coordinator.tasks.phase_end import setting
 from thebes.privacy.faults import Mistake
+from thebes.privacy.figures import figure
 from thebes.tasks import registry
 from thebes.tasks.document import STATED, Document, InvalidDocument, PeopleDocument
 from thebes.tasks.kind_failure import KindFailed
@@ -54,7 +55,7 @@ class Acceptance:
         try:
             accepted = self.accepted(document)
             if isinstance(accepted, Convocation):
-                accepted = accepted.priced()
+                accepted = self._affordable(accepted.priced())
             checked = document_of(accepted)
             told = {"explanation": registry.drawn(checked.type).explain(checked), "price": price_of(accepted)}
         except InvalidDocument as refused:
@@ -67,7 +68,7 @@ class Acceptance:
 
     def quote(self, accepted: Accepted) -> dict[str, Any]:
         """Return what one contributor would pay, and what is known of the answer."""
-        priced = accepted.priced() if isinstance(accepted, Convocation) else accepted
+        priced = self._affordable(accepted.priced()) if isinstance(accepted, Convocation) else accepted
         document = document_of(priced)
         told = {"price": price_of(priced), "expires_at": document.expires_at}
         if (choice := registry.choice(document)) is not None:
@@ -76,7 +77,7 @@ class Acceptance:
 
     def task(self, accepted: Accepted, requestor: str) -> NewTask:
         """Make the task that is put up: nothing is stored yet."""
-        accepted = accepted.priced() if isinstance(accepted, Convocation) else accepted
+        accepted = self._affordable(accepted.priced()) if isinstance(accepted, Convocation) else accepted
         checked, sites = document_of(accepted), None
         registry.drawn(checked.type).explain(checked)  # what nobody can be told of, nobody may be asked
         aggregator: Aggregator
@@ -109,6 +110,18 @@ class Acceptance:
     def record(self, document: PeopleDocument) -> GroupRecord:
         """The group, as of its epoch, whose tokens a task takes."""
         return self._register.record(document.group or "", document.epoch)
+
+    def _affordable(self, priced: Convocation) -> Convocation:
+        """The same, unless somebody whose rows lie at all of its sites would pay more than this coordinator allows."""
+        told, settings = price_of(priced)["in_all"], self._home.settings
+        for field, most in (("epsilon", settings.most_epsilon_in_all), ("delta", settings.most_delta_in_all)):
+            if most is not None and told[field] > most:
+                by_accuracy = field == "epsilon" and getattr(priced.document, "accuracy", None) is not None
+                costs = f"costs somebody whose rows lie at all {told['sites']} sites {field} {figure(told[field])}"
+                allows = f"this coordinator allows {figure(most)} (most_{field}_in_all)"
+                words = f"{costs}, and {allows}: ask for less, or name fewer sites"
+                raise InvalidDocument([("accuracy" if by_accuracy else field, words)])
+        return priced
 
     def _for_people(self, checked: PeopleDocument) -> PeopleDocument:
         floor = self._home.settings.min_count_floor
@@ -150,8 +163,10 @@ def document_of(accepted: Accepted) -> PeopleDocument | SiteDocument:
 
 
 def price_of(accepted: Accepted) -> dict[str, Any]:
-    """Return what one contributor pays; or, of institutions, one unit at each."""
+    """Return what one contributor pays; or, of institutions, one unit at each, and at all of them."""
     document = document_of(accepted)
+    if isinstance(accepted, Convocation):
+        return price_at_sites(accepted.document, accepted.unit, len(accepted.asked))
     return registry.drawn(document.type).price(document, unit=accepted.unit).as_json()
 
 

@@ -26,7 +26,7 @@ from thebes.tasks.aggregation.snapshots import Arrays, packed, unpacked
 from thebes.tasks.contributions import Contributions, Layout, checked
 from thebes.tasks.protocols import Ask, Closed, Setting, State, TaskClosed, Wait
 from thebes.tasks.release import Release, concluded
-from thebes.tasks.site_document import SiteDocument, differing
+from thebes.tasks.site_document import SiteDocument, differing, in_all, in_all_words
 
 LONGEST_REASON = 300
 LONGEST_ASSUMPTION = 1000
@@ -49,6 +49,7 @@ class Convening(ABC, Generic[SiteDocumentType]):
         self.phase = 0
         self.sites = tuple(sorted(setting.sites))
         self.answered: list[str] = []  #: in this phase
+        self._heard: set[str] = set()  #: in any phase
         self.missing: dict[str, str] = {}
         #: by site: which blocks of a growing data set its answer is about
         self._covered: dict[str, dict[str, Any]] = {}
@@ -130,6 +131,7 @@ class Convening(ABC, Generic[SiteDocumentType]):
     def notes(self) -> tuple[str, ...]:
         """The sentences that every certificate of such a task must also say."""
         said = ["Each site's promise stands by itself: somebody whose rows lie at m sites pays m times."]
+        said += filter(None, [in_all_words(in_all(self.document, self.quote(), len(self._heard)), "answered")])
         if getattr(self.document, "column", "") is not None:  # a plain count reads no values
             said.append(ROWS_UNTOLD)
         if self.document.noise == "coordinator":
@@ -213,6 +215,7 @@ class Convening(ABC, Generic[SiteDocumentType]):
             raise TaskClosed("this site has answered this phase, or is no longer waited for; nothing was taken")
         self.hear(site, self.examine(contributions))
         self.answered.append(site)
+        self._heard.add(site)
 
     def excuse(self, site: str, why: str) -> None:
         if site not in self.sites:
@@ -276,6 +279,7 @@ class Convening(ABC, Generic[SiteDocumentType]):
             "phase": self.phase,
             "sites": list(self.sites),
             "answered": self.answered,
+            "heard": sorted(self._heard),
             "missing": self.missing,
             "covered": self._covered,
             "paid": self._paid,
@@ -292,6 +296,8 @@ class Convening(ABC, Generic[SiteDocumentType]):
             raise Mistake("snapshot", "belongs to other sites")
         self.state, self.phase = State(header["state"]), header["phase"]
         self.answered, self.missing = list(header["answered"]), dict(header["missing"])
+        # One of 0.1.0 does not say who was heard: any of the sites may have been.
+        self._heard = set(header.get("heard", self.sites))
         self._covered, self._paid = dict(header.get("covered", {})), dict(header.get("paid", {}))
         self._release = None if header["release"] is None else release_from_json(header["release"])
         self.remember(header["facts"], arrays)

@@ -19,6 +19,7 @@ from thebes.coordinator.auth.accounts import Role, Somebody
 from thebes.coordinator.service import Reception
 from thebes.privacy.faults import Mistake, Refusal
 from thebes.privacy.reading import NotJSON, read_json
+from thebes.web.coordinator import words as page_words
 from thebes.web.frame import NavigationEntry, PageFrame, partial
 from thebes.web.refusals import routes
 from thebes.wire.problems import to_problem
@@ -101,7 +102,7 @@ class Hall:
         said = told.get("verdicts", {})
         whole = together(told.get("allowed"), [one["allowed"] for one in said.values()], told.get("needed"))
         verdicts = {site: verdict(one) for site, one in said.items()}
-        return self.part("quote.html", verdicts=verdicts, together=whole, told=told)
+        return self.part("quote.html", verdicts=verdicts, together=whole, told=told, words=page_words)
 
     async def task(self, task_id: str) -> tuple[dict[str, Any], str | None]:
         """A task and its latest release by what stands in an address; NotFound where there is none."""

@@ -7,6 +7,7 @@ from typing import Any
 
 from thebes.privacy.accounting.odds import meaning
 from thebes.tasks import registry
+from thebes.tasks.site_document import in_all_words
 
 #: what the state means for who looks
 STATES = {
@@ -79,3 +80,9 @@ def standing(task: Mapping[str, Any]) -> str:
 def guess(price: Mapping[str, Any]) -> str:
     """Say how often a fifty-fifty guess between two answers would be right."""
     return meaning(price["epsilon"], price["delta"]).how_often
+
+
+def in_all(price: Mapping[str, Any]) -> str:
+    """Say what somebody pays whose rows lie at all of several sites; nothing of one site, or of people."""
+    told = price.get("in_all")
+    return "" if told is None else in_all_words(told, "are asked")
