@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import tempfile
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -49,6 +50,10 @@ class Cluster:
         """An address that psycopg and the ledger understand."""
         name = "t" + secrets.token_hex(6)
         self._run("psql", "-h", self._root, "-U", "thebes", "-d", "postgres", "-qc", f"CREATE DATABASE {name}")
+        return self.address(name)
+
+    def address(self, name: str) -> str:
+        """Return the address of a database of that name, whether there is one or not."""
         return f"postgresql://thebes@/{name}?host={self._root}"
 
     def stop(self) -> None:
@@ -84,14 +89,25 @@ def running_cluster() -> Cluster | None:
     return cluster
 
 
+def new_cluster() -> Cluster:
+    """A server of its own, which whoever asked for it stops. Without PostgreSQL as `new_database`."""
+    if (programs := server_programs()) is None:
+        _missing()
+    return Cluster(programs)
+
+
+def _missing() -> NoReturn:
+    reason = "PostgreSQL's server programs are not installed"
+    if "postgres" in os.environ.get(REQUIRE, ""):
+        pytest.fail(f"{reason}, and {REQUIRE} asks for them")
+    pytest.skip(reason)
+
+
 def new_database() -> str:
     """An empty database. Without PostgreSQL the test is skipped, or fails where THEBES_REQUIRE names it."""
     cluster = running_cluster()
     if cluster is None:
-        reason = "PostgreSQL's server programs are not installed"
-        if "postgres" in os.environ.get(REQUIRE, ""):
-            pytest.fail(f"{reason}, and {REQUIRE} asks for them")
-        pytest.skip(reason)
+        _missing()
     return cluster.new_database()
 
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 import io
 import json
 import logging
+import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+import thebes
 from thebes.privacy.faults import Mistake
 from thebes.wire import log_output
 
@@ -33,7 +37,8 @@ def test_every_line_is_one_object_whatever_was_said(said: tuple[logging.Logger, 
     log.warning("two\nlines of %s", "a\x1b[2J \u2028 name")
     lines = [json.loads(line) for line in written.getvalue().splitlines()]
     assert len(lines) == 1
-    assert set(lines[0]) == {"at", "level", "logger", "message"}
+    assert set(lines[0]) == {"at", "level", "logger", "event", "message"}
+    assert lines[0]["event"] == "other"
     assert lines[0]["message"] == "two\nlines of a\x1b[2J \u2028 name"
     assert lines[0]["at"].endswith("+00:00")
     assert (lines[0]["level"], lines[0]["logger"]) == ("warning", log.name)
@@ -68,3 +73,48 @@ def test_the_choice_reaches_the_processes_that_a_role_starts(monkeypatch: pytest
     assert algorithm_environment(3)[log_output.CHOICE] == connector_environment(3)[log_output.CHOICE] == "json"
     with pytest.raises(Mistake, match="text or json"):
         log_output.choose("xml")
+
+
+def test_a_line_names_what_happened_and_whom_it_is_about(said: tuple[logging.Logger, io.StringIO]) -> None:
+    log, written = said
+    log.warning("the site %s left", "north", extra={"event": "site.excused", "site": "north", "task": "t1"})
+    line = json.loads(written.getvalue())
+    assert (line["event"], line["site"], line["task"]) == ("site.excused", "north", "t1")
+
+
+def events() -> dict[str, list[str]]:
+    """The events that the program tells, each with the places that do; calls that name none under an empty name."""
+    found: dict[str, list[str]] = {}
+    for path in sorted(Path(thebes.__file__).parent.rglob("*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        constants = {
+            target.id: each.value
+            for each in tree.body
+            if isinstance(each, ast.Assign)
+            for target in each.targets
+            if isinstance(target, ast.Name)
+        }
+        for call in ast.walk(tree):
+            of_log = isinstance(call, ast.Call) and ast.unparse(call.func).startswith(("log.", "logging."))
+            if not of_log or call.func.attr not in ("debug", "info", "warning", "error", "exception", "critical"):
+                continue
+            extra = next((each.value for each in call.keywords if each.arg == "extra"), None)
+            told = constants.get(extra.id) if isinstance(extra, ast.Name) else extra
+            pairs = (
+                {}
+                if told is None
+                else {ast.unparse(k): ast.unparse(v) for k, v in zip(told.keys, told.values, strict=True)}
+            )
+            name = pairs.get("'event'", "''").strip("'")
+            found.setdefault(name, []).append(f"{path.name}:{call.lineno}")
+    return found
+
+
+def test_everything_that_is_said_has_a_stable_name_that_the_documentation_lists() -> None:
+    found = events()
+    assert found.pop("", []) == [], "name the event"
+    page = (Path(__file__).parents[2] / "docs" / "operations.md").read_text(encoding="utf-8")
+    section = page.partition("### What a log says\n")[2].partition("\n## ")[0]
+    listed = re.findall(r"^\| `([a-z]+\.[a-z-]+)` \|", section, re.MULTILINE)
+    assert sorted(listed) == sorted(found)
+    assert len(listed) == len(set(listed))

@@ -31,7 +31,7 @@ from thebes.web.coordinator import words
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 ANA = Somebody("ana", Role.REQUESTOR)
-COUNT = {"type": "query", "sites": "all", "dataset": "patients", "statistic": "count", "patience": 2.0, "epsilon": 0.5}
+COUNT = {"type": "query", "sites": "all", "dataset": "patients", "statistic": "count", "epsilon": 0.5}
 RULE = '[[allow]]\nrequestors = ["ana"]\ndatasets = ["patients"]\nkinds = ["query"]\nepsilon = 9\n'
 HOUSES = ("north", "south", "west")
 

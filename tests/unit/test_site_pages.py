@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from thebes.site.steward.rest import guarded, one_time
 from thebes.web.site.pages import put_on
@@ -66,6 +67,7 @@ RULE = {
     "left": {"patients": {"epsilon": 1.25, "delta": 1e-6}},
     "spent": {"patients": {"epsilon": 1.75, "delta": 0.0}},
 }
+OPEN_METRICS = "application/openmetrics-text; version=1.0.0"
 TOLD: dict[str, Any] = {
     "requests": [REFUSED, REQUEST],
     "ledger": {
@@ -100,6 +102,7 @@ TOLD: dict[str, Any] = {
             }
         ],
     },
+    "budgets": {"frozen": False, "policy": None, "left": {"patients": 0.25, "visits": 1.0}},
     "verified": {
         "audit log": {"entries": 2, "findings": []},
         "ledger": {"entries": 0, "findings": ["entry 7 is gone"]},
@@ -188,7 +191,14 @@ def test_figures_are_given_to_who_has_the_token(place: Place) -> None:
     answer = place.client.get("/metrics", headers={"Authorization": "Bearer the-token"})
     assert answer.status_code == 200
     assert "thebes_site_linked 1.0" in answer.text
+    assert 'thebes_site_budget_left{dataset="patients"} 0.25' in answer.text
     assert answer.headers["content-type"].startswith("text/plain")
+    place.link.algorithm.up = False
+    away = place.client.get("/metrics", headers={"Authorization": "Bearer the-token", "Accept": OPEN_METRICS})
+    assert away.headers["content-type"].startswith("application/openmetrics-text")
+    told = {metric.name: metric for metric in text_string_to_metric_families(away.text)}
+    assert [sample.value for sample in told["thebes_site_algorithm_up"].samples] == [0.0]
+    assert "thebes_site_budget_left" not in told
 
 
 def test_the_front_tells_how_it_stands_and_what_was_decided(place: Place) -> None:

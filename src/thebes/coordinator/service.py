@@ -27,6 +27,8 @@ from thebes.coordinator.institution_models import Models, NoModels
 from thebes.coordinator.people.group_service import GroupService
 from thebes.coordinator.people.groups import ContributorGroups
 from thebes.coordinator.people.request_handler import Hearing
+from thebes.coordinator.process.metrics import CoordinatorMetrics
+from thebes.coordinator.process.operation import CoordinatorOperation
 from thebes.coordinator.sites.site_tasks import Convocation, Inquiries
 from thebes.coordinator.storage.database import Database
 from thebes.coordinator.storage.store import CoordinatorStore, NewTask, TaskStanding, check_under_way
@@ -76,6 +78,7 @@ class Reception:
         self.acceptance = Acceptance(home, self.register, self.inquiries, clock)
         self._intake = Intake(self.store)
         self._readers = ThreadPoolExecutor(4, thread_name_prefix="thebes-reader")
+        self.operation = CoordinatorOperation(database, self.inquiries, CoordinatorMetrics(), self._readers)
         self.groups = GroupService(self.register, readers=self._readers, intake=self._intake)
         self.lobby = Lobby(
             self.accounts,
@@ -357,10 +360,6 @@ class Reception:
         if asking.role is not Role.OPERATOR:
             raise NotAllowed("only operators publish schemas")
         return await self._intake.change(lambda: self.store.publish(app, tables))
-
-    async def counts(self) -> dict[str, int]:
-        """Count the tasks of each status."""
-        return await self._in_reader(self.store.counts)
 
     async def _in_reader(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._readers, work)

@@ -486,7 +486,7 @@ class Person:
             try:
                 look()
             except ThebesError as error:
-                log.info("the coordinator could not be asked: %s", error)
+                log.info("the coordinator could not be asked: %s", error, extra={"event": "coordinator.away"})
 
     def close(self) -> None:
         """Stop and let go of the home. What is unfinished goes on when it is opened again."""

@@ -139,7 +139,7 @@ class Lanes:
             try:
                 work()
             except Exception as error:
-                log.error("a message was not answered: %s", type(error).__name__)
+                log.error("a message was not answered: %s", type(error).__name__, extra={"event": "message.unanswered"})
             finally:
                 with self._lock:
                     self._held -= size
@@ -209,6 +209,8 @@ class Office:
             return views.requests(self.outbox)
         if kind == "ledger":
             return views.ledger(self.purse, self.datasets, self.policy())
+        if kind == "budgets":
+            return views.budgets(self.purse, self.datasets, self.policy())
         if kind == "datasets":
             return views.described(self.datasets, self.ledger, self.streams, self.caches.known)
         if kind == "audit":
@@ -322,7 +324,11 @@ def warm() -> None:
         for module in _HEAVY:
             import_module(module)
     except ImportError as error:  # whatever is asked for will say so
-        log.warning("cannot load what answers are computed with: %s", type(error).__name__)
+        log.warning(
+            "cannot load what answers are computed with: %s",
+            type(error).__name__,
+            extra={"event": "library.unloadable"},
+        )
 
 
 def main() -> None:
@@ -347,10 +353,10 @@ def main() -> None:
     try:
         office = Office(home, told.name)
         if not office.ledger.notices_older_copies:
-            log.warning("%s; %s", UNNOTICED, WHAT_HELPS)
+            log.warning("%s; %s", UNNOTICED, WHAT_HELPS, extra={"event": "ledger.copies-unnoticed"})
         serve(office, BlockingPipe(end))
     except (Mistake, ThebesError) as error:
-        log.error("%s", error)
+        log.error("%s", error, extra={"event": "site.unstartable"})
         os._exit(1)
     del hold
     os._exit(0)  # whatever is being computed can be computed again: nobody is there to hear it

@@ -260,4 +260,4 @@ def _announce(line: dict[str, Any]) -> None:
 
 
 def _say(sentence: str) -> None:
-    log.warning("%s", sentence)
+    log.warning("%s", sentence, extra={"event": "site.standing"})

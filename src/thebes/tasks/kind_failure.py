@@ -43,7 +43,7 @@ class KindFailed(Refusal):
 @lru_cache(maxsize=256)
 def tell(failed: str) -> None:
     """Log a failure, once: lists are drawn every few seconds."""
-    log.error("%s; whoever wrote it can mend that", failed)
+    log.error("%s; whoever wrote it can mend that", failed, extra={"event": "kind.failed"})
 
 
 @contextmanager

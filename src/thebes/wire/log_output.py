@@ -1,6 +1,7 @@
 """The way in which a role writes its log: one line for everything that is said, in words or as JSON.
 
-What must stay true: a line of JSON never holds an error's own words, which may repeat a value, and is one line.
+What must stay true: a line of JSON never holds an error's own words, which may repeat a value, and is one line. What is
+said has a stable name, `event`, by which programs know it whatever its words are.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from thebes.privacy.faults import Mistake
 
 CHOICE = "THEBES_LOG"  #: of the environment, so that every process of a role says it alike
 FORMS = ("text", "json")
+OTHER = "other"  #: the event of whatever a library says
+_IDS = ("task", "site")  #: whose number or name a line may tell by itself
 
 
 def choose(form: str) -> None:
@@ -42,11 +45,15 @@ def of_uvicorn() -> dict[str, Any]:
 
 
 class Lines(logging.Formatter):
-    """A line of JSON: when, how grave, who, what; of an error its kind and place."""
+    """A line of JSON: when, how grave, who, what happened, in a word and in words; the task and site that it is about,
+    if any; of an error its kind and place."""
 
     def format(self, record: logging.LogRecord) -> str:
         moment = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
-        line = {"at": moment, "level": record.levelname.lower(), "logger": record.name, "message": _said(record)}
+        told = vars(record)
+        line = {"at": moment, "level": record.levelname.lower(), "logger": record.name}
+        line |= {"event": str(told.get("event", OTHER)), **{name: str(told[name]) for name in _IDS if name in told}}
+        line["message"] = _said(record)
         if record.exc_info and record.exc_info[1] is not None:
             line["error"] = whereabouts(record.exc_info[1])
         return json.dumps(line)

@@ -218,6 +218,8 @@ _READERS: dict[str, _Reader] = {
     },
 }
 
+NAMES = frozenset(_READERS)  #: every `error` that problem details may name
+
 _BY_STATUS: dict[int, _Reader] = {
     400: _mistake(Malformed),
     401: _plain(NotSignedIn),

@@ -7,16 +7,17 @@ Reading JSON takes everybody's time, and memory many times its length. So whoeve
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from http.cookies import CookieError, SimpleCookie
 from typing import Any
 
-from prometheus_client import CollectorRegistry, Counter
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse
 
 from thebes.coordinator.api.fast_path import Shortcuts
+from thebes.coordinator.process.metrics import STORE_UNAVAILABLE, CoordinatorMetrics
 from thebes.coordinator.storage.database import StoreUnavailable
 from thebes.wire.headers import HEADERS
 from thebes.wire.log_output import whereabouts
@@ -41,22 +42,20 @@ class RequestGuard:
         app: App,
         *,
         largest_body: int,
-        registry: CollectorRegistry,
+        metrics: CoordinatorMetrics,
         shortcuts: Shortcuts,
         known: Callable[[list[str]], Awaitable[bool]],
     ) -> None:
         self._app, self._shortcuts = app, shortcuts
         self._largest, self._strangers = largest_body, min(STRANGERS, largest_body)
         self._known = known  #: whether one of these is somebody's token
-        self._requests = Counter(
-            "thebes_requests_total", "Requests by method and status.", ["method", "status"], registry=registry
-        )
+        self._metrics = metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        started, taken = False, 0
+        began, started, taken, refused = time.perf_counter(), False, 0, False
         straight = self._shortcuts.way(scope)
         most = self._strangers if straight is None else self._largest
 
@@ -81,7 +80,10 @@ class RequestGuard:
                 await fits(taken)  # again: who read the body may have made something else of the refusal
                 started = True
                 message["headers"] = [*message.get("headers", []), *HEADERS]
-                self._requests.labels(_method(scope), str(message["status"])).inc()
+                status = message["status"]
+                self._metrics.answered(_method(scope), status, time.perf_counter() - began)
+                if status >= 400 and not refused:
+                    self._metrics.refused(status)
             await send(message)
 
         try:
@@ -93,20 +95,22 @@ class RequestGuard:
             status, body = self._told(error)
             if started:
                 raise ConnectionError("the answer broke off") from None
-            taken = 0
+            taken, refused = 0, True
+            away = isinstance(error, StoreUnavailable)
+            self._metrics.refused(status, STORE_UNAVAILABLE if away else body.get("error"))
             headers = {"www-authenticate": "Bearer"} if status == 401 else None
             answer = JSONResponse(body, status_code=status, headers=headers, media_type=MEDIA_TYPE)
             await answer(scope, receive, sending)
 
     def _told(self, error: Exception) -> tuple[int, dict[str, Any]]:
         if isinstance(error, StoreUnavailable):
-            log.error("%s", error)
+            log.error("%s", error, extra={"event": "store.away"})
             return 503, problem(503, "the coordinator's database does not answer just now; try again")
         if isinstance(error, HTTPException):
             return error.status_code, problem(error.status_code, str(error.detail))
         status, body = to_problem(error)
         if status == 500:
-            log.error("a request failed: %s", whereabouts(error))
+            log.error("a request failed: %s", whereabouts(error), extra={"event": "request.failed"})
         return status, body
 
 

@@ -11,7 +11,6 @@ from fastapi import Body, Depends, FastAPI, Path, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, generate_latest
 from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 
@@ -28,6 +27,7 @@ from thebes.privacy.reading import NotJSON, read_json
 from thebes.tasks.document import GROUP_NAME
 from thebes.tasks.protocols import Wait
 from thebes.wire import frames
+from thebes.wire.exposition import KINDS, exposed
 from thebes.wire.problems import MEDIA_TYPE, problem, to_problem
 from thebes.wire.refusals import Malformed, NotAllowed, NotFound, TooLarge
 from thebes.wire.routes import headers_of
@@ -86,18 +86,19 @@ def interface(
 ) -> FastAPI:
     """The application. `figures` says who may read those for Prometheus, as the settings do."""
     app = application("Thebes coordinator")
-    metrics = CollectorRegistry()
     shortcuts = Shortcuts("/api/task/")
     known = reception.lobby.knows
-    app.add_middleware(RequestGuard, largest_body=largest_body, registry=metrics, shortcuts=shortcuts, known=known)
+    app.add_middleware(
+        RequestGuard, largest_body=largest_body, metrics=reception.operation.metrics, shortcuts=shortcuts, known=known
+    )
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _refused)
-    _contributions(app, reception, metrics, shortcuts)
+    _contributions(app, reception, shortcuts)
     _tasks(app, reception)
     _groups(app, reception)
     _models(app, reception)
     login.put_on(app, reception, _says)
-    _everything_else(app, reception, metrics, figures)
+    _everything_else(app, reception, figures)
     if pages is not None:
         pages(app, reception)
     _documented(app)
@@ -164,16 +165,14 @@ def _tasks(app: FastAPI, reception: Reception) -> None:
         return m.Examined(**await reception.examined(document))
 
 
-def _contributions(app: FastAPI, reception: Reception, metrics: CollectorRegistry, shortcuts: Shortcuts) -> None:
-    taken = Counter("thebes_submissions_total", "Submissions that were given a receipt.", registry=metrics)
-
+def _contributions(app: FastAPI, reception: Reception, shortcuts: Shortcuts) -> None:
     async def submit(request: Request, task_id: TaskId) -> m.Receipt:
         """Send a contribution. It is on the disk when this answers; of a task that is trained without end, where one
         process alone runs the coordinator, within a second."""
         longest = await reception.hearing.largest_submission(task_id)
         sent = _submission(request.headers.get("content-type", ""), await _body(request, longest), longest)
         receipt = await reception.hearing.submit(task_id, sent)
-        taken.inc()
+        reception.operation.metrics.received()
         return Response(f'{{"receipt":"{receipt}"}}', 202, media_type=frames.JSON)  # type: ignore[return-value]
 
     async def ask(request: Request, task_id: TaskId, slot: Text, packet: Packet = 0) -> m.Asked | m.Later:
@@ -251,10 +250,7 @@ def _models(app: FastAPI, reception: Reception) -> None:
         return m.Predicted(**await reception.predict(name, body.rows, version))
 
 
-def _everything_else(app: FastAPI, reception: Reception, metrics: CollectorRegistry, whom: str) -> None:
-    told = ("thebes_tasks", "Tasks by status.", ["status"])
-    standing = Gauge(*told, registry=metrics, multiprocess_mode="mostrecent")
-
+def _everything_else(app: FastAPI, reception: Reception, whom: str) -> None:
     @app.get("/api/schema", responses=_says())
     async def schemas() -> dict[str, m.Collector]:
         """The tables that collectors fill."""
@@ -290,16 +286,16 @@ def _everything_else(app: FastAPI, reception: Reception, metrics: CollectorRegis
     @app.get(
         "/metrics",
         response_class=Response,
-        responses={200: {"content": {"text/plain": {}}}, **_says(401, 403, 404)},
+        responses={200: {"content": KINDS}, **_says(401, 403, 404)},
         openapi_extra={"security": [{_BEARER.scheme_name: []}]} if whom == "operators" else {},
     )
     async def figures(request: Request) -> Response:
-        """Counts for Prometheus; nothing about anybody. An operator may have kept them for operators and auditors, who
-        then show a token, or turned them off."""
+        """Counts for Prometheus, as OpenMetrics to whoever accepts that; nothing about anybody. An operator may have
+        kept them for operators and auditors, who then show a token, or turned them off."""
         await _may_read_figures(reception, whom, await _BEARER(request))
-        for status, count in (await reception.counts()).items():
-            standing.labels(status).set(count)
-        return Response(generate_latest(gathered(metrics)), headers={"content-type": CONTENT_TYPE_LATEST})
+        await reception.operation.measured()
+        told, kind = exposed(gathered(reception.operation.metrics.registry), request.headers.get("accept", ""))
+        return Response(told, headers={"content-type": kind})
 
 
 async def _may_read_figures(reception: Reception, whom: str, bearer: HTTPAuthorizationCredentials | None) -> None:

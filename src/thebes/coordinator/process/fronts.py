@@ -149,7 +149,11 @@ class Fronts:
             try:
                 status = await self._one(place)
             except OSError as error:
-                log.error("a process cannot be started: %s", error.strerror or type(error).__name__)
+                log.error(
+                    "a process cannot be started: %s",
+                    error.strerror or type(error).__name__,
+                    extra={"event": "process.unstartable"},
+                )
                 status = 1
             if not self._ready:
                 self._status = status if status > 0 else 1
@@ -157,7 +161,12 @@ class Fronts:
                 return
             pause = FIRST_PAUSE if loop.time() - began > STEADY_SECONDS else min(2 * pause, LONGEST_PAUSE)
             await asyncio.sleep(pause)
-            log.error("one of %d processes ended with status %s; starting another one", len(self._facts), status)
+            log.error(
+                "one of %d processes ended with status %s; starting another one",
+                len(self._facts),
+                status,
+                extra={"event": "process.ended"},
+            )
 
     async def _one(self, place: int) -> int:
         """One life of a process."""

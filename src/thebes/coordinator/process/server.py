@@ -73,7 +73,8 @@ def serve(
     reception = Reception(place, database, clock, look=crew.look, models=models)
     pace = Pace(ping=place.settings.site_ping, silence=place.settings.site_silence)
     start = None if local is None else partial(local, place.folder)
-    federation = Federation(place, database, clock, pace=pace, start=start, known_as=place.settings.site_hosts)
+    known_as, metrics = place.settings.site_hosts, reception.operation.metrics
+    federation = Federation(place, database, clock, pace=pace, start=start, known_as=known_as, metrics=metrics)
     reception.inquiries.running = federation
     config = uvicorn.Config(
         interface(reception, largest_body=place.settings.largest_body, pages=pages, figures=place.settings.metrics),

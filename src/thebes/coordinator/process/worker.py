@@ -35,7 +35,7 @@ def main() -> None:
         try:
             closing.step()
         except StoreUnavailable as error:
-            log.error("%s; trying again", error)
+            log.error("%s; trying again", error, extra={"event": "store.away"})
         if _goodbye():
             return
 

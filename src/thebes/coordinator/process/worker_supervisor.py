@@ -66,7 +66,7 @@ class Crew:
             told = {"home": self._home, "store": self._store, "holder": holder}
             self._worker.stdin.write(json.dumps(told).encode() + b"\n")
             status = await self._worker.wait()
-            log.error("the worker ended with status %s; starting another one", status)
+            log.error("the worker ended with status %s; starting another one", status, extra={"event": "worker.ended"})
             with suppress(Exception):  # if the database is away, what it held runs out by itself
                 await asyncio.to_thread(PhaseQueue(self._database, holder).let_go)
             await asyncio.sleep(_PAUSE_SECONDS)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import re
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -19,6 +18,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from thebes.coordinator.auth.authority import CertificateAuthority
 from thebes.coordinator.clock import Clock
 from thebes.coordinator.home import CoordinatorHome
+from thebes.coordinator.process.metrics import CoordinatorMetrics
+from thebes.coordinator.sites.description import described
 from thebes.coordinator.sites.farewell import farewell
 from thebes.coordinator.sites.intervals import Pace
 from thebes.coordinator.sites.links import Links
@@ -29,10 +30,8 @@ from thebes.coordinator.sites.session import Conversation, LinkLost
 from thebes.coordinator.sites.site_store import FederationStore, NoLongerOurs
 from thebes.coordinator.sites.task_run import TaskRun, Workplace
 from thebes.coordinator.storage.database import Database, StoreUnavailable
-from thebes.data.schema import read_shown
 from thebes.privacy.faults import Mistake, ThebesError
 from thebes.privacy.figures import figure
-from thebes.tasks.site_document import DATASET_NAME
 from thebes.wire.link import Code, Word
 from thebes.wire.refused_sites import GONE, LATE
 
@@ -41,11 +40,11 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _MOST_RUNS = 256  #: tasks that are run at the same time; the others wait for their turn
-_MOST_DATASETS = 1000
 _MOST_DESCRIBED = 2**24  #: bytes of what a site says it has
 _ANSWER_SECONDS = 30.0  #: in which a site says what it has
 _QUOTE_SECONDS = 5.0  #: in which a site says what an answer would cost
 _RETRY_SECONDS = 1.0
+_AWAY = {"event": "store.away"}
 log = logging.getLogger("thebes.coordinator")
 
 
@@ -61,6 +60,7 @@ class Federation:
         pace: Pace | None = None,
         start: Callable[[int], Start] | None = None,
         known_as: Sequence[str] = (),
+        metrics: CoordinatorMetrics | None = None,
     ) -> None:
         self._pace = pace or Pace()
         self._clock = clock
@@ -69,7 +69,7 @@ class Federation:
         self.store = FederationStore(database, secrets.token_hex(8))
         self.links = Links()
         self._questions = Questions(database, self._beside, self._ask_all, look_seconds=self._pace.look)
-        self._place = Workplace(self.links, self.store, home.keys, clock)
+        self._place = Workplace(self.links, self.store, home.keys, clock, metrics or CoordinatorMetrics())
         self._authority = CertificateAuthority(home.folder, clock)
         self._hub: Hub | None = None
         self._local = None if start is None else LocalSite(home.folder, self.links, start)
@@ -179,15 +179,20 @@ class Federation:
             try:
                 seated = await self._beside(lambda: self.store.take_seat(self._pace.seat, open_=self._open))
             except StoreUnavailable as error:
-                log.error("%s; trying again", error)  # nothing can be stored meanwhile, by nobody
+                log.error("%s; trying again", error, extra=_AWAY)  # nothing can be stored meanwhile, by nobody
             if seated and not self._seated:
                 await self._sit_down()
             elif self._seated and not seated:
-                log.warning("another process of this coordinator speaks with the sites now")
+                log.warning(
+                    "another process of this coordinator speaks with the sites now", extra={"event": "seat.lost"}
+                )
                 await self._leave()
                 self._seated = False
             elif not seated and self._open and not said:
-                log.warning("another process of this coordinator speaks with the sites; this one waits for its place")
+                log.warning(
+                    "another process of this coordinator speaks with the sites; this one waits for its place",
+                    extra={"event": "seat.waits"},
+                )
                 said = True
             await asyncio.sleep(self._pace.seat / 4)
 
@@ -231,7 +236,7 @@ class Federation:
             try:
                 going = await self._beside(self.store.open)
             except StoreUnavailable as error:
-                log.error("%s; trying again", error)
+                log.error("%s; trying again", error, extra=_AWAY)
                 await asyncio.sleep(_RETRY_SECONDS)
                 continue
             for task_id in [known for known in self._runs if known not in going]:
@@ -248,14 +253,14 @@ class Federation:
                 if self._seated:
                     await self._questions.answer()
             except StoreUnavailable as error:
-                log.error("%s; trying again", error)
+                log.error("%s; trying again", error, extra=_AWAY)
                 await asyncio.sleep(_RETRY_SECONDS)
 
     async def _begin(self, task_id: str) -> None:
         try:
             held = await self._beside(lambda: self.store.hold(task_id))
         except StoreUnavailable as error:
-            log.error("%s; trying again", error)
+            log.error("%s; trying again", error, extra=_AWAY)
             return
         if held is not None:
             run = TaskRun(held, self._place)
@@ -265,9 +270,13 @@ class Federation:
         try:
             await run.work()
         except NoLongerOurs:
-            log.info("task %s: cancelled or taken over; what was computed is thrown away", run.id)
+            log.info(
+                "task %s: cancelled or taken over; what was computed is thrown away",
+                run.id,
+                extra={"event": "task.taken-over", "task": run.id},
+            )
         except StoreUnavailable as error:
-            log.error("task %s: %s; trying again", run.id, error)
+            log.error("task %s: %s; trying again", run.id, error, extra={"event": "store.away", "task": run.id})
             await asyncio.sleep(_RETRY_SECONDS)
         finally:
             self._runs.pop(run.id, None)
@@ -301,12 +310,17 @@ class Federation:
             except LinkLost:
                 return
             except TimeoutError:
-                log.warning("site %s: does not say what it has", site)
+                log.warning("site %s: does not say what it has", site, extra={"event": "site.silent", "site": site})
             except StoreUnavailable as error:
-                log.error("%s; trying again", error)
+                log.error("%s; trying again", error, extra=_AWAY)
             except ThebesError as refused:
                 if str(refused) != complained:
-                    log.warning("site %s: what it says cannot be read: %s", site, refused)
+                    log.warning(
+                        "site %s: what it says cannot be read: %s",
+                        site,
+                        refused,
+                        extra={"event": "site.unreadable", "site": site},
+                    )
                 complained = str(refused)
             await asyncio.sleep(self._pace.describe)
 
@@ -330,7 +344,7 @@ class Federation:
                 if noted:
                     await self._beside(lambda n=noted: self.store.noted(n))  # type: ignore[misc]
             except StoreUnavailable as error:
-                log.error("%s; trying again", error)
+                log.error("%s; trying again", error, extra=_AWAY)
                 await asyncio.sleep(_RETRY_SECONDS)
 
     async def _keep_notes(self) -> None:
@@ -348,7 +362,7 @@ class Federation:
                     if run.progress:
                         await self._beside(lambda r=run: self.store.tell(r.id, r.progress))  # type: ignore[misc]
             except StoreUnavailable as error:
-                log.error("%s; trying again", error)
+                log.error("%s; trying again", error, extra=_AWAY)
                 self._came_or_went = True
 
     async def _write_notes(self) -> None:
@@ -364,23 +378,3 @@ class Federation:
 
 def _down(answer: Mapping[str, Any]) -> bool:
     return answer["kind"] == Word.REFUSAL and answer.get("code") == Code.DOWN
-
-
-def described(site: str, answer: Mapping[str, Any]) -> dict[str, Any]:
-    """Read what a site says it has, data set by data set; what is not a schema is left out."""
-    told = answer.get("datasets")
-    if answer["kind"] != Word.DESCRIBED or not isinstance(told, Mapping) or len(told) > _MOST_DATASETS:
-        raise Mistake("datasets", "is not there, or holds too many")
-    found: dict[str, Any] = {}
-    for name, each in told.items():
-        schema = each.get("schema") if isinstance(each, Mapping) else None
-        if not re.fullmatch(DATASET_NAME, str(name)) or not isinstance(schema, Mapping):
-            log.warning("site %s: a data set it describes has no usable name or no schema", site)
-            continue
-        try:
-            read_shown(schema)
-        except Mistake as mistake:
-            log.warning("site %s: the schema of %s cannot be used: %s", site, name, mistake)
-            continue
-        found[name] = {"schema": dict(schema), "public": bool(each.get("public") is True)}
-    return found

@@ -99,7 +99,7 @@ class Hub:
         if not self.open and isinstance(examined, SiteCertificate):
             examined = ("busy", "another process of this coordinator speaks with the sites; try again in a moment")
         if not isinstance(examined, SiteCertificate):
-            log.warning("a site was refused: %s", examined[1])
+            log.warning("a site was refused: %s", examined[1], extra={"event": "site.refused"})
             await _turn_away(context, *examined)
             return
         session = _Session(examined)
@@ -108,7 +108,7 @@ class Hub:
         if before is not None:
             before.over("replaced", "a newer link of the same site took this one's place")
         self._links.put(session.conversation)
-        log.info("site %s: linked", examined.site)
+        log.info("site %s: linked", examined.site, extra={"event": "site.linked", "site": examined.site})
         session.ping()  # a site knows that it is linked when it hears the first word
         try:
             await self._note(examined)
@@ -117,7 +117,12 @@ class Hub:
             self._links.drop(session.conversation)
             if self._sessions.get(examined.site) is session:
                 del self._sessions[examined.site]
-                log.info("site %s: no longer linked%s", examined.site, f": {session.why[1]}" if session.why else "")
+                log.info(
+                    "site %s: no longer linked%s",
+                    examined.site,
+                    f": {session.why[1]}" if session.why else "",
+                    extra={"event": "site.unlinked", "site": examined.site},
+                )
         if session.why is not None:
             await _turn_away(context, *session.why)
 
@@ -127,7 +132,12 @@ class Hub:
             try:
                 await asyncio.to_thread(self._authority.came, certificate.serial)
             except OSError as error:
-                log.warning("site %s: that it came cannot be written down: %s", certificate.site, error.strerror)
+                log.warning(
+                    "site %s: that it came cannot be written down: %s",
+                    certificate.site,
+                    error.strerror,
+                    extra={"event": "site.unrecorded", "site": certificate.site},
+                )
 
     async def _watch(self) -> None:
         """Cut links whose certificates stopped counting and those that have gone silent; ask the others whether they
@@ -144,7 +154,12 @@ class Hub:
                 try:
                     self._look_at(session, now, due=due)
                 except Exception as error:
-                    log.error("site %s: cannot be looked at: %s", session.certificate.site, type(error).__name__)
+                    log.error(
+                        "site %s: cannot be looked at: %s",
+                        session.certificate.site,
+                        type(error).__name__,
+                        extra={"event": "site.unexamined", "site": session.certificate.site},
+                    )
             await asyncio.sleep(pause)
 
     def _look_at(self, session: _Session, now: float, *, due: bool) -> None:
@@ -162,7 +177,11 @@ class Hub:
         try:
             identity = self._authority.hub(self._hosts)
         except Exception as error:
-            log.error("the port for sites keeps its certificate, the new one cannot be read: %s", type(error).__name__)
+            log.error(
+                "the port for sites keeps its certificate, the new one cannot be read: %s",
+                type(error).__name__,
+                extra={"event": "port.certificate-kept"},
+            )
             return None
         if identity == self._shown:
             return None
@@ -210,7 +229,12 @@ class _Session:
                 if isinstance(ended, Malformed) and self.why is None:
                     self.why = ("malformed", f"what came over the link cannot be read: {ended.message}")
                 elif isinstance(ended, Exception):
-                    log.info("site %s: the link broke: %s", self.certificate.site, type(ended).__name__)
+                    log.info(
+                        "site %s: the link broke: %s",
+                        self.certificate.site,
+                        type(ended).__name__,
+                        extra={"event": "site.link-broke", "site": self.certificate.site},
+                    )
 
     async def _read(self, context: grpc.aio.ServicerContext[bytes, bytes]) -> None:
         while (piece := await context.read()) is not grpc.aio.EOF:
@@ -221,7 +245,11 @@ class _Session:
                 if refused.message_id in self._pings:
                     self._pings.remove(refused.message_id)
                 elif not self.conversation.refused(refused.message_id, refused):
-                    log.info("site %s: an answer that nobody waits for was dropped", self.certificate.site)
+                    log.info(
+                        "site %s: an answer that nobody waits for was dropped",
+                        self.certificate.site,
+                        extra={"event": "site.answer-dropped", "site": self.certificate.site},
+                    )
                 continue
             if whole is not None:
                 self.conversation.heard(*whole)

@@ -75,7 +75,12 @@ class LocalSite:
             try:
                 await self._run()
             except OSError as error:
-                log.error("the site %s cannot be started: %s", LOCAL, error.strerror or type(error).__name__)
+                log.error(
+                    "the site %s cannot be started: %s",
+                    LOCAL,
+                    error.strerror or type(error).__name__,
+                    extra={"event": "local.unstartable"},
+                )
             pause = _FIRST_PAUSE if loop.time() - began > _LIVED_SECONDS else min(2 * pause, _LONGEST_PAUSE)
             await asyncio.sleep(pause)
 
@@ -111,7 +116,7 @@ class LocalSite:
                 message = await asyncio.to_thread(read_envelope, body)
                 conversation.heard(message["id"], message)
         except ThebesError as error:
-            log.error("the site %s cannot be understood: %s", LOCAL, error)
+            log.error("the site %s cannot be understood: %s", LOCAL, error, extra={"event": "local.unreadable"})
         finally:
             self._links.drop(conversation)
             await pipe.close()
@@ -125,4 +130,4 @@ class LocalSite:
         except TimeoutError:
             self._process.kill()
             status = await self._process.wait()
-        log.error("the site %s ended with status %s; starting it again", LOCAL, status)
+        log.error("the site %s ended with status %s; starting it again", LOCAL, status, extra={"event": "local.ended"})

@@ -94,7 +94,7 @@ class Questions:
             said = await self._ask(question.sites, question.body)
             await self._beside(lambda: self._table.note(question.id, said))
         except StoreUnavailable as error:
-            log.error("%s; trying again", error)
+            log.error("%s; trying again", error, extra={"event": "store.away"})
         finally:
             self._answering.pop(question.id, None)
 

@@ -35,6 +35,7 @@ from thebes.wire.link import Code
 from thebes.wire.refusals import NotAllowed
 from thebes.wire.refused_sites import GONE
 
+STATES = ("connected", "away", "revoked", "never")  #: in which a site may be
 _MOST_NAMED = 20  #: data sets in one refusal
 _UNASKED = unheard("was not asked: sites say it to whom they may answer", "")
 

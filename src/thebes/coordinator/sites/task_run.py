@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar, cast
 
 from thebes.coordinator.clock import Clock
+from thebes.coordinator.process.metrics import CoordinatorMetrics
 from thebes.coordinator.sites.farewell import farewell
 from thebes.coordinator.sites.links import Links
 from thebes.coordinator.sites.session import Conversation, LinkLost
@@ -55,6 +56,7 @@ class Workplace:
     store: FederationStore
     keys: Keys
     clock: Clock
+    metrics: CoordinatorMetrics
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +116,13 @@ class TaskRun:
             while where is not None and where.tb_next is not None:
                 where = where.tb_next
             at = "" if where is None else f" at {where.tb_frame.f_code.co_filename}:{where.tb_lineno}"
-            log.error("task %s: cannot go on: %s%s", self.id, type(error).__name__, at)
+            log.error(
+                "task %s: cannot go on: %s%s",
+                self.id,
+                type(error).__name__,
+                at,
+                extra={"event": "task.failed", "task": self.id},
+            )
             await self._beside(lambda: self._place.store.fail(self._task))
         finally:
             self._bench.shutdown(wait=False)
@@ -168,6 +176,7 @@ class TaskRun:
         snapshot = self._sealed(aggregator.snapshot(), phase + 1) if status is Status.OPEN else None
         self._watch.worked(time.perf_counter() - began)
         self._watch.phase(phase, answering)
+        self._place.metrics.phase_took(answering)
         standing, new = self._standing(), body if body != self._released else None
         waits = status is Status.EXPIRED or (self._task.trusted and status.final)
         ended = Ended(status, new, snapshot, aggregator.part, answered, standing, waits)
@@ -278,9 +287,16 @@ class TaskRun:
     async def _excuse(self, site: str, absence: Absence) -> None:
         def work() -> None:
             if site in self._aggregator.awaited:
-                log.info("task %s: the site %s %s", self.id, site, absence.words)
+                log.info(
+                    "task %s: the site %s %s",
+                    self.id,
+                    site,
+                    absence.words,
+                    extra={"event": "site.excused", "task": self.id, "site": site},
+                )
                 self._aggregator.excuse(site, absence.words)
                 self._reasons[site] = str(absence.reason)
+                self._place.metrics.site_refused(str(absence.reason))
                 self._tell()
 
         await self._beside(work)

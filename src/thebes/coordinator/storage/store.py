@@ -214,12 +214,6 @@ class CoordinatorStore:
         query = select(*_STANDING).where(over).order_by(*order).offset(skip).limit(most)
         return [TaskStanding.of(row) for row in self.database.read(lambda c: c.execute(query).all())]
 
-    def counts(self) -> dict[str, int]:
-        """Count the tasks of each status."""
-        query = select(TASK.c.status, sa.func.count()).group_by(TASK.c.status)
-        found = {str(status): 0 for status in Status}
-        return found | {row[0]: row[1] for row in self.database.read(lambda c: c.execute(query).all())}
-
     def release(self, task_id: str) -> str | None:
         """The latest release as JSON text."""
         query = select(RELEASE.c.body).where(RELEASE.c.task == task_id).order_by(RELEASE.c.phase.desc()).limit(1)

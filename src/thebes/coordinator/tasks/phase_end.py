@@ -82,7 +82,11 @@ class Closing:
                 self._keys.destroy(held.id)
                 self._desk.finish(held, following)
         except NoLongerHeld:
-            log.info("task %s: taken over or cancelled; this worker's result is thrown away", held.id)
+            log.info(
+                "task %s: taken over or cancelled; this worker's result is thrown away",
+                held.id,
+                extra={"event": "task.taken-over", "task": held.id},
+            )
 
     def _concluded(self, held: Held) -> Concluded:
         """The end of a phase, or of the task where no end can be computed. Errors are told without their words,
@@ -96,7 +100,14 @@ class Closing:
             while where is not None and where.tb_next is not None:
                 where = where.tb_next
             at = "" if where is None else f" at {where.tb_frame.f_code.co_filename}:{where.tb_lineno}"
-            log.error("task %s: phase %d cannot be ended: %s%s", held.id, held.phase, type(error).__name__, at)
+            log.error(
+                "task %s: phase %d cannot be ended: %s%s",
+                held.id,
+                held.phase,
+                type(error).__name__,
+                at,
+                extra={"event": "phase.failed", "task": held.id},
+            )
             return Concluded(release=None, following=Status.FAILED)
 
     def _computed(self, held: Held) -> Concluded:

@@ -238,7 +238,12 @@ class Shared(TaskInMemory):
         try:
             stored = await self._in(self._writer, lambda: self._shelf.join(self.task, joined))
         except ThebesError as error:
-            log.error("task %s: %s; what was counted waits", self.task, error)
+            log.error(
+                "task %s: %s; what was counted waits",
+                self.task,
+                error,
+                extra={"event": "training.waits", "task": self.task},
+            )
             self._timer = self._timer or asyncio.get_running_loop().call_later(JOIN_SECONDS, self._join_now)
         else:
             self.aggregator.recall(self.aggregator.joined(stored, mine, self.aggregator.facts()))

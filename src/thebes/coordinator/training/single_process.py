@@ -121,7 +121,12 @@ class Alone(TaskInMemory):
             self._replaced = {**dict.fromkeys(new.models, 0), **self._replaced}
             failed = error if isinstance(error, ThebesError) else Fault("what was mixed in could not be written")
             told = str(error) if isinstance(error, ThebesError) else type(error).__name__
-            log.error("task %s: %s; what was mixed in waits to be written", self.task, told)
+            log.error(
+                "task %s: %s; what was mixed in waits to be written",
+                self.task,
+                told,
+                extra={"event": "training.waits", "task": self.task},
+            )
             if not isinstance(error, Exception):
                 raise
         else:

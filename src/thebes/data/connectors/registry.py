@@ -42,7 +42,10 @@ def kinds() -> dict[str, tuple[str, ...]]:
     for point in entry_points(group=GROUP):
         if point.name in OURS:
             log.warning(
-                "%s brings a source %r, which is a kind of Thebes itself: not used", _package(point), point.name
+                "%s brings a source %r, which is a kind of Thebes itself: not used",
+                _package(point),
+                point.name,
+                extra={"event": "connector.left-out"},
             )
         else:
             brought.setdefault(point.name, set()).add(point.value)

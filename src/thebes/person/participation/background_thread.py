@@ -53,7 +53,9 @@ class BackgroundThread:
                     next_look = time.monotonic() + look_seconds
             except Exception as error:  # the thread is all there is to send: it must not end
                 if not self._stopping.is_set():
-                    log.error("the work stopped for a moment: %s", type(error).__name__)
+                    log.error(
+                        "the work stopped for a moment: %s", type(error).__name__, extra={"event": "work.stopped"}
+                    )
                 pause = 1.0
             self._woken.wait(max(0.0, min(pause, next_look - time.monotonic())))
             self._woken.clear()

@@ -205,7 +205,13 @@ class Work:
         except Conflict:
             return  # the person withdrew meanwhile
         except Exception as error:  # whatever it is, other participations go on, and no data goes into the log
-            log.error("participation %s stopped at %s: %s", participation.id, participation.state, type(error).__name__)
+            log.error(
+                "participation %s stopped at %s: %s",
+                participation.id,
+                participation.state,
+                type(error).__name__,
+                extra={"event": "participation.stopped"},
+            )
             self._later(participation, f"something went wrong on this machine ({type(error).__name__}); it tries again")
 
     def _asked(self, participation: Participation) -> Participation | None:

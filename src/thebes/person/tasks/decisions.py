@@ -157,7 +157,12 @@ class Decisions:
                 try:
                     self.accept(offer.task_id, rule=number)
                 except ThebesError as error:  # no budget, for example: the person may still decide
-                    log.info("a standing rule could not agree to task %s: %s", offer.task_id, type(error).__name__)
+                    log.info(
+                        "a standing rule could not agree to task %s: %s",
+                        offer.task_id,
+                        type(error).__name__,
+                        extra={"event": "rule.not-agreed"},
+                    )
                 else:
                     mine.extend(self._book.participations(task_id=offer.task_id))
                 return

@@ -141,7 +141,12 @@ def in_force(kept: Iterable[tuple[int, Mapping[str, Any]]]) -> dict[int, Agreeme
         try:
             found[number] = AgreementRule.read(body)
         except Mistake as lacking:
-            log.warning("a standing rule from before is not followed: %s %s", lacking.argument, lacking.message)
+            log.warning(
+                "a standing rule from before is not followed: %s %s",
+                lacking.argument,
+                lacking.message,
+                extra={"event": "rule.not-followed"},
+            )
     return found
 
 

@@ -186,7 +186,9 @@ class Link:
 
     def _now(self, state: str, reason: str) -> None:
         if (state, reason) != (self.state, self.reason):
-            log.info("%s%s", state, f": {reason}" if reason else f" to {self.coordinator}")
+            log.info(
+                "%s%s", state, f": {reason}" if reason else f" to {self.coordinator}", extra={"event": "link.state"}
+            )
             self.state, self.reason, self.since = state, reason, time.time()
             self.told()
 

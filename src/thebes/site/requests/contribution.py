@@ -163,7 +163,7 @@ class Contributing:
         try:
             return self._tables(dataset, task) if dataset.blocks is None else self._grown(dataset, task, blocks)
         except ThebesError as error:
-            log.error("the rows of %s cannot be reached: %s", dataset.name, error)
+            log.error("the rows of %s cannot be reached: %s", dataset.name, error, extra={"event": "rows.away"})
             raise Declined(Code.DATASET, _UNREACHABLE) from None
 
     def _look(self, allowed: Allowed) -> None:

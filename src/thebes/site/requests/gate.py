@@ -43,7 +43,7 @@ class Gate:
         asked = TaskFacts(request.requestor, request.dataset, request.kind, request.noise, request.digest)
         policy = self._policy()
         if policy.trouble is not None:
-            log.warning("%s", policy.trouble)
+            log.warning("%s", policy.trouble, extra={"event": "policy.unreadable"})
         rule = policy.rule(asked)
         if rule is None:
             raise Declined(Code.POLICY, policy.refusal(asked))
@@ -54,7 +54,7 @@ class Gate:
         try:
             dataset = self._datasets.get(request.dataset)
         except Mistake as mistake:
-            log.error("%s", mistake)
+            log.error("%s", mistake, extra={"event": "dataset.unreadable"})
             raise Declined(Code.DATASET, "this data set is declared in a way that cannot be read") from None
         if dataset is None:
             raise Declined(Code.DATASET, "the site has no data set of that name")

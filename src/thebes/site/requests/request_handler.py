@@ -303,7 +303,7 @@ def _lament(error: Exception) -> None:
     while place is not None and place.tb_next is not None:
         place = place.tb_next
     line = "" if place is None else f" ({place.tb_frame.f_code.co_filename}:{place.tb_lineno})"
-    log.error("an ask failed: %s%s", said, line)
+    log.error("an ask failed: %s%s", said, line, extra={"event": "ask.failed"})
 
 
 def _over(request: SiteRequest, now: datetime) -> bool:

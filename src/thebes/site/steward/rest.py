@@ -17,12 +17,13 @@ from thebes import __version__
 from thebes.privacy.faults import Mistake
 from thebes.privacy.reading import NotJSON, read_json
 from thebes.site.link.dialer import Link
-from thebes.site.metrics import TEXT, figures_of
+from thebes.site.metrics import figures_of
 from thebes.tasks.site_document import DATASET_NAME
 from thebes.wire.access import Access
 from thebes.wire.error_handlers import described_problems, tell_problems
+from thebes.wire.exposition import KINDS, exposed
 from thebes.wire.guard import App, Door, HostGuard
-from thebes.wire.refusals import Conflict, Malformed, NotFound
+from thebes.wire.refusals import Conflict, Malformed, NotFound, Unreachable
 from thebes.wire.server_options import application
 
 MOST_BYTES = 2**23  #: of rows in one request
@@ -81,11 +82,17 @@ def guarded(link: Link, access: Access, *, port: int, confined: bool, pages: Pag
         """Tell whether the coordinator is reached and knows this site; whether the process with the rows runs."""
         return {**link.shown(), "confined": confined, "version": __version__}
 
-    @api.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
-    async def figures() -> Response:
-        """Tell how the site stands, for Prometheus: whether it is linked, and how long its certificate counts. Nothing
-        about what was asked or answered."""
-        return Response(figures_of(link.shown(), confined, datetime.now(UTC)), headers={"content-type": TEXT})
+    @api.get("/metrics", response_class=Response, responses={200: {"content": KINDS}})
+    async def figures(request: Request) -> Response:
+        """Tell how the site stands, for Prometheus: whether it is linked, how long its certificate counts, and which
+        share of each data set's budget is left. Nothing else about what was asked or answered."""
+        try:
+            budgets = await link.algorithm.ask("budgets")
+        except Unreachable:
+            budgets = None
+        found = figures_of(link.shown(), confined, datetime.now(UTC), budgets)
+        told, kind = exposed(found, request.headers.get("accept", ""))
+        return Response(told, headers={"content-type": kind})
 
     @api.get("/api/requests")
     async def requests() -> Any:

@@ -57,6 +57,18 @@ def ledger(purse: SiteBudget, datasets: DataSets, policy: Policy) -> dict[str, A
     }
 
 
+def budgets(purse: SiteBudget, datasets: DataSets, policy: Policy) -> dict[str, Any]:
+    """Return the share of each data set's budget that is left, of one that grows by its open block that has most; and
+    whether anything is spent at all."""
+    blocks = purse.ledger.blocks()
+    shares = {
+        name: [block.left for block in blocks if block.name == name or block.name.startswith(f"{name}/")]
+        for name in datasets.names()
+    }
+    left = {name: max(each, default=0.0) for name, each in shares.items()}
+    return {"frozen": purse.ledger.frozen, "left": left, "policy": policy.trouble}
+
+
 def described(
     datasets: DataSets,
     books: Ledger,

@@ -37,6 +37,7 @@ PLACES = (
 )
 MODELS = NavigationEntry("/models", "Models")  #: for whoever is signed in
 USERS = NavigationEntry("/users", "Users")  #: for operators
+OPERATION = NavigationEntry("/operation", "Operation")  #: for operators and auditors
 _ID = re.compile(r"[!-~]{1,200}")
 
 
@@ -50,6 +51,11 @@ class Visitor:
     @property
     def operates(self) -> bool:
         return self.somebody is not None and self.somebody.role is Role.OPERATOR
+
+    @property
+    def watches(self) -> bool:
+        """True where they may see how the coordinator works."""
+        return self.somebody is not None and self.somebody.role in (Role.OPERATOR, Role.AUDITOR)
 
     @property
     def asks(self) -> bool:
@@ -79,6 +85,7 @@ class Hall:
         visitor = more.pop("visitor", None) or await self.visitor(request)
         places = (*PLACES, MODELS) if visitor.somebody is not None else PLACES
         places = (*places, USERS) if visitor.operates else places
+        places = (*places, OPERATION) if visitor.watches else places
         return self._frame.page(
             request, f"coordinator/{template}", status=status, title=title, visitor=visitor, places=places, **more
         )

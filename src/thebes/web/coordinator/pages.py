@@ -12,6 +12,7 @@ from thebes.web.coordinator import (
     log,
     models_page,
     new_task,
+    operation,
     schemas,
     sign_in,
     sites,
@@ -30,7 +31,7 @@ def put_on(api: FastAPI, reception: Reception) -> None:
     serve_files(api)
     serve_no_page(api, hall.refused)
     for page in (
-        *(task_lists, task, new_task, sql_page, sign_in, identity, device, users),
+        *(task_lists, task, new_task, sql_page, sign_in, identity, device, users, operation),
         *(schemas, sites, models_page, groups, log),
     ):
         api.include_router(page.routes(hall))

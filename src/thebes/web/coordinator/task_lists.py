@@ -47,7 +47,7 @@ def routes(hall: Hall) -> APIRouter:
     @made.get("/ended")
     async def ended(request: Request, page: str = "") -> Response:
         """Tasks that are over, newest first."""
-        counts = await hall.reception.counts()
+        counts = (await hall.reception.operation.counts())["tasks"]
         leaf = Leaf.of(page, sum(counts[str(status)] for status in Status if status.final))
         tasks = await hall.reception.ended(skip=leaf.skip, most=ON_A_PAGE)
         return await hall.page(request, "ended.html", title="Ended tasks", tasks=tasks, leaf=leaf, words=words)
