@@ -23,13 +23,19 @@ _Home = Annotated[Path, typer.Option(envvar="THEBES_HOME", help="The coordinator
 
 
 @app.command()
-def init(home: _Home) -> None:
-    """Make the coordinator's authority. The other commands make it, too, where there is none.
+def init(
+    home: _Home,
+    key: Annotated[
+        str | None, typer.Option(help="Make its key in a PKCS#11 token: pkcs11:token=...;object=...?module-path=...")
+    ] = None,
+) -> None:
+    """Make the coordinator's authority, with its key in a file or in a PKCS#11 token. The other commands make it, too,
+    with a file, where there is none.
 
     Example: thebes ca init --home /var/lib/thebes
     """
     authority = _authority(home)
-    made = authority.init()
+    made = authority.init(key)
     typer.echo(f"{'A new authority' if made else 'The authority was there already'}: SHA-256 {authority.fingerprint}")
 
 

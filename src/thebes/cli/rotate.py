@@ -27,6 +27,9 @@ def rotate(
     store: Annotated[
         str | None, typer.Option(help="Of log.key: postgresql://..., unless the coordinator's database is in the home.")
     ] = None,
+    key: Annotated[
+        str | None, typer.Option(help="Of ca: make the key in a PKCS#11 token, as thebes ca init --key.")
+    ] = None,
 ) -> None:
     """Replace a key or a token of a home, while its processes go on. The one before stops counting at once: log.key
     signs its successor first, so that people's machines follow by themselves. Of ca, the authority for sites, the one
@@ -42,6 +45,8 @@ def rotate(
         raise Mistake("FILE", f"the home of a {role} has no {what}")
     if store is not None and what is not Rotated.LOG_KEY:
         raise Mistake("--store", "goes with log.key only")
+    if key is not None and what is not Rotated.AUTHORITY:
+        raise Mistake("--key", "goes with ca only")
     if what is Rotated.TOKEN:
         from thebes.wire.access import make_token
 
@@ -50,7 +55,7 @@ def rotate(
     elif what is Rotated.LOG_KEY:
         typer.echo(_list_key(home, store))
     elif what is Rotated.AUTHORITY:
-        typer.echo(_authority(home))
+        typer.echo(_authority(home, key))
     else:
         from thebes.coordinator.home import CoordinatorHome
 
@@ -80,12 +85,12 @@ def _list_key(home: Path, store: str | None) -> str:
     )
 
 
-def _authority(home: Path) -> str:
+def _authority(home: Path, key: str | None) -> str:
     from thebes.coordinator.auth.authority import CertificateAuthority
     from thebes.coordinator.clock import SystemClock
 
     authority = CertificateAuthority(home, SystemClock())
-    made = authority.rotate()
+    made = authority.rotate(key)
     return (
         f"{'Another authority for sites has begun' if made else 'Another authority for sites had begun already'}: "
         f"SHA-256 {authority.fingerprint}\n"

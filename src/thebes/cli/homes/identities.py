@@ -11,10 +11,11 @@ from pathlib import Path
 
 import apsw
 from cryptography import x509
-from cryptography.hazmat.primitives import serialization
 
 from thebes.cli.homes.findings import HomeFinding, How, found
 from thebes.coordinator.auth.authority import CertificateAuthority, few
+from thebes.coordinator.auth.hardware_key import HardwareKeyAway
+from thebes.coordinator.auth.signers import key_of
 from thebes.coordinator.clock import SystemClock
 from thebes.coordinator.home import LOG_KEY, NEXT_LOG_KEY
 from thebes.coordinator.tasks.states import Status
@@ -193,7 +194,10 @@ def _pair(
     """Check whether a key belongs to a certificate, and for how long that counts."""
     try:
         shown = x509.load_pem_x509_certificate(certificate.read_bytes())
-        public = serialization.load_pem_private_key(key.read_bytes(), None).public_key()
+        public = key_of(key).public_key()
+    except HardwareKeyAway as away:
+        yield HomeFinding(How.BROKEN, what, f"{away}; without it nothing is signed")
+        return
     except (OSError, ValueError, TypeError):
         yield HomeFinding(
             How.BROKEN, what, f"{certificate.name} or {key.name} is missing or damaged; bring back a copy"

@@ -97,22 +97,23 @@ class CertificateAuthority:
         """Those that count, oldest first: one, or two while another takes its place."""
         return signers(self.folder)
 
-    def init(self) -> bool:
-        """Make the authority where there is none; whether it was made now."""
+    def init(self, place: str | None = None) -> bool:
+        """Make the authority where there is none, with its key in the token that a URI names, if one does; whether it
+        was made now."""
         with self._alone():
             if self.exists:
                 return False
-            self._begin(FIRST)
+            self._begin(FIRST, place)
             return True
 
-    def rotate(self) -> bool:
-        """Begin another authority: it counts beside the one that there is, which goes on until it is ended. False where
-        two count already."""
+    def rotate(self, place: str | None = None) -> bool:
+        """Begin another authority: it counts beside the one that there is, which goes on until it is ended. Its key is
+        made as by `init`. False where two count already."""
         with self._alone():
             *old, newest = self._there()
             if old:
                 return False
-            self._begin(newest.number + 1)
+            self._begin(newest.number + 1, place)
             return True
 
     def behind(self) -> list[str]:
@@ -141,6 +142,8 @@ class CertificateAuthority:
                 ended = {each.serial: replace(each, ends=min(each.ends, now)) for each in over}
                 self._write_register({**known, **ended})
             for each in old:
+                if (lies := each.place) is not None:
+                    lies.destroy()
                 each.certificate_file.unlink()
                 settle(self.folder)
             for left in self.folder.glob("authority*.key"):
@@ -289,10 +292,10 @@ class CertificateAuthority:
             raise Mistake("--home", "has no authority for sites yet; thebes ca init makes one")
         return there
 
-    def _begin(self, number: int) -> None:
+    def _begin(self, number: int, place: str | None) -> None:
         """The key first: from the moment that its certificate is there a signer counts."""
         signer = Signer(self.folder, number)
-        made = signer.made(self._clock.now())
+        made = signer.made(self._clock.now(), place)
         self._put(signer.key_file.name, made.key)
         self._put(signer.certificate_file.name, made.certificate)
 

@@ -1,5 +1,5 @@
 """The signers that an authority signs with: one key and its certificate, or two while another takes the place of the
-one before.
+one before. A key lies in a file, or in a PKCS#11 token of which its file says where it is.
 
 What must stay true: a signer counts from the moment its certificate is there, when its key is there already, until its
 certificate has gone.
@@ -17,6 +17,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from thebes.coordinator.auth.hardware_key import SCHEME, HardwareKey, KeyPlace
 from thebes.wire.certificates import issued
 
 FIRST = 1
@@ -57,9 +58,20 @@ class Signer:
     def certificate(self) -> x509.Certificate:
         return x509.load_pem_x509_certificate(self.pem)
 
-    def made(self, now: datetime) -> Pair:
-        """A key, and a certificate by which it signs others."""
-        key = ec.generate_private_key(ec.SECP256R1())
+    @property
+    def key(self) -> ec.EllipticCurvePrivateKey:
+        """The key; a ValueError where its file holds none, an OSError where there is no file."""
+        return key_of(self.key_file)
+
+    @property
+    def place(self) -> KeyPlace | None:
+        """The place in a token where the key lies; None of one in a file."""
+        text = self.key_file.read_bytes()
+        return KeyPlace.read(text.decode()) if text.startswith(SCHEME.encode()) else None
+
+    def made(self, now: datetime, place: str | None = None) -> Pair:
+        """A key, and a certificate by which it signs others; in the token that a URI names, if one does."""
+        key = ec.generate_private_key(ec.SECP256R1()) if place is None else KeyPlace.read(place).make()
         # Each number has a name of its own: no certificate names two that could have issued it.
         name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"Thebes sites {self.number}")])
         public = key.public_key()
@@ -70,6 +82,7 @@ class Signer:
             .add_extension(x509.SubjectKeyIdentifier.from_public_key(public), critical=False),
             key,
             by=key,
+            kept=place,
         )
 
     def issue(
@@ -81,8 +94,7 @@ class Signer:
         usage: x509.ObjectIdentifier,
     ) -> Pair:
         """A key, and a certificate of it that signs nothing."""
-        signing = serialization.load_pem_private_key(self.key_file.read_bytes(), None)
-        assert isinstance(signing, ec.EllipticCurvePrivateKey)  # noqa: S101
+        signing = self.key
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
         return _signed(
@@ -116,12 +128,28 @@ def signers(folder: Path) -> list[Signer]:
     return [Signer(folder, number) for number in sorted(int(each[1] or FIRST) for each in found if each is not None)]
 
 
+def key_of(file: Path) -> ec.EllipticCurvePrivateKey:
+    """Return the key that a file holds, or says where it is; a ValueError where it does neither."""
+    text = file.read_bytes()
+    if text.startswith(SCHEME.encode()):
+        return HardwareKey(KeyPlace.read(text.decode()))
+    key = serialization.load_pem_private_key(text, None)
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise ValueError("a key of another kind")
+    return key
+
+
 def _signed(
-    builder: x509.CertificateBuilder, key: ec.EllipticCurvePrivateKey, *, by: ec.EllipticCurvePrivateKey
+    builder: x509.CertificateBuilder,
+    key: ec.EllipticCurvePrivateKey,
+    *,
+    by: ec.EllipticCurvePrivateKey,
+    kept: str | None = None,
 ) -> Pair:
+    """`kept` is what is kept of the key instead of itself: where in a token it lies."""
     certificate = builder.sign(by, hashes.SHA256())
     pem, pkcs8 = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
-    private = key.private_bytes(pem, pkcs8, serialization.NoEncryption())
+    private = key.private_bytes(pem, pkcs8, serialization.NoEncryption()) if kept is None else kept.encode() + b"\n"
     return Pair(private, certificate.public_bytes(pem), certificate.serial_number)
 
 
