@@ -155,6 +155,7 @@ def test_what_is_left_open_errs_at_most_a_tenth_more_than_the_best_that_could_be
 STEPS: dict[str, Document] = {
     "epsilon 8": {"mechanism": "privunit", "epsilon": 8.0},
     "epsilon 2": {"mechanism": "privunit", "epsilon": 2.0},
+    "epsilon 1": {"mechanism": "privunit", "epsilon": 1.0},
     "log 32 by weight": {"mechanism": "laplace", "epsilon_per_weight": float(np.log(32))},
     "nothing": {"mechanism": "none", "epsilon": 100.0},
 }
@@ -162,16 +163,22 @@ FIXED = (0.001, 0.005, 0.01, 0.05, 0.2, 0.5)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("updates", [10_000, 60_000, 200_000])
-@pytest.mark.parametrize("hidden", STEPS)
+@pytest.mark.parametrize(
+    ("hidden", "updates"),
+    [(hidden, n) for hidden in STEPS for n in (10_000, 60_000, 200_000) if hidden != "epsilon 1" or n == 10_000],
+)
 def test_steps_of_no_named_rate_reach_what_the_best_fixed_rate_reaches_but_for_a_hundredth(
     hidden: str, updates: int
 ) -> None:
-    crowd, test = known_weights.people(updates, seed=1), known_weights.people(50_000, seed=99)
+    """The figures of the rule were chosen on others than these people."""
+    test = known_weights.people(50_000, seed=99)
     body = {**known_weights.DOCUMENT, **STEPS[hidden], "instances": 20}
 
     def right(**more: Any) -> float:
-        release: Any = thebes.simulate({**body, **more}, crowd, seed=1)
-        return float((release.model.predict(test) == test["o"]).mean())
+        told = []
+        for seed in range(1, 4 if updates < 60_000 else 2):  # luck moves what few updates and much noise lead to
+            release: Any = thebes.simulate({**body, **more}, known_weights.people(updates, seed=seed), seed=seed)
+            told.append((release.model.predict(test) == test["o"]).mean())
+        return float(np.mean(told))
 
     assert right() >= max(right(learning_rate=rate) for rate in FIXED) - 0.01

@@ -125,7 +125,7 @@ def test_a_model_of_people_tells_more_than_a_guess_or_says_that_this_is_not_show
 def released(kind: str, name: str) -> tuple[Any, float, float]:
     """(the release of a simulation, the share of other rows that its model tells right, that of one guess)."""
     X, y, bounds = table(name)
-    if KINDS[kind]["type"] in ("draw-discard", "gradient"):  # models of two labels
+    if KINDS[kind]["type"] in ("draw-discard", "gradient") and len(np.unique(y)) > 2:  # models of two labels
         y = (y > np.median(y)).astype(int)
     own, others = next(folds(X, y))
     columns = [f"x{place}" for place in range(X.shape[1])]

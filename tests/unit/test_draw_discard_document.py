@@ -47,10 +47,10 @@ def test_the_seeds_model_of_five_predictors_and_their_crosses_has_33_weights() -
 @pytest.mark.parametrize(
     ("more", "rate", "decay"),
     [
-        ({}, 0.068, 66_000),
-        ({"epsilon": 2.0}, 0.0051, 880_000),
-        ({"clip": 0.1}, 0.68, 66_000),
-        ({"mechanism": "none", "epsilon": 100.0}, 0.5, 30_000),
+        ({}, 0.046, 60_000),
+        ({"epsilon": 2.0}, 0.012, 60_000),
+        ({"clip": 0.1}, 0.46, 60_000),
+        ({"mechanism": "none", "epsilon": 100.0}, 0.1, 60_000),
     ],
 )
 def test_a_document_that_names_no_rate_gets_one_that_suits_the_noise_and_falls(more, rate, decay) -> None:

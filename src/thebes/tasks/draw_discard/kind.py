@@ -253,7 +253,7 @@ class DrawDiscardKind:
             if plain.get("learning_rate") is None:
                 rate = rates.rate_for(checked, plan(checked))
                 plain |= {"epsilon": checked.epsilon, "learning_rate": rate}
-                checked = read_as(DrawDiscardDocument, {"decay": rates.decay_for(checked, rate), **plain})
+                checked = read_as(DrawDiscardDocument, {"decay": rates.DECAY, **plain})
             plan(checked)
         except Mistake as refused:
             if isinstance(refused, InvalidDocument):
