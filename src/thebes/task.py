@@ -13,6 +13,8 @@ Every function takes `epsilon` (one contributor's total). Those that people answ
     name, purpose, contact     what people read about the task
     diagnostics a share of epsilon for counting which featurizers failed
     group, anonymity  whose members may answer, and whether with tokens
+    mixed       bounded, ensemble, gradient with tokens: {"epsilon": 1} is what whoever sees the answers may learn who
+                cannot tell whose is whose; leave epsilon out, and the largest that keeps it is found
     missing     trusted kinds: "refuse" (default) or "count" (default of a sum or histogram without a default value)
 
 Those that institutions answer (`query`, `train`, and `algorithm`, which makes one of these two) take what follows, a
@@ -215,7 +217,7 @@ def random_forest(
 # --- without trust in the server: noise is added before anything leaves ----------------------------------------
 
 
-def bounded(featurizer: str, *, epsilon: float, bounds: Bounds, **options: Any) -> Task:
+def bounded(featurizer: str, *, epsilon: float | None = None, bounds: Bounds, **options: Any) -> Task:
     """One perturbed row from each person. Options besides: mechanism, "split" (each column by itself), "privunit" (the
     whole row as one report) or "privunit-short" (that with long rows shortened, for fits only); left out, whichever of
     the first two fits a model better.
@@ -231,7 +233,7 @@ def ensemble(
     featurizer: str,
     *,
     label: str,
-    epsilon: float,
+    epsilon: float | None = None,
     bounds: Bounds,
     method: str = "auto",
     bins: str | int | Mapping[str, Sequence[float]] = "median",
@@ -305,7 +307,7 @@ def gradient(
     *,
     inputs: Sequence[str],
     outputs: Sequence[str],
-    epsilon: float,
+    epsilon: float | None = None,
     clip: float = 1.0,
     rounds: int = 1,
     rounds_per_owner: int = 1,

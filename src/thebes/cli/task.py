@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from thebes.cli import output
+from thebes.privacy.faults import Mistake
 from thebes.privacy.figures import figure
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ def check(
     Example: thebes task check median.json
     """
     from thebes.tasks import registry
+    from thebes.tasks.mixed_reports import mixed_words
     from thebes.tasks.posting_rules import check_postable
 
     document = registry.check(output.read_document(task))
@@ -48,14 +50,18 @@ def check(
     cost = registry.drawn(document.type).price(document)
     output.doubt(cost.epsilon, cost.delta)
     price = cost.as_json()
+    mixed = getattr(document, "promised", None)
     if json is not None:
-        output.write_json(json, {"digest": document.digest, "price": price, "document": document.as_json()})
+        told = {"digest": document.digest, "price": price, "document": document.as_json()}
+        output.write_json(json, told if mixed is None else {**told, "mixed": mixed})
         return
     typer.echo(f"digest  {document.digest}")
     payer = f"one {price['unit']}"
     if document.type in registry.site_types():
         payer = "one unit (person or event, as the data set's schema says) at each site that answers"
     typer.echo(f"price   epsilon {figure(price['epsilon'])}, delta {figure(price['delta'])} for {payer}")
+    if mixed is not None:
+        typer.echo(mixed_words(mixed))
 
 
 @app.command()
@@ -83,18 +89,27 @@ def explain(
 @app.command()
 def plan(
     task: Path = typer.Argument(..., metavar="TASK.json", help="The task document; its epsilon is what is looked for."),
-    within: float = typer.Option(
-        ..., help="How far the answer may be off, in its own units; of several numbers, each."
+    within: float | None = typer.Option(
+        None, help="How far the answer may be off, in its own units; of several numbers, each."
+    ),
+    mixed: float | None = typer.Option(
+        None, help="Instead: the epsilon of whoever sees the collected answers and cannot tell whose is whose."
     ),
     people: int = typer.Option(..., min=1, help="How many people would take part."),
     data: Path | None = typer.Option(None, help="A table of people like them; else spread evenly over the bounds."),
     share: float = typer.Option(0.95, help="How often the answer must be that close."),
     json: str | None = output.json_option(),
 ) -> None:
-    """Say which epsilon a task needs, by simulating it.
+    """Say which epsilon a task needs, by simulating it; or, with --mixed, which one mixed answers allow.
 
     Example: thebes task plan median.json --within 2 --people 1000
     """
+    if (within is None) == (mixed is None):
+        raise Mistake("--within", "or --mixed is needed, one of them: how close, or what mixed answers may tell")
+    if mixed is not None:
+        _plan_mixed(output.read_document(task), mixed, people, json)
+        return
+    assert within is not None  # noqa: S101
     from thebes.simulation.people_file import people_like
     from thebes.simulation.sweeps import plan as find
     from thebes.tasks import registry
@@ -111,6 +126,19 @@ def plan(
         f"epsilon {figure(found.epsilon, 3)}: {share:.0%} of the answers from {people} people come within "
         f"{figure(found.reached, 3)} of the truth about them"
     )
+
+
+def _plan_mixed(document: dict[str, Any], mixed: float, people: int, json: str | None) -> None:
+    from thebes.tasks.mixed_document import planned
+    from thebes.tasks.mixed_reports import mixed_words
+
+    found = planned(document, mixed=mixed, people=people)
+    promised = found.promised
+    assert promised is not None  # noqa: S101
+    if json is not None:
+        output.write_json(json, {"epsilon": found.epsilon, "people": people, "mixed": promised})
+        return
+    typer.echo(f"epsilon {figure(found.epsilon, 3)} for each of {people} people\n{mixed_words(promised)}")
 
 
 @app.command()

@@ -75,6 +75,8 @@ def quote(
         told["price"] = {**found.price.as_json(), "in_all": dict(found.in_all)}
     if found.choice:
         told["choice"] = dict(found.choice)
+    if found.mixed:
+        told["mixed"] = dict(found.mixed)
     asked = {"sites": dict(found.sites), "missing": dict(found.missing)} if found.sites or found.missing else {}
     if found.verdicts:
         asked |= {

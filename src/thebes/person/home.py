@@ -92,7 +92,7 @@ class Person:
             settings.write(self.home)
         self._client, self._proxy = client, settings.proxy
         self._about: dict[str, Any] | None = None  #: what the coordinator says of itself, once it was asked
-        pacing = Pacing(lambda: self.settings().delay_seconds if self._delay else 0.0, self._clock)
+        pacing = Pacing(lambda: self.settings().delay_seconds, self._clock, waits=self._delay)
         key = keys.key_of(self.home, passphrase=passphrase)
         self._seal = Seal(key)
         self._store = Store.open(self.home, key=key)

@@ -76,12 +76,33 @@ class Certificate:
             "server": "This holds if the server that collected the answers keeps its promise.",
             "site": "This holds if the institution that holds the rows keeps its promise.",
         }[self.trust]
-        pieces = [promise, self._guess, trust if self.guarantee != "none" else ""]
+        pieces = [promise, self._guess, trust if self.guarantee != "none" else "", self._of_mixed]
         if self.estimated:
             pieces.append(f"Estimated from the data inside the same budget: {', '.join(self.estimated)}.")
         if self.simulated:
             pieces.append("Simulated: made with declared people or repeatable noise, so it protects nobody.")
         return " ".join(p for p in (*pieces, *self.notes) if p)
+
+    @property
+    def _of_mixed(self) -> str:
+        """The sentence of the second promise, on what it rests; nothing where there is none, or somebody wrote what
+        none can be."""
+        told = self.parameters.get("mixed")
+        if not isinstance(told, Mapping):
+            return ""
+        try:
+            epsilon, delta, n, honest = (figure(float(told[name])) for name in ("epsilon", "delta", "n", "honest"))
+            apart = " of each partition" if float(told.get("partitions", 1)) > 1 else ""
+        except (KeyError, TypeError, ValueError):
+            return ""
+        if told.get("against") == "readers":
+            begun = "For whoever sees only what is released: if the server tells nobody whose answer is whose"
+        else:
+            begun = "If those who see the answers cannot tell whose is whose and asked everybody the same"
+        return (
+            f"{begun}, and at least {honest} of {n}{apart} followed the rules, it is at most e^{epsilon} (delta "
+            f"{delta}). Nobody can check that; the first sentence holds without it."
+        )
 
     @property
     def _guess(self) -> str:

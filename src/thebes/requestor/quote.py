@@ -13,6 +13,7 @@ from thebes.privacy.figures import figure
 from thebes.privacy.guarantees import Price
 from thebes.privacy.plain_text import shortened
 from thebes.tasks import notebook
+from thebes.tasks.mixed_reports import mixed_words
 from thebes.tasks.site_document import in_all_words
 from thebes.wire.problems import printable
 from thebes.wire.refused_sites import together, verdict
@@ -42,6 +43,8 @@ class Quote(FrameSource):
     ways to do what is asked is taken ({"field", "taken", "expected_error", "of", "refused"}, and "why" where that
     follows from a rule, with no error expected of any). `in_all` ({"sites", "epsilon", "delta"}) is the most that
     somebody pays whose rows lie at all of the sites.
+    `mixed` ({"epsilon", "delta", "n", "honest"}) is what holds
+    against whoever sees the collected answers and cannot tell whose is whose, where the document asks for that.
 
     Example:
         quote = server.quote(document)
@@ -58,6 +61,7 @@ class Quote(FrameSource):
     needed: int | None = None
     choice: Mapping[str, Any] = field(default_factory=dict)
     in_all: Mapping[str, Any] = field(default_factory=dict)
+    mixed: Mapping[str, float] = field(default_factory=dict)
 
     def __str__(self) -> str:
         until = "" if self.expires_at is None else f", until {self.expires_at.isoformat()}"
@@ -69,6 +73,8 @@ class Quote(FrameSource):
             each = ", ".join(f"{way} {figure(error, 2)}" for way, error in self.choice["expected_error"].items())
             why = self.choice.get("why") or f"{self.choice['of']}: {each}"
             lines.append(f"{self.choice['field']} {self.choice['taken']} ({why})")
+        if self.mixed:
+            lines.append(mixed_words(self.mixed))
         lines += [f"{site}: epsilon {figure(told['epsilon'])} ({told['source']})" for site, told in self.sites.items()]
         lines += [f"{site}: {why}" for site, why in self.missing.items() if site not in self.verdicts]
         lines += [f"{site} {told}" for site, told in self.verdicts.items()]
@@ -123,7 +129,8 @@ def quote_from_json(body: Mapping[str, Any]) -> Quote:
     allowed, needed = _truth(body.get("allowed")), body.get("needed")
     least = needed if type(needed) is int else None
     sites, missing, choice = (body.get(name) or {} for name in ("sites", "missing", "choice"))
-    return Quote(told, until, sites, missing, allowed, verdicts, least, _choice(choice), _in_all(price))
+    mixed = {name: float(number) for name, number in (body.get("mixed") or {}).items()}
+    return Quote(told, until, sites, missing, allowed, verdicts, least, _choice(choice), _in_all(price), mixed)
 
 
 def _verdict(told: Mapping[str, Any]) -> SiteWord:

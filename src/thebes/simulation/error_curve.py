@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from thebes.privacy.faults import Mistake
-from thebes.simulation.sweeps import crowd_of, numbers_of
+from thebes.simulation.sweeps import at_epsilon, crowd_of, numbers_of
 from thebes.simulation.tables import Population, people_of
 from thebes.simulation.world import simulate
 from thebes.tasks import registry
@@ -61,7 +61,7 @@ def error_curve(
     rows are kept aside for judging it."""
     if not epsilons or not people:
         raise Mistake("epsilons" if people else "people", "must be at least one")
-    checked = registry.check({**document, "epsilon": epsilons[0]})
+    checked = registry.check(at_epsilon(document, epsilons[0]))
     if not isinstance(checked, PeopleDocument):
         raise Mistake("type", "is a kind that institutions answer; simulate it over tables of your own")
     if not 0 < share < 1 or repeats < 1:
@@ -69,7 +69,7 @@ def error_curve(
     population = people_of(rows) if rows is not None else crowd_of(checked, None, _POPULATION, seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        first = simulate({**document, "epsilon": HARMLESS}, population, seed=seed)
+        first = simulate(at_epsilon(document, HARMLESS), population, seed=seed)
         truth = numbers_of(first)
         if truth is None and "beside_guess" not in first.extra:
             raise Mistake("type", "answers with no numbers and no model that can be judged over rows")
@@ -79,9 +79,9 @@ def error_curve(
         points = []
         for size in people:
             crowds = [crowd_of(checked, curve.drawn_from, size, seed + repeat) for repeat in range(repeats)]
-            exact = curve.errors({**document, "epsilon": HARMLESS}, crowds, seed)
+            exact = curve.errors(at_epsilon(document, HARMLESS), crowds, seed)
             for epsilon in epsilons:
-                noisy = curve.errors({**document, "epsilon": epsilon}, crowds, seed)
+                noisy = curve.errors(at_epsilon(document, epsilon), crowds, seed)
                 # people who are made up are spread as a guess would have them: beside these it says nothing
                 guess = None if rows is None else curve.guess(size)
                 points.append(ExpectedError(epsilon, size, curve.of(noisy), curve.of(exact), guess, curve.measure))

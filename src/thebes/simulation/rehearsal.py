@@ -147,8 +147,10 @@ def _trials(
 
 class _People:
     def __init__(self, document: PeopleDocument, kind: Rehearsal[Any], rows_about: int | None, crowd: int) -> None:
-        if rows_about is not None:
-            document = _changed(document, {"min_count": rows_about, "max_count": None})
+        # its epsilon stands; that it follows from something else is no matter of other crowds
+        fewer = {} if rows_about is None else {"min_count": rows_about, "max_count": None}
+        if fewer or getattr(document, "mixed", None) is not None:
+            document = _changed(document, {**fewer, "mixed": None})
         self.document: Document = document
         self.kind, self.people = kind, kind.people(document)
         lent = _lent(document, kind)

@@ -137,7 +137,7 @@ def plan(
     _tell_misfits(checked, crowd, set())
 
     def reached(epsilon: float) -> float:
-        asked = {**document, "epsilon": epsilon}
+        asked = at_epsilon(document, epsilon)
         exact = _truth(asked, crowd)
         runs = _runs(asked, crowd, {}, repeats, lambda release: _distance(exact, release), seed + 1)
         off = [run.score for run in runs]
@@ -155,10 +155,15 @@ def plan(
     return EpsilonPlan(high, within, people, share, found)
 
 
+def at_epsilon(document: Mapping[str, Any], epsilon: float) -> dict[str, Any]:
+    """The same document at another epsilon, which whatever epsilon was to follow from does not set."""
+    return {**{name: value for name, value in document.items() if name != "mixed"}, "epsilon": epsilon}
+
+
 def _truth(document: Mapping[str, Any], crowd: Population) -> dict[str, float]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        found = numbers_of(simulate({**document, "epsilon": HARMLESS}, crowd, seed=0))
+        found = numbers_of(simulate(at_epsilon(document, HARMLESS), crowd, seed=0))
     if found is None:
         raise Mistake(
             "type", "answers with no numbers; try epsilons with thebes simulate, or in Python with sweep and a score"

@@ -78,14 +78,16 @@ def named(text: str) -> str:
     return repr(text if len(text) <= 40 else text[:40] + "...")
 
 
-class _Strict(BaseModel):
+class Strict(BaseModel):
+    """A part of a document: frozen, and nothing unknown or of another type is taken."""
+
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False, populate_by_name=True)
 
 
 Scalar = bool | int | float | str
 
 
-class Range(_Strict):
+class Range(Strict):
     """Numbers from `low` to `high`; a value outside counts as the nearer end."""
 
     type: Literal["range"] = "range"
@@ -112,7 +114,7 @@ class Range(_Strict):
         return self.low + (self.high - self.low) / 2
 
 
-class Values(_Strict):
+class Values(Strict):
     """One of the declared `values`; anything else counts as missing."""
 
     type: Literal["set"] = "set"
@@ -137,7 +139,7 @@ Bound = Annotated[Range | Values, Field(discriminator="type")]
 Bounds = dict[str, Bound]
 
 
-class Document(_Strict):
+class Document(Strict):
     """The fields every kind has. `epsilon` and `delta` are one contributor's total for the whole document."""
 
     #: other spellings that are accepted on reading
@@ -179,6 +181,11 @@ class Document(_Strict):
     @property
     def deadline(self) -> datetime | None:
         return None if self.expires_at is None else datetime.fromisoformat(self.expires_at)
+
+    @classmethod
+    def completed(cls, plain: Mapping[str, Any]) -> dict[str, Any]:
+        """Write in what follows from the rest of a document before it is checked."""
+        return dict(plain)
 
     def as_json(self) -> dict[str, Any]:
         """The document after aliases and defaults: what the digest covers and what everybody is shown."""
@@ -347,7 +354,7 @@ def read_as(model: type[DocumentType], document: object) -> DocumentType:
     if known is not None:
         return known
     try:
-        parsed = model.model_validate(plain)
+        parsed = model.model_validate(model.completed(plain))
         digest = parsed.digest  # a number or text that has no canonical form is refused here
     except ValidationError as error:
         raise InvalidDocument([_problem(e) for e in error.errors(include_input=False, include_url=False)]) from None

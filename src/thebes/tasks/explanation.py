@@ -8,9 +8,10 @@ from datetime import UTC
 from typing import Any
 
 from thebes.privacy.accounting.odds import meaning
-from thebes.privacy.figures import figure
+from thebes.privacy.figures import figure, spaced
 from thebes.tasks.choice import DocumentChoice, RuledChoice
 from thebes.tasks.document import PeopleDocument
+from thebes.tasks.mixed_document import MixedDocument
 
 #: between what is read and the SQL that reads it, so that a page which shows the SQL elsewhere can leave it out
 BY_RUNNING = ", by running: "
@@ -86,6 +87,29 @@ def what_the_price_means(document: PeopleDocument) -> str:
     return f"{PRICE}epsilon {figure(epsilon)}{f', delta {figure(delta)}' if delta else ''}. {learned} {IN_ALL}"
 
 
+#: begins the line of what mixing adds, so that a page which shows it elsewhere can leave it out
+MIXED = "Mixed with the others': "
+
+
+def what_mixing_adds(document: PeopleDocument) -> str:
+    """Say what somebody could learn at most of reports that nobody can assign, and on what that rests; nothing where a
+    document does not promise it."""
+    mixed = document.mixed if isinstance(document, MixedDocument) else None
+    if mixed is None:
+        return ""
+    assert isinstance(document, MixedDocument)  # noqa: S101
+    fewest, honest = document.smallest_crowd, document.honest
+    apart = "" if fewest.partitions == 1 else " in each part of the people"
+    often = meaning(mixed.epsilon, mixed.delta).how_often
+    return (
+        f"{MIXED}if whoever sees the answers cannot tell whose is whose and asked everybody the same, and at least "
+        f"{spaced(honest)} of {spaced(fewest.least)}{apart} followed the rules, "
+        f"that guess is right {often} (epsilon {figure(mixed.epsilon)}, delta {figure(mixed.delta)}). Nobody can check "
+        "this, and it fails if the task ends before it is complete; so your machine charges the price above, which "
+        "holds whatever anybody does."
+    )
+
+
 def how_many(document: PeopleDocument) -> str:
     """Say when an answer is made."""
     limit = f" (at most {document.max_count})" if document.max_count else ""
@@ -150,6 +174,7 @@ def together(document: PeopleDocument, *, leaves: str, choice: DocumentChoice[An
         seen,
         what_taking_part_tells(document),
         what_the_price_means(document),
+        what_mixing_adds(document),
         "Nothing leaves before you agree.",
     ]
     return "\n".join(s for s in sentences if s)

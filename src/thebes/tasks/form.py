@@ -208,6 +208,20 @@ def _moment(written: str) -> str:
 EVERYWHERE: Mapping[str, Hint] = {
     "epsilon": Hint(help="the whole price for one contributor", place="price", first="1"),
     "delta": Hint(help="0 if empty: only pure guarantees", place="price"),
+    "mixed.epsilon": Hint(
+        label="Epsilon of mixed answers",
+        help="of whoever sees the collected answers and cannot tell whose is whose; needs a group's tokens. Then empty "
+        "the epsilon above, and the largest that keeps this is found",
+        place="price",
+    ),
+    "mixed.delta": Hint(label="Delta of mixed answers", help="0.000001 if empty, or less", place="price", expert=True),
+    "mixed.colluding": Hint(label="Share of others who may collude", help="0.5 if empty", place="price", expert=True),
+    "mixed.delay_seconds": Hint(
+        label="Longest wait before an answer leaves",
+        help="the same for everybody; 120 seconds if empty",
+        place="price",
+        expert=True,
+    ),
     "min_count": Hint(label="People needed", help="nothing is released with fewer", place="price", first="100"),
     "max_count": Hint(
         label="People at most",

@@ -18,7 +18,8 @@ from thebes.privacy.faults import Mistake
 from thebes.privacy.gain_quality import ANSWERS, GainResponse
 from thebes.privacy.randomness import Randomness
 from thebes.tasks.contributions import Contributions, Layout, Slot
-from thebes.tasks.document import PeopleDocument, rule
+from thebes.tasks.document import rule
+from thebes.tasks.mixed_document import MixedDocument
 from thebes.tasks.protocols import Ask, Claim
 
 ANSWER = "answer"  #: the one field of what somebody sends who checks
@@ -27,7 +28,7 @@ MOST_CHECKERS = 20_000
 LAYOUT: Layout = {ANSWER: Slot("integer", 0, ANSWERS - 1)}
 
 
-class CheckableDocument(PeopleDocument):
+class CheckableDocument(MixedDocument):
     """A document whose model people can check in a phase of their own, after all others.
 
     Without the field nobody is asked to: `min_count` people are then all that a task ever needs, which was promised

@@ -245,16 +245,27 @@ class WayTaken(BaseModel):
     why: str | None = None
 
 
+class MixedTold(BaseModel):
+    """The promise of mixed answers with the fewest people, which rests on `honest` of `n` following the rules."""
+
+    epsilon: float
+    delta: float
+    n: int
+    honest: int
+
+
 class Quote(BaseModel):
     """`price` is the most that one contributor can be charged. Of a question to institutions `allowed` says whether
     enough of them would answer by their rules, caps and budgets now (null where that is not known), `needed` how
     many that is, `verdicts` the same of each; of one that they may have answered before `sites` says what each
     expects to charge, as far as it was asked and answered, and `missing` why that is not known of the others: the
     price covers them as if nothing had been answered there before. `choice`: of several ways to do what is asked, which
-    is taken and what each is expected to err, as far as the document tells."""
+    is taken and what each is expected to err, as far as the document tells. `mixed`: what holds against whoever sees
+    the answers and cannot tell whose is whose, where the document asks for that."""
 
     price: Price
     expires_at: str | None
+    mixed: MixedTold | None = None
     choice: WayTaken | None = None
     allowed: bool | None = None
     needed: int | None = None

@@ -73,6 +73,8 @@ class Acceptance:
         told = {"price": price_of(priced), "expires_at": document.expires_at}
         if (choice := registry.choice(document)) is not None:
             told["choice"] = choice.as_json()
+        if (mixed := getattr(document, "promised", None)) is not None:
+            told["mixed"] = mixed
         return {**told, **priced.expected()} if isinstance(priced, Convocation) else told
 
     def task(self, accepted: Accepted, requestor: str) -> NewTask:

@@ -22,7 +22,7 @@ from thebes.person.participation.lineage import Lineage
 from thebes.person.participation.message_length import filled
 from thebes.person.participation.packets import Packets, takes_tokens
 from thebes.person.participation.participation import Participation, ParticipationState, Sending, share
-from thebes.person.participation.schedule import Pacing, Packet
+from thebes.person.participation.schedule import Pacing, Packet, left_of_mixed, limits_of
 from thebes.person.participation.seal import Seal
 from thebes.person.tasks.task_store import Book
 from thebes.privacy.faults import Fault, Mistake, Refusal, ThebesError
@@ -165,9 +165,8 @@ class Work:
                 if status == "done":
                     self._book.move(participation, ParticipationState.DONE, result=result)
                 elif status in ("failed", "cancelled", "expired"):
-                    self._book.move(
-                        participation, ParticipationState.CLOSED, note=f"the task is {status}; there is no answer"
-                    )
+                    note = f"the task is {status}; there is no answer{left_of_mixed(participation.document)}"
+                    self._book.move(participation, ParticipationState.CLOSED, note=note)
                 elif result is not None or participation.note == FORGOTTEN:
                     self._book.note(participation, participation.note.replace(FORGOTTEN, ""), result)
             except Conflict:
@@ -408,7 +407,7 @@ class Work:
         self._tries[participation.id] = tries + 1
         seconds = min(0.25 * 2 ** min(tries, 10), _LONGEST_PAUSE)
         if self._paced(participation):
-            seconds = self._pacing.again(self._numbered(participation), seconds, deadline=_deadline(participation))
+            seconds = self._pacing.again(self._numbered(participation), seconds, **limits_of(participation.document))
         self._pause(participation, seconds)
         self._book.note(participation, note)
 
@@ -430,18 +429,13 @@ class Work:
         if not self._paced(participation) or participation.state not in _BEFORE_IT_LEFT:
             return False
         packet, planned = self._numbered(participation), participation.due_at
-        seconds = self._pacing.wait(packet, planned=planned, deadline=_deadline(participation))
+        seconds = self._pacing.wait(packet, planned=planned, **limits_of(participation.document))
         if seconds > 0:
             self._pause(participation, seconds)
         return seconds > 0
 
     def _numbered(self, participation: Participation) -> Packet:
         return participation.id, self._packets.number(participation)
-
-
-def _deadline(participation: Participation) -> float | None:
-    moment = participation.document.deadline
-    return None if moment is None else moment.timestamp()
 
 
 def nothing(document: PeopleDocument) -> Rows:

@@ -17,6 +17,7 @@ from thebes.person.budget.budget import PersonBudget
 from thebes.person.participation.group_tokens import Memberships
 from thebes.person.participation.packets import takes_tokens
 from thebes.person.participation.participation import Participation, ParticipationState, share
+from thebes.person.participation.schedule import delay_of
 from thebes.person.participation.worker import COMPUTING_SECONDS, Work
 from thebes.person.settings import PersonSettings
 from thebes.person.tasks.rules import AgreementRule, in_force
@@ -226,7 +227,8 @@ class Decisions:
         now = self._clock()
         if not self._delay:
             return now
-        longest = self._settings().delay_seconds
+        said = delay_of(offer.document)
+        longest = self._settings().delay_seconds if said is None else said
         due = now + COMPUTING_SECONDS + secrets.randbelow(1_000_001) / 1_000_000 * longest
         deadline = offer.document.deadline
         return due if deadline is None else min(due, max(now, deadline.timestamp() - 30))

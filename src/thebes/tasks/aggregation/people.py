@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from thebes.privacy.faults import Fault, Mistake
 from thebes.privacy.guarantees import Price
+from thebes.tasks.aggregation.mixed_crowds import MixedCrowds, Supports
 from thebes.tasks.aggregation.packets import part_of, partition_of, parts_of
 from thebes.tasks.aggregation.snapshots import Arrays, packed, unpacked
 from thebes.tasks.contributions import Contributions, Layout, checked
@@ -38,6 +39,7 @@ class Gathering(ABC, Generic[PeopleDocumentType]):
         self._digest = document.digest  # once: every ask names it
         self._release: Release | None = None
         self._expected: int | None = None
+        self._mixed = MixedCrowds(document)
 
     # --- what a kind adds -----------------------------------------------------------------------------
 
@@ -72,6 +74,12 @@ class Gathering(ABC, Generic[PeopleDocumentType]):
     def partitions(self) -> int:
         """Into how many peer partitions slots fall in this phase."""
         return 1
+
+    @property
+    def supports(self) -> Supports | None:
+        """The loss of the mechanism of which a contribution is one report about one category, and how often such a
+        report supports its owner's category and another one; None of all others."""
+        return None
 
     @property
     def together(self) -> int | None:
@@ -173,6 +181,7 @@ class Gathering(ABC, Generic[PeopleDocumentType]):
             raise TaskClosed("this part of the task has all the contributions it wants; nothing was taken")
         self.hear(self.examine(contributions))
         self.counts[packet] += contributions.count
+        self._mixed.hear(packet, contributions.partition, contributions.count)
 
     def advance(self, now: datetime, absent: int = 0) -> None:
         """End the phase if it is full or its time is over. `absent` registered owners count as null inputs."""
@@ -181,7 +190,9 @@ class Gathering(ABC, Generic[PeopleDocumentType]):
         deadline = self.document.deadline
         late = deadline is not None and now >= deadline
         if self.accepted + absent >= self.wanted or (late and self.accepted + absent >= self.least):
-            self._release = concluded(self, self.conclude()) or self._release
+            self._mixed.close(self.phase, people=self.accepted, packets=len(self.counts), partitions=self.partitions)
+            made = concluded(self, self.conclude())
+            self._release = self._release if made is None else self._mixed.on(made, self.supports)
             self.phase += 1
             self.counts = self._none_yet()
             if self.phase >= self.document.phases:
@@ -200,6 +211,7 @@ class Gathering(ABC, Generic[PeopleDocumentType]):
             "phase": self.phase,
             "counts": self.counts,
             "facts": facts,
+            "mixed": self._mixed.as_json(),
             "release": None if self._release is None else self._release.as_json(),
         }
         return packed(header, arrays)
@@ -212,4 +224,5 @@ class Gathering(ABC, Generic[PeopleDocumentType]):
         self.phase = header["phase"]
         self.counts = header.get("counts") or [header["accepted"]]  # as it was before there were packets
         self._release = None if header["release"] is None else release_from_json(header["release"])
+        self._mixed.restore(header.get("mixed"))
         self.remember(header["facts"], arrays)

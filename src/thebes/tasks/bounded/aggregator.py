@@ -14,6 +14,7 @@ from thebes.privacy.gain_quality import SQUARED
 from thebes.privacy.mechanisms.local.categories import CategoryMechanism
 from thebes.privacy.promise import Adjacency
 from thebes.tasks.aggregation.checking import Checking
+from thebes.tasks.aggregation.mixed_crowds import Supports
 from thebes.tasks.aggregation.people import Gathering
 from thebes.tasks.aggregation.snapshots import Arrays
 from thebes.tasks.bounded import checked_model
@@ -35,6 +36,13 @@ class BoundedLearner(Gathering[BoundedDocument]):
 
     def layout(self, part: str, partition: int = 0) -> Layout:
         return self._plan.slots()
+
+    @property
+    def supports(self) -> Supports | None:
+        (only, *more) = self._plan.parts.values()
+        if more or not isinstance(only, CategoryMechanism):
+            return None
+        return only.loss().epsilon, only.hold, only.stray
 
     def examine(self, contributions: Contributions) -> Contributions:
         examined = super().examine(contributions)

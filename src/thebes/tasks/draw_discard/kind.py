@@ -20,8 +20,8 @@ from thebes.tasks.document import (
     InvalidDocument,
     PeopleDocument,
     Range,
+    Strict,
     Values,
-    _Strict,
     named,
     raw,
     read_as,
@@ -41,7 +41,7 @@ _FARTHEST_START = 1e6
 Family = Literal["linear", "logistic", "poisson", "multinomial"]
 
 
-class Target(_Strict):
+class Target(Strict):
     """Stop once no weight of the average moved by `moved` or more while `over` updates were mixed in."""
 
     moved: float = Field(gt=0, le=1e6)

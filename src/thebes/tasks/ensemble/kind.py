@@ -209,6 +209,11 @@ class EnsembleDocument(CheckableDocument):
     def packets(self, phase: int) -> int:
         return self.subsets if phase == self.learning else 1
 
+    def partitions_in(self, phase: int) -> int:
+        from thebes.tasks.ensemble.plan import most_partitions
+
+        return most_partitions(self, phase)
+
     def least_in(self, phase: int) -> int:
         """`min_count` send packets; thresholds, choice and scores need people of their own beside them, in shares of
         all."""

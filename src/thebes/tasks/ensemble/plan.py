@@ -146,6 +146,17 @@ def partitions(document: EnsembleDocument) -> int:
     return document.partitions if subsets is None else len(subsets)
 
 
+def most_partitions(document: EnsembleDocument, phase: int) -> int:
+    """Into how many peer partitions a phase falls at most: one for each question, feature, subset or ballot."""
+    if phase < document.searching:
+        return len(document.ranges) * (document.bins - 1 if isinstance(document.bins, int) else 1)
+    if phase < document.learning:
+        return len(document.features)
+    if document.scouting:  # what scouts choose holds no feature twice
+        return max(partitions(document), len(document.features))
+    return partitions(document) * (document.subsets if phase > document.learning else 1)
+
+
 def subset(document: EnsembleDocument, packet: int, partition: int) -> tuple[str, ...]:
     """The features a peer partition is asked about in a packet: dealt out in turn from the fixed subsets, or from
     public shuffles of the packet's block, so that every feature is asked about equally often."""

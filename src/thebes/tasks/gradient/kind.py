@@ -12,14 +12,15 @@ from thebes.privacy.guarantees import Price
 from thebes.privacy.promise import Unit
 from thebes.tasks import explanation
 from thebes.tasks.choice import DocumentChoice, settled
-from thebes.tasks.document import InvalidDocument, PeopleDocument, Values, named, read_as, rule
+from thebes.tasks.document import InvalidDocument, Values, named, read_as, rule
+from thebes.tasks.mixed_document import MixedDocument
 from thebes.tasks.protocols import Words
 
 MOST_ROUNDS = 10_000
 MOST_ROWS = 1000  #: of one owner
 
 
-class GradientDocument(PeopleDocument):
+class GradientDocument(MixedDocument):
     """Train `model` to make `loss` small. `epsilon` covers every round that one owner serves."""
 
     type: Literal["gradient"] = "gradient"

@@ -7,6 +7,7 @@ from typing import Any
 
 from thebes.privacy.accounting.odds import meaning
 from thebes.tasks import registry
+from thebes.tasks.mixed_reports import mixed_words
 from thebes.tasks.site_document import in_all_words
 
 #: what the state means for who looks
@@ -86,3 +87,11 @@ def in_all(price: Mapping[str, Any]) -> str:
     """Say what somebody pays whose rows lie at all of several sites; nothing of one site, or of people."""
     told = price.get("in_all")
     return "" if told is None else in_all_words(told, "are asked")
+
+
+def mixed(document: Mapping[str, Any]) -> str:
+    """Say what holds against whoever sees the answers and cannot tell whose is whose, and on what it rests."""
+    told = getattr(registry.accepted_earlier(document), "promised", None)
+    if told is None:
+        return ""
+    return f"{mixed_words(told).capitalize()}. People pay the price above: whose limits are lower stay away."

@@ -41,7 +41,7 @@ def routes(indoors: Indoors) -> APIRouter:
 
     @made.get("/tasks/{task_id}")
     def task(request: Request, task_id: TaskId) -> Response:
-        found = facing(person.task(task_id), person.balance())
+        found = {**facing(person.task(task_id), person.balance()), "proxied": _proxied()}
         preview, trouble = attempt(lambda: person.preview(task_id))
         return indoors.page(
             request,
@@ -98,7 +98,10 @@ def routes(indoors: Indoors) -> APIRouter:
         return "" if sure or allowed.covers(epsilon, delta) else "sure"
 
     def _standing(task_id: str) -> dict[str, Any]:
-        return facing(person.task(task_id, anew=False), person.balance())
+        return {**facing(person.task(task_id, anew=False), person.balance()), "proxied": _proxied()}
+
+    def _proxied() -> bool:
+        return person.settings().proxy is not None
 
     return made
 

@@ -18,7 +18,7 @@ from thebes.privacy.faults import Fault, Mistake, ThebesError
 from thebes.privacy.figures import plural, spaced
 from thebes.privacy.plain_text import plain_text
 from thebes.tasks import registry
-from thebes.tasks.explanation import BY_RUNNING, IN_ALL, PRICE, what_leaves, what_somebody_could_learn
+from thebes.tasks.explanation import BY_RUNNING, IN_ALL, MIXED, PRICE, what_leaves, what_somebody_could_learn
 from thebes.wire.refusals import Unreachable
 
 MOST_REASONS = 20  #: for which tasks are not shown
@@ -102,6 +102,11 @@ FEW_AWAY, SHARE_AWAY = 3, 0.1
 BACK = (ParticipationState.RESERVED, ParticipationState.ASKED, ParticipationState.COMPUTED, ParticipationState.SENT)
 #: and what stands where it is not
 MIXED_IN = KEPT
+#: what the second promise of mixed answers is worth without a proxy
+SEEN_DIRECTLY = (
+    "Your machine uses no proxy, so whoever runs the server sees your address with your answer: against them count on "
+    "the first alone."
+)
 #: something is still on its way
 UNFINISHED = tuple(state for state in ParticipationState if state.unfinished)
 #: a task's own state, in the coordinator's word
@@ -200,6 +205,16 @@ def odds(task: Mapping[str, Any]) -> str:
     return f"{learned} {IN_ALL}"
 
 
+def both_odds(task: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The two promises of a task whose answers nobody can assign, each with its name; none of all others."""
+    mixed = [line.removeprefix(MIXED) for line in str(task["explanation"]).splitlines() if line.startswith(MIXED)]
+    if not mixed:
+        return []
+    alone = "Whatever anybody does", odds(task)
+    direct = "" if task.get("proxied", True) else f" {SEEN_DIRECTLY}"
+    return [alone, ("If nobody can tell whose answer is whose", sentence(mixed[0]) + direct)]
+
+
 def strength(epsilon: float) -> str:
     """One word for a price, so that numbers need no training."""
     for most, word in ((0.1, "very small"), (0.5, "small"), (1.5, "moderate"), (4.0, "large")):
@@ -217,7 +232,7 @@ def in_plain_words(task: Mapping[str, Any]) -> list[str]:
     """The explanation without its SQL, which stands under Inspect, and without its price, which stands beside it."""
     running = BY_RUNNING + plain_text(str(task["document"].get("featurizer", "")).strip())
     told = str(task["explanation"]).replace(running, ".").splitlines()
-    return [line for line in told if not line.startswith(PRICE)]
+    return [line for line in told if not line.startswith((PRICE, MIXED))]
 
 
 def leading(seen: Mapping[str, Any]) -> str:

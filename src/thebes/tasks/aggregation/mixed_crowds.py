@@ -1,0 +1,97 @@
+"""The crowds that an aggregator's reports were mixed in, phase by phase, and what its certificate may say of that.
+
+What must stay true: only phases that have closed count, each with its own number of people and its own smallest peer
+partition; nothing is said where one of them is below two, where the promise is not pure, or where nothing is gained.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+from thebes.tasks.document import PeopleDocument
+from thebes.tasks.mixed_document import MixedDocument
+from thebes.tasks.mixed_reports import COLLUDING, Crowd, mixed_figure, usual_delta
+from thebes.tasks.release import Release
+
+Supports = tuple[Decimal, Fraction, Fraction]
+
+
+class MixedCrowds:
+    """The numbers of people whom one aggregator heard, by phase and peer partition."""
+
+    def __init__(self, document: PeopleDocument) -> None:
+        self._document = document if isinstance(document, MixedDocument) else None
+        self._heard = Counter[tuple[int, int]]()  #: in this phase, by packet and partition
+        self._closed: list[Crowd] = []
+
+    def hear(self, packet: int, partition: int, count: int) -> None:
+        """Count contributions to the current phase."""
+        if self._document is not None:
+            self._heard[packet, partition] += count
+
+    def close(self, phase: int, *, people: int, packets: int, partitions: int) -> None:
+        """End a phase that so many people answered."""
+        if self._document is None:
+            return
+        smallest = min(self._heard[packet, place] for packet in range(packets) for place in range(partitions))
+        crowd = self._document.crowd(phase, people)
+        self._closed.append(replace(crowd, partitions=partitions, smallest=smallest))
+        self._heard.clear()
+
+    def on(self, release: Release, supports: Supports | None) -> Release:
+        """The release with the second promise on its certificate, where there is one."""
+        told = self._told(release, supports)
+        if told is None:
+            return release
+        certificate = release.certificate
+        return replace(release, certificate=replace(certificate, parameters={**certificate.parameters, "mixed": told}))
+
+    def _told(self, release: Release, supports: Supports | None) -> dict[str, Any] | None:
+        document, certificate = self._document, release.certificate
+        if document is None or not self._closed or certificate.guarantee != "pure":
+            return None
+        if any(crowd.least < 2 for crowd in self._closed):
+            return None
+        mixed = document.mixed
+        delta = usual_delta(max(crowd.people for crowd in self._closed)) if mixed is None else mixed.delta
+        colluding = COLLUDING if mixed is None else mixed.colluding
+        figure, own = (
+            mixed_figure(self._closed, document.epsilon, delta=delta, colluding=colluding, supports=law)
+            for law in (None, supports)
+        )
+        if mixed is None and min(own, figure) >= document.epsilon:
+            return None
+        fewest = min(self._closed, key=lambda crowd: crowd.honest(delta, colluding))
+        return {
+            "epsilon": min(own, figure),
+            "delta": delta,
+            "against": "collector" if document.anonymity == "token" else "readers",
+            "n": fewest.least,
+            "honest": fewest.honest(delta, colluding),
+            "parts": max(crowd.packets for crowd in self._closed),
+            "partitions": fewest.partitions,
+            "mechanism": "its own" if own < figure else "any",
+            "as_accepted": mixed is not None and min(own, figure) <= mixed.epsilon,
+        }
+
+    # --- what is remembered ---------------------------------------------------------------------------------
+
+    def as_json(self) -> dict[str, Any] | None:
+        if self._document is None:
+            return None
+        closed = [[crowd.people, crowd.partitions, crowd.packets, crowd.smallest] for crowd in self._closed]
+        return {"closed": closed, "heard": [[*place, count] for place, count in self._heard.items()]}
+
+    def restore(self, told: Mapping[str, Any] | None) -> None:
+        """The inverse of `as_json`. Of a task that was begun before there was this nothing is said: how many answered
+        earlier is not known."""
+        if told is None:
+            self._document = None
+            return
+        self._closed = [Crowd(*each) for each in told["closed"]]
+        self._heard = Counter({(packet, partition): count for packet, partition, count in told["heard"]})
