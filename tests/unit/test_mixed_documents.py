@@ -254,6 +254,20 @@ def test_nothing_is_said_where_nothing_is_gained_or_the_promise_is_not_pure():
     assert crowds.on(replace(release, certificate=certificate), None).certificate == certificate
 
 
+def test_a_later_phase_of_too_few_takes_the_figure_of_the_earlier_ones_off():
+    document = registry.check({**ASKED, "mixed": None, "epsilon": 1.0, "min_count": 1_000})
+    aggregator, crowds = heard(document, 1_000), MixedCrowds(document)
+    aggregator.advance(moment())
+    release = aggregator.release()
+    assert "mixed" in release.certificate.parameters
+    crowds.hear(0, 0, 1_000)
+    crowds.close(0, people=1_000, packets=1, partitions=1)
+    assert "mixed" in crowds.on(release, None).certificate.parameters
+    crowds.hear(0, 0, 1)
+    crowds.close(1, people=1, packets=1, partitions=1)  # as where one alone checked a model
+    assert "mixed" not in crowds.on(release, None).certificate.parameters
+
+
 def test_a_part_below_two_has_no_figure():
     document = registry.check({**ASKED, "mixed": None, "epsilon": 1.0, "min_count": 1})
     aggregator = heard(document, 1)

@@ -42,8 +42,7 @@ class Quote(FrameSource):
     ({"epsilon", "delta", "source"}), and `missing` why that is not known of the others. `choice` says which of several
     ways to do what is asked is taken ({"field", "taken", "expected_error", "of", "refused"}, and "why" where that
     follows from a rule, with no error expected of any). `in_all` ({"sites", "epsilon", "delta"}) is the most that
-    somebody pays whose rows lie at all of the sites.
-    `mixed` ({"epsilon", "delta", "n", "honest"}) is what holds
+    somebody pays whose rows lie at all of the sites. `mixed` ({"epsilon", "delta", "n", "honest"}) is what holds
     against whoever sees the collected answers and cannot tell whose is whose, where the document asks for that.
 
     Example:

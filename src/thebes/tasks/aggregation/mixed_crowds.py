@@ -44,12 +44,15 @@ class MixedCrowds:
         self._heard.clear()
 
     def on(self, release: Release, supports: Supports | None) -> Release:
-        """The release with the second promise on its certificate, where there is one."""
-        told = self._told(release, supports)
-        if told is None:
+        """The release with the second promise on its certificate, where there is one; what stood there of earlier
+        phases alone is taken off."""
+        told, certificate = self._told(release, supports), release.certificate
+        parameters = {name: value for name, value in certificate.parameters.items() if name != "mixed"}
+        if told is not None:
+            parameters["mixed"] = told
+        if parameters == certificate.parameters:
             return release
-        certificate = release.certificate
-        return replace(release, certificate=replace(certificate, parameters={**certificate.parameters, "mixed": told}))
+        return replace(release, certificate=replace(certificate, parameters=parameters))
 
     def _told(self, release: Release, supports: Supports | None) -> dict[str, Any] | None:
         document, certificate = self._document, release.certificate
