@@ -75,6 +75,8 @@ def test_mixed_answers_from_the_question_to_the_certificate(
             assert "12 of 12 followed the rules" in text
             assert "uses no proxy" in text  # the second one is worth nothing against whoever runs the server
             visitor.picture(f"mixed-person-{look}")
+            visitor.open("/epsilon")  # a page that asks for nothing later, when the machine stops
+            visitor.page.wait_for_load_state("networkidle")
         assert me.accept(task_id) == 202
         me.wait(task_id, "sent")
         paid = me.get(f"/api/tasks/{task_id}")["paid"]

@@ -20,7 +20,7 @@ from thebes.tasks.aggregation.snapshots import packed, unpacked
 from thebes.tasks.contributions import Contributions
 from thebes.tasks.document import InvalidDocument
 from thebes.tasks.mixed_document import planned
-from thebes.tasks.mixed_reports import Crowd, local_epsilon, mixed_figure, usual_delta
+from thebes.tasks.mixed_reports import MixedCrowd, local_epsilon, mixed_figure, usual_delta
 from thebes.tasks.protocols import Setting, State
 from thebes.tasks.release_reader import release_from_json
 
@@ -128,15 +128,15 @@ def test_of_very_many_people_delta_is_less_than_one_in_ten_times_as_many():
 
 
 def test_the_honest_ones_of_a_drawn_partition_are_fewer_than_their_share():
-    assert Crowd(8_000, partitions=8).honest(1e-6, 0.5) == pytest.approx(373, abs=1)
-    assert Crowd(1_000).honest(1e-6, 0.5) == 500
-    assert Crowd(8_000, partitions=8, smallest=100).honest(1e-6, 0.5) == 50
-    assert Crowd(40, partitions=8).honest(1e-6, 0.5) == 1
+    assert MixedCrowd(8_000, partitions=8).honest(1e-6, 0.5) == pytest.approx(373, abs=1)
+    assert MixedCrowd(1_000).honest(1e-6, 0.5) == 500
+    assert MixedCrowd(8_000, partitions=8, smallest=100).honest(1e-6, 0.5) == 50
+    assert MixedCrowd(40, partitions=8).honest(1e-6, 0.5) == 1
 
 
 def test_the_draw_of_partitions_fails_less_often_than_is_kept_back():
     people, parts, delta = 4_000, 4, 1e-2
-    least = Crowd(people, partitions=parts).honest(delta, 0.5)
+    least = MixedCrowd(people, partitions=parts).honest(delta, 0.5)
     draws = np.random.default_rng(3).binomial(people // 2, 1 / parts, size=200_000)
     assert (draws < least).mean() <= delta / 10
 
@@ -146,7 +146,7 @@ def test_partitions_and_packets_are_counted_in_the_plan():
     one, more = (registry.check({**votes, "partitions": parts}).epsilon for parts in (1, 3))
     assert more < one
     alone, several = (registry.check({**votes, "partitions": 1, "subsets": packets}) for packets in (1, 3))
-    assert several.fewest == [Crowd(50_000, 1, 3)]
+    assert several.fewest == [MixedCrowd(50_000, 1, 3)]
     assert several.promised["epsilon"] <= 1
     assert several.epsilon > alone.epsilon  # a third each, mixed apart
 

@@ -15,7 +15,7 @@ from pydantic import Field, model_validator
 from thebes.privacy.faults import Mistake
 from thebes.privacy.figures import figure
 from thebes.tasks.document import SERVER_FLOOR, PeopleDocument, Strict, is_new, rule
-from thebes.tasks.mixed_reports import COLLUDING, LARGEST_LOCAL, Crowd, local_epsilon, mixed_figure, usual_delta
+from thebes.tasks.mixed_reports import COLLUDING, LARGEST_LOCAL, MixedCrowd, local_epsilon, mixed_figure, usual_delta
 
 
 class MixedPromise(Strict):
@@ -85,12 +85,12 @@ class MixedDocument(PeopleDocument):
         )
 
     @property
-    def fewest(self) -> list[Crowd]:
+    def fewest(self) -> list[MixedCrowd]:
         """The smallest crowds that its reports may be mixed in, one for each phase."""
         return [self.crowd(phase, self.least_in(phase)) for phase in range(self.phases)]
 
     @property
-    def smallest_crowd(self) -> Crowd:
+    def smallest_crowd(self) -> MixedCrowd:
         """The one of these with the fewest honest reports."""
         mixed = self.mixed
         assert mixed is not None  # noqa: S101
@@ -105,24 +105,24 @@ class MixedDocument(PeopleDocument):
 
     @property
     def promised(self) -> dict[str, float] | None:
-        """What mixing proves with the fewest people, and on how many honest ones of how many it rests; None where the
-        document does not say `mixed`."""
+        """The figure that mixing proves with the fewest people, and on how many honest ones of how many it rests; None
+        where the document does not say `mixed`."""
         if self.mixed is None:
             return None
         told = {"epsilon": self.figure(self.fewest), "delta": self.mixed.delta}
         return {**told, "n": self.smallest_crowd.least, "honest": self.honest}
 
-    def crowd(self, phase: int, people: int, smallest: int | None = None) -> Crowd:
+    def crowd(self, phase: int, people: int, smallest: int | None = None) -> MixedCrowd:
         """Return among how many people a report to each part of a phase is mixed. `smallest` is what the smallest peer
         partition had."""
         packets = self.packets(phase) * self.turns(phase)
-        return Crowd(people, self.partitions_in(phase), self.participations * packets, smallest)
+        return MixedCrowd(people, self.partitions_in(phase), self.participations * packets, smallest)
 
     def partitions_in(self, phase: int) -> int:
         """Return into how many peer partitions a phase may fall at most."""
         return 1
 
-    def figure(self, crowds: list[Crowd]) -> float:
+    def figure(self, crowds: list[MixedCrowd]) -> float:
         """Return the epsilon that mixing in these crowds proves, at the delta that is asked for."""
         mixed = self.mixed
         assert mixed is not None  # noqa: S101

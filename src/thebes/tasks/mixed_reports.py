@@ -24,7 +24,7 @@ DRAWN_SHARE = 10  #: one in so many parts of delta is kept back for partitions t
 
 
 @dataclass(frozen=True, slots=True)
-class Crowd:
+class MixedCrowd:
     """Those among whom one owner's reports to a phase are mixed: `people` in each of its parts, in `partitions`; one
     owner sends `packets` in all that cannot be linked, which share the local epsilon. `smallest` is how many the
     smallest partition had, where that is known."""
@@ -53,7 +53,7 @@ class Crowd:
 
 
 def mixed_figure(
-    crowds: Sequence[Crowd],
+    crowds: Sequence[MixedCrowd],
     epsilon: float,
     *,
     delta: float,

@@ -15,7 +15,7 @@ from typing import Any
 
 from thebes.tasks.document import PeopleDocument
 from thebes.tasks.mixed_document import MixedDocument
-from thebes.tasks.mixed_reports import COLLUDING, Crowd, mixed_figure, usual_delta
+from thebes.tasks.mixed_reports import COLLUDING, MixedCrowd, mixed_figure, usual_delta
 from thebes.tasks.release import Release
 
 Supports = tuple[Decimal, Fraction, Fraction]
@@ -27,7 +27,7 @@ class MixedCrowds:
     def __init__(self, document: PeopleDocument) -> None:
         self._document = document if isinstance(document, MixedDocument) else None
         self._heard = Counter[tuple[int, int]]()  #: in this phase, by packet and partition
-        self._closed: list[Crowd] = []
+        self._closed: list[MixedCrowd] = []
 
     def hear(self, packet: int, partition: int, count: int) -> None:
         """Count contributions to the current phase."""
@@ -96,5 +96,5 @@ class MixedCrowds:
         if told is None:
             self._document = None
             return
-        self._closed = [Crowd(*each) for each in told["closed"]]
+        self._closed = [MixedCrowd(*each) for each in told["closed"]]
         self._heard = Counter({(packet, partition): count for packet, partition, count in told["heard"]})
