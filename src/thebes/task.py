@@ -492,8 +492,8 @@ def _network(model: Any, loss: Any, shape: int | Sequence[int] | None, targets: 
 
 
 def _basic(aggregator: str, featurizer: str, epsilon: float, bounds: Bounds | None, options: Mapping[str, Any]) -> Task:
-    fields = {"type": "basic", "server": "trusted", "featurizer": featurizer, "aggregator": aggregator}
-    return _written(fields, epsilon, bounds, options)
+    fields = {"type": "basic", "featurizer": featurizer, "aggregator": aggregator}
+    return _written(fields, epsilon, bounds, {"server": "trusted", **options})
 
 
 def _integrated(

@@ -32,6 +32,7 @@ from thebes.person.tasks.task_store import Book
 from thebes.privacy.faults import Refusal
 from thebes.simulation import example
 from thebes.tasks import registry
+from thebes.tasks.basic.aggregator import BasicAggregator
 from thebes.tasks.protocols import Ask, TaskClosed
 from thebes.wire import frames
 from thebes.wire import task_log as wire_log
@@ -654,6 +655,19 @@ def test_a_task_without_any_noise_is_neither_shown_nor_answered(me: Person, serv
     task = server.post(bare)
     assert me.tasks() == []
     with pytest.raises(NotListed, match="adds no noise"):
+        me.accept(task)
+    assert me.participations() == []
+
+
+def test_a_task_of_two_servers_is_neither_shown_nor_answered(
+    me: Person, server: CoordinatorInMemory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody can tell yet that its second server is another institution's: a coordinator that breaks its own rules, and
+    puts up such a task, would hold both shares."""
+    monkeypatch.setattr("thebes.tasks.basic.split_aggregator.SplitAggregator", BasicAggregator)
+    task = server.post({**median(), "server": "split", "bins": 10})
+    assert me.tasks() == []
+    with pytest.raises(NotListed, match="a coordinator needs a helper"):
         me.accept(task)
     assert me.participations() == []
 

@@ -13,7 +13,8 @@ from thebes.privacy.figures import figure
 from thebes.privacy.plain_text import plain_text, shortened
 from thebes.privacy.promise import Adjacency, Unit
 
-TRUST = ("none", "server", "site")  #: who must keep their word for the promise to hold ("none": nobody)
+#: who must keep their word for the promise to hold ("none": nobody; "split": one of `parameters["servers"]`)
+TRUST = ("none", "server", "split", "site")
 
 #: what nobody can tell of an answer about rows that was not paid for
 ROWS_UNTOLD = (
@@ -74,6 +75,7 @@ class Certificate:
         trust = {
             "none": "Nobody has to be trusted for this: the noise was added before anything left its owner.",
             "server": "This holds if the server that collected the answers keeps its promise.",
+            "split": f"This holds if at least one of {self._servers} keeps its word and does not share what it holds.",
             "site": "This holds if the institution that holds the rows keeps its promise.",
         }[self.trust]
         pieces = [promise, self._guess, trust if self.guarantee != "none" else "", self._of_mixed]
@@ -103,6 +105,11 @@ class Certificate:
             f"{begun}, and at least {honest} of {n}{apart} followed the rules, it is at most e^{epsilon} (delta "
             f"{delta}). Nobody can check that; the first sentence holds without it."
         )
+
+    @property
+    def _servers(self) -> str:
+        named = self.parameters.get("servers")
+        return " and ".join(map(str, named)) if isinstance(named, list | tuple) and named else "two servers"
 
     @property
     def _guess(self) -> str:

@@ -205,7 +205,8 @@ STATED = ("purpose", "contact", "expires_at")  #: by which a document says what 
 class PeopleDocument(Document):
     """A document that people answer from their own stores."""
 
-    server: Literal["trusted", "untrusted"]
+    #: whom contributors trust: one server, at least one of two, or nobody
+    server: Literal["trusted", "split", "untrusted"]
     min_count: int = Field(default=SERVER_FLOOR, ge=1, le=MOST_TIMES * 1000)
     max_count: int | None = Field(default=None, ge=1, le=MOST_TIMES * 1000)
     group: str | None = Field(default=None, pattern=GROUP_NAME)
@@ -291,6 +292,11 @@ class PeopleDocument(Document):
     def only_simulated(self) -> str | None:
         """The field that makes this a document for simulations only: no coordinator and no person takes it."""
         return None
+
+    @property
+    def only_simulated_because(self) -> str:
+        """Say of that field why."""
+        return "adds no noise and protects nobody: NOT PRIVATE, for simulations only"
 
     @property
     def most_rows(self) -> int:

@@ -59,6 +59,19 @@ def sent_as_is(document: PeopleDocument, *, what: str, made: str) -> str:
     )
 
 
+def sent_in_shares(document: PeopleDocument, *, what: str, made: str) -> str:
+    """Say what leaves in a kind that trusts one of two servers: two shares of `what`, and everybody's becomes what is
+    `made`."""
+    return (
+        f"If you accept, your machine splits {what} into two shares, each of which is chance alone, with a proof that "
+        "you answer once and within bounds. One share goes to the server, the other, sealed, to a second one, the "
+        "helper, which belongs to another institution. They check the proof and add everybody's shares up without "
+        "seeing any value. You would have to trust that at least one of the two keeps its share to itself: both "
+        f"together could put your value back together. Once at least {document.min_count} people have sent theirs each "
+        f"server adds random noise of its own, and only then they open {made}."
+    )
+
+
 def changed_here(*, does: str, changes: str, then: str) -> str:
     """Say what leaves in a kind that trusts nobody: what the machine `does` first, what it then `changes` at random,
     and what becomes of it."""
@@ -83,7 +96,7 @@ IN_ALL = "This is all it may ever cost you, over every part of the task."
 def what_the_price_means(document: PeopleDocument) -> str:
     """The price, and what somebody who already suspects something about you could learn for it at most."""
     epsilon, delta = document.epsilon, document.delta
-    learned = what_somebody_could_learn(trusted=document.server == "trusted", epsilon=epsilon, delta=delta)
+    learned = what_somebody_could_learn(trusted=document.server != "untrusted", epsilon=epsilon, delta=delta)
     return f"{PRICE}epsilon {figure(epsilon)}{f', delta {figure(delta)}' if delta else ''}. {learned} {IN_ALL}"
 
 

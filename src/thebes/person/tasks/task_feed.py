@@ -143,7 +143,8 @@ class Board:
         if document.digest != listed[task_id]:
             raise NotListed("this task's document is not the one in the coordinator's signed list")
         if document.only_simulated is not None:  # whatever its price says
-            raise NotListed("this task adds no noise; it is for simulations only, so it is not shown")
+            why = f"its {document.only_simulated} {document.only_simulated_because}"
+            raise NotListed(f"this task is for simulations only, so it is not shown: {why}")
         count, kind = told.get("contributions"), registry.drawn(document.type)
         offered = OfferedTask(
             task_id=task_id,

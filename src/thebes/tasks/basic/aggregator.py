@@ -1,6 +1,10 @@
-"""The aggregator of a basic task: many values in, one statistic with its error bar out."""
+"""The aggregator of a basic task that one server is trusted with: many values in, one statistic with its error bar
+out."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -11,6 +15,7 @@ from thebes.tasks.basic.kind import BasicDocument
 from thebes.tasks.basic.statistics import StatisticAnswer, answer, count_of, histogram_of
 from thebes.tasks.document import FAILURE
 from thebes.tasks.missing_values import EpsilonShares, measured
+from thebes.tasks.protocols import Setting
 from thebes.tasks.release import Release
 
 
@@ -27,16 +32,20 @@ class BasicAggregator(Keeping[BasicDocument]):
         else:
             table = np.column_stack([v.astype(np.float64) for v in values])
             found = answer(document, table, missing, epsilon, source)
-        extra = {**measured(document, missing, columns.get(FAILURE), source), **found.beside}
+        return self.released(found, measured(document, missing, columns.get(FAILURE), source))
+
+    def released(self, found: StatisticAnswer, beside: Mapping[str, Any], *, trust: str = "server") -> Release:
+        """Return an answer as a release, with what was measured beside it."""
+        extra = {**beside, **found.beside}
         if found.missing is not None:
             extra["missing"] = found.missing
         if found.explanation is not None:
             extra["explanation"] = found.explanation
         if found.note is not None:
             extra["interval_note"] = found.note
-        return Release(found.value, self._certificate(found), found.intervals, extra)
+        return Release(found.value, self._certificate(found, trust), found.intervals, extra)
 
-    def _certificate(self, found: StatisticAnswer) -> Certificate:
+    def _certificate(self, found: StatisticAnswer, trust: str) -> Certificate:
         delta = found.delta
         return Certificate(
             unit=self.setting.unit,
@@ -48,11 +57,15 @@ class BasicAggregator(Keeping[BasicDocument]):
             parameters={**found.parameters, "noise_drawn_by": self.setting.randomness.drawn_by},
             bounds=found.bounds,
             contributors=self.accepted,
-            trust="server",
+            trust=trust,
             estimated=found.estimated,
             notes=self.notes,
             simulated=self.setting.simulated or self.setting.randomness.simulated,
         )
 
 
-AGGREGATOR = BasicAggregator
+def AGGREGATOR(document: BasicDocument, setting: Setting) -> BasicAggregator:
+    """Make the aggregator of one server, or of the two that a simulation plays."""
+    from thebes.tasks.basic.split_aggregator import SplitAggregator
+
+    return (SplitAggregator if document.server == "split" else BasicAggregator)(document, setting)

@@ -18,8 +18,10 @@ from thebes.tasks.document import Range, Values, is_new, read_as, rule
 from thebes.tasks.protocols import Words
 from thebes.tasks.trusted_columns import TrustedDocument
 
+#: computed of everybody at once, so that two servers can make them of shares, too
 STATISTICS = ("count", "sum", "mean", "median", "variance", "quantile", "histogram")
 MOST_BINS = 1000
+MOST_SPLIT_CELLS = 512
 #: Their answer adds people up, so that it can be how many take part, whatever the SQL looks like
 ADDED_UP = ("count", "sum", "histogram")
 
@@ -28,9 +30,11 @@ class BasicDocument(TrustedDocument):
     """One statistic of one value from each person."""
 
     type: Literal["basic"] = "basic"
+    server: Literal["trusted", "split"] = "trusted"  # type: ignore[assignment]
     aggregator: str = Field(json_schema_extra={"enum": [*STATISTICS, *sorted({*SAFE_FUNCTIONS} - {*STATISTICS})]})
     quantile: float | None = Field(default=None, gt=0, lt=1)
-    bins: int | None = Field(default=None, ge=2, le=MOST_BINS)  #: of a histogram over a range
+    #: of a histogram over a range; with two servers of a quantile too
+    bins: int | None = Field(default=None, ge=2, le=MOST_BINS)
     subsets: int | None = Field(default=None, ge=3, le=100_000)  #: of sample-and-aggregate
 
     @model_validator(mode="before")
@@ -76,9 +80,11 @@ class BasicDocument(TrustedDocument):
             )
         if is_new() and self.missing != "count":
             self._asks_no_exact_number()
+        if self.server == "split":
+            self._splits(bound)
         if self.aggregator == "histogram":
             self._histogram(bound)
-        elif self.bins is not None:
+        elif self.bins is not None and not (self.server == "split" and self.aggregator in ("median", "quantile")):
             raise rule("bins", "goes with the aggregator 'histogram', and only with it")
         elif self.aggregator != "count" and any(isinstance(b, Values) for b in (self.bounds or {}).values()):
             raise rule("bounds", f"must be a range of numbers for {self.aggregator}")
@@ -105,6 +111,40 @@ class BasicDocument(TrustedDocument):
         and a histogram has a cell for it unless its keys are unknown."""
         tells = self.aggregator == "count" or (self.aggregator == "histogram" and self.bounds)
         return self.missing == "count" and not tells
+
+    def _splits(self, bound: Range | Values | None) -> None:
+        """Refuse what two servers cannot make of shares."""
+        name = self.aggregator
+        if name not in STATISTICS:
+            raise rule("server", f'may be "split" for {", ".join(STATISTICS)}, and not for {name}; ask with "trusted"')
+        if self.diagnostics is not None:
+            raise rule("diagnostics", 'are not counted with "server": "split"; leave them out')
+        if name != "count" and bound is None:
+            raise rule("bounds", f'must declare {self.column!r} with "server": "split": nobody can look for a range')
+        if name not in ("count", "sum", "histogram") and self.missing == "count":
+            raise rule("missing", f'must be "refuse" for a {name} with "server": "split", or a default be declared')
+        if name in ("median", "quantile") and self.bins is None:
+            raise rule("bins", f'are needed for a {name} with "server": "split": into how many to cut the range')
+        if name in ("histogram", "median", "quantile") and self.cells > MOST_SPLIT_CELLS:
+            field = "bins" if isinstance(bound, Range) else f"bounds.{self.column}"
+            raise rule(field, f'may be at most {MOST_SPLIT_CELLS} with "server": "split"')
+
+    @property
+    def cells(self) -> int:
+        """The number of declared values, or of bins."""
+        bound = (self.bounds or {}).get(self.column)
+        return len(bound.values) if isinstance(bound, Values) else self.bins or 1
+
+    @property
+    def only_simulated(self) -> str | None:
+        return "server" if self.server == "split" else None
+
+    @property
+    def only_simulated_because(self) -> str:
+        return (
+            "may be split in simulations only: a coordinator needs a helper, a server of a second institution, for it, "
+            'and none can have one yet; ask with "trusted"'
+        )
 
     def _histogram(self, bound: Range | Values | None) -> None:
         if bound is None and self.delta == 0:
@@ -156,10 +196,8 @@ class BasicKind:
             "histogram": "how many people have which value",
             "count": "how many of those who take part have a value",
         }.get(document.aggregator, f"the {document.aggregator}")
-        return explanation.together(
-            document,
-            leaves=explanation.sent_as_is(document, what="that one value", made=f"one result ({what})"),
-        )
+        sent = explanation.sent_in_shares if document.server == "split" else explanation.sent_as_is
+        return explanation.together(document, leaves=sent(document, what="that one value", made=f"one result ({what})"))
 
 
 KIND = BasicKind()

@@ -89,7 +89,7 @@ def answer(
         return StatisticAnswer(None, found.mechanism, found.parameters, {}, 0.0, None, ("bounds",), found.refused)
     measured = _over_range(document, everyone, missing, found.ends, epsilon - found.spent, randomness)
     bounds = {c: {"type": "range", "low": r[0], "high": r[1]} for c, r in zip(document.gives, found.ends, strict=True)}
-    made = _made(document, measured, bounds, ("bounds",) if found.unknown else ())
+    made = made_of(document, measured, bounds, ("bounds",) if found.unknown else ())
     if not found.unknown:
         return made if measured.mechanism != IN_PARTS else replace(made, note=_of_parts(document, measured))
     told = told_of(document, found, measured)
@@ -109,7 +109,7 @@ def count_of(
     """Count the people who have a value: all who contributed, whose number is public, less those who have none."""
     measured = count(~missing, epsilon=epsilon, delta=document.delta, adjacency=REPLACE, randomness=randomness)
     without = replace(measured, value=len(missing) - measured.value)
-    return replace(_made(document, measured, None), missing=told(without))
+    return replace(made_of(document, measured, None), missing=told(without))
 
 
 def _over_range(
@@ -192,7 +192,7 @@ def histogram_of(
         measured = histogram_of_unknown_keys(
             values[~missing], epsilon=epsilon, delta=delta, adjacency=REPLACE, randomness=randomness
         )
-        return _made(document, measured, None, ("categories",))
+        return made_of(document, measured, None, ("categories",))
     if isinstance(bound, Values):
         size, found = len(bound.values), values[~missing].astype(np.int64)
         bounds: dict[str, Any] = {"type": "set", "values": list(bound.values)}
@@ -212,7 +212,7 @@ def histogram_of(
         randomness=randomness,
         complete=True,
     )
-    made = _made(document, replace(measured, value=measured.value[:size]), {document.column: bounds})
+    made = made_of(document, replace(measured, value=measured.value[:size]), {document.column: bounds})
     if cells == size:
         return made
     return replace(made, missing=told(replace(measured, value=float(measured.value[size]))))
@@ -228,7 +228,7 @@ def labels_of(document: BasicDocument) -> list[str] | None:
     return None
 
 
-def _made(
+def made_of(
     document: BasicDocument,
     measured: Measurement,
     bounds: Mapping[str, Any] | None,

@@ -88,7 +88,7 @@ def curve(
 def rehearsable(document: Document) -> None:
     """Refuse what made-up rows say nothing about."""
     if isinstance(document, PeopleDocument) and document.only_simulated is not None:
-        raise NotRehearsed("it adds no noise, so there is nothing to rehearse")
+        raise NotRehearsed(f"its {document.only_simulated} {document.only_simulated_because}")
     if refused := registry.rehearsal(document.type).refused(document):
         raise NotRehearsed(refused)
 

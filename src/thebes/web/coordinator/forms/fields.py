@@ -20,6 +20,8 @@ from thebes.web.coordinator.forms.notation import Schema
 
 #: fields that the part of the form about data asks for
 OF_DATA = frozenset(["featurizer", "bounds", "group", "epoch", "anonymity", "sites", "dataset"])
+#: of which a coordinator takes one value only, whatever a simulation may be told
+_NOT_ASKED = frozenset(["server"])
 _LONG = 1000  #: characters; what may be longer gets several lines
 
 
@@ -112,7 +114,7 @@ def _leaves(schema: Schema, form: Form, prefix: str, *, required: bool) -> Itera
         path = f"{prefix}{name}"
         ways = notation.alternatives(found)
         must = required and name in schema.get("required", ())
-        if path in OF_DATA or "const" in found:
+        if path in OF_DATA or path in _NOT_ASKED or "const" in found:
             continue
         if len(ways) == 1 and "properties" in ways[0]:
             yield from _leaves(ways[0], form, f"{path}.", required=must)
