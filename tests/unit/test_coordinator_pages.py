@@ -634,6 +634,8 @@ def test_a_session_ends_with_its_token_and_with_its_user(front: Front) -> None:
     front.reception.accounts.disable("ana")
     assert "Sign out" not in front.client.get("/").text
     front.reception.accounts.grant("ana", Role.REQUESTOR)
+    assert "Sign out" not in front.client.get("/").text, "the session has ended for good"
+    assert "hx-redirect" in write(front, "/sign-in", {"username": "ana", "password": PASSWORD}).headers
     assert "Sign out" in front.client.get("/").text
     front.clock.move(minutes=16)
     assert "Sign out" not in front.client.get("/").text

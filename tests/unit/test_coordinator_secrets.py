@@ -246,7 +246,10 @@ def test_a_disabled_user_is_out_at_once_and_a_grant_lets_in_again(accounts: Acco
     with pytest.raises(NotSignedIn):
         accounts.login("ana", PASSWORD)
     accounts.grant("ana", Role.AUDITOR)
-    assert accounts.who(token).role is Role.AUDITOR
+    with pytest.raises(NotSignedIn, match="the session was ended"):
+        accounts.who(token)
+    again, _ = accounts.login("ana", PASSWORD)
+    assert accounts.who(again).role is Role.AUDITOR
 
 
 def test_the_operators_token_is_an_operator(accounts: Accounts) -> None:

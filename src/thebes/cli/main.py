@@ -53,6 +53,7 @@ def wired() -> typer.Typer:
         person,
         pipeline,
         rotate,
+        session,
         simulate,
         site,
         sql,
@@ -70,6 +71,7 @@ def wired() -> typer.Typer:
     app.add_typer(task.app, name="task", cls=Commands)
     app.command("login")(login.login)
     app.command("logout")(login.logout)
+    app.add_typer(session.app, name="session", cls=Commands)
     app.command("coordinator")(coordinator.coordinator)
     app.command("person")(person.person)
     app.command("lineage")(lineage.lineage)

@@ -56,8 +56,7 @@ def password(
     ] = False,
     store: _Store = None,
 ) -> None:
-    """Give a user another password. Without --password-stdin it is asked for. A login of before lasts a quarter of an
-    hour at most.
+    """Give a user another password. Without --password-stdin it is asked for. Every session of before has ended.
 
     Example: thebes user password ana --home /var/lib/thebes
     """

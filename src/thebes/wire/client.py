@@ -148,6 +148,14 @@ class CoordinatorClient(Connection):
         """End a session that lasts."""
         self._request("POST", "/api/login/end", json_body={"refresh_token": refresh_token})
 
+    def sessions(self) -> list[dict[str, Any]]:
+        """List the sessions that go on; to an operator everybody's."""
+        return self._list(self._json("GET", "/api/session", reader=_LISTS, kind=LIST))
+
+    def end_session(self, session: str) -> None:
+        """End a session at once."""
+        self._request("DELETE", f"/api/session/{segment('session', session)}")
+
     def about(self) -> dict[str, Any]:
         """Return who runs the coordinator and how to reach them, as its operator says."""
         return self._object(self._json("GET", "/api/about", reader=_LISTS))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from thebes.coordinator.auth.lasting_sessions import SessionFacts
 from thebes.tasks.document import GROUP_NAME
 
 #: names that travel in addresses and stand in the database
@@ -272,6 +273,21 @@ class Quote(BaseModel):
     verdicts: dict[str, SiteVerdictTold] | None = None
     sites: dict[str, SiteQuote] | None = None
     missing: dict[str, str] | None = None
+
+
+class ListedSession(BaseModel):
+    """A session that goes on. `client` is what its program calls itself, or by which way somebody signed in."""
+
+    id: str
+    user: str
+    client: str
+    began: str
+    until: str
+
+    @classmethod
+    def of(cls, each: SessionFacts) -> Self:
+        began, until = (moment.isoformat(timespec="seconds") for moment in (each.began, each.until))
+        return cls(id=each.id, user=each.user, client=each.client, began=began, until=until)
 
 
 class DocumentFault(BaseModel):

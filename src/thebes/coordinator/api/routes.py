@@ -34,6 +34,7 @@ from thebes.wire.routes import headers_of
 from thebes.wire.server_options import application
 
 TaskId = Annotated[str, Path(pattern=r"^[!-~]{1,200}$", description="as `POST /api/task` gave it")]
+SessionId = Annotated[str, Path(pattern=r"^[0-9a-f]{32}$", description="as `GET /api/session` tells it")]
 Group = Annotated[str, Path(pattern=GROUP_NAME)]
 ModelName = Annotated[str, Path(pattern=r"^[a-z0-9][a-z0-9._-]{0,62}$")]
 Version = Annotated[int | None, Query(ge=1, le=10**9, description="the newest where none is named")]
@@ -98,6 +99,7 @@ def interface(
     _groups(app, reception)
     _models(app, reception)
     login.put_on(app, reception, _says)
+    _sessions(app, reception)
     _everything_else(app, reception, figures)
     if pages is not None:
         pages(app, reception)
@@ -248,6 +250,19 @@ def _models(app: FastAPI, reception: Reception) -> None:
         none."""
         await reception.lobby.who(_token(bearer))
         return m.Predicted(**await reception.predict(name, body.rows, version))
+
+
+def _sessions(app: FastAPI, reception: Reception) -> None:
+    @app.get("/api/session", responses=_says(401))
+    async def sessions(bearer: Bearer) -> list[m.ListedSession]:
+        """The sessions that go on of whoever asks; to an operator everybody's."""
+        found = await reception.lobby.sessions(await reception.lobby.who(_token(bearer)))
+        return [m.ListedSession.of(each) for each in found]
+
+    @app.delete("/api/session/{session}", status_code=204, responses=_says(401, 404))
+    async def end(session: SessionId, bearer: Bearer) -> None:
+        """End a session at once: one's own, or as an operator anybody's."""
+        await reception.lobby.end_session(session, await reception.lobby.who(_token(bearer)))
 
 
 def _everything_else(app: FastAPI, reception: Reception, whom: str) -> None:

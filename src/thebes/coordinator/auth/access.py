@@ -17,7 +17,7 @@ from thebes.coordinator.auth.accounts import ADMIN, Accounts, Role, Somebody, Us
 from thebes.coordinator.auth.capabilities import Capability
 from thebes.coordinator.auth.device_codes import WaitingProgram
 from thebes.coordinator.auth.identity_provider import BegunSignIn, IdentityProvider
-from thebes.coordinator.auth.lasting_sessions import Renewal
+from thebes.coordinator.auth.lasting_sessions import Renewal, SessionFacts
 from thebes.wire.refusals import Busy, NotAllowed, NotSignedIn
 
 T = TypeVar("T")
@@ -101,6 +101,14 @@ class Lobby:
         """End a session that lasts."""
         await self._in_reader(lambda: self.accounts.lasting.end(token))
 
+    async def sessions(self, asking: Somebody) -> list[SessionFacts]:
+        """List one's own sessions that go on; to an operator everybody's."""
+        return await self._in_reader(lambda: self.accounts.lasting.listed(_whose(asking)))
+
+    async def end_session(self, session: str, asking: Somebody) -> None:
+        """End one of one's own sessions; an operator anybody's."""
+        await self._in_reader(lambda: self.accounts.lasting.end_listed(session, _whose(asking)))
+
     async def waiting(self, typed: str, asking: Somebody) -> WaitingProgram:
         """Return which program shows the code that somebody typed."""
         _with_password(asking)
@@ -168,6 +176,11 @@ class LastingToken:
     token: str
     ends: datetime
     renewal: Renewal
+
+
+def _whose(asking: Somebody) -> str | None:
+    """Return whose sessions somebody may see and end; None: everybody's."""
+    return None if asking.role is Role.OPERATOR else asking.name
 
 
 def _with_password(asking: Somebody) -> None:

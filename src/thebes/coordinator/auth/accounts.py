@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
+from functools import partial
 from typing import Any
 
 import jwt
@@ -93,7 +94,7 @@ class Accounts:
         self.capabilities = Capabilities(database)
         self.lasting = LastingSessions(database, clock, session_key)
         self.devices = DeviceCodes(database, clock, self.lasting)
-        self.federated = FederatedUsers(database, self._token)
+        self.federated = FederatedUsers(database, partial(self._begun, client="an identity provider"))
 
     # --- users ------------------------------------------------------------------------------------------
 
@@ -117,8 +118,7 @@ class Accounts:
         return [User(row.name, Role(row.role), bool(row.disabled)) for row in rows]
 
     def change_password(self, name: str, password: str) -> None:
-        """Another password; the one before logs nobody in any more, and what programs were let in is over. Other tokens
-        given before end by themselves."""
+        """Another password; the one before logs nobody in any more, and every session of before has ended."""
         self._change(name, password=self._hashed(password))
 
     def _hashed(self, password: str) -> str:
@@ -165,7 +165,12 @@ class Accounts:
             raise NotSignedIn("there is no such user with this password")
         if self._hasher.check_needs_rehash(found[0]):
             self._renew(name, found[0], self._hasher.hash(password))
-        return self._token(name)
+        return self._begun(name, client="a password")
+
+    def _begun(self, name: str, *, client: str) -> tuple[str, datetime]:
+        """A token of a session that begins now, and when both end."""
+        session = self.lasting.note(name, client, self._clock.now() + LIFE)
+        return self._token(name, session=session)
 
     def access(self, renewal: Renewal) -> tuple[str, datetime]:
         """A token of a session that lasts, and when it ends; it ends with its session."""
@@ -176,15 +181,13 @@ class Accounts:
         if self._is_admins(bearer):
             return ADMIN
         claims = self._claims(bearer)
-        of = claims.get("ses")
+        admin, of = claims["sub"] == ADMIN.name, claims.get("ses")
+        found = None if admin else self._found(claims["sub"])
+        if not admin and (found is None or found[2]):
+            raise NotSignedIn("the token's user may no longer log in")
         if self._ended(claims["jti"]) or (of is not None and not self.lasting.lives(str(of))):
             raise NotSignedIn("the session was ended; log in again")
-        if claims["sub"] == ADMIN.name:
-            return ADMIN
-        found = self._found(claims["sub"])
-        if found is None or found[2]:
-            raise NotSignedIn("the token's user may no longer log in")
-        return Somebody(claims["sub"], found[1])
+        return ADMIN if found is None else Somebody(claims["sub"], found[1])
 
     def session(self, bearer: str) -> str:
         """Return what a browser keeps for whoever has this token: one that ends by itself, also for the operator's,
@@ -207,6 +210,16 @@ class Accounts:
                 connection.execute(ENDED.insert().values(id=claims["jti"], until=claims["exp"]))
 
         self._database.write(work)
+        if (session := claims.get("ses")) is not None:
+            self.lasting.end_noted(str(session))
+
+    def session_of(self, bearer: str) -> str | None:
+        """Return the id of the session that a token is of; None of the operator's, and of one that does not count."""
+        try:
+            found = self._claims(bearer).get("ses")
+        except NotSignedIn:
+            return None
+        return None if found is None else str(found)
 
     def sealed(self, facts: dict[str, str], seconds: float) -> str:
         """Return facts that a browser keeps for us so long, and cannot change."""

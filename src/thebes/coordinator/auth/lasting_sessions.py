@@ -1,4 +1,5 @@
-"""Sessions of programs that last: each renewal gives a new token and ends the one before.
+"""Sessions of users: those of programs that last, where each renewal gives a new token and ends the one before, and
+those of a quarter of an hour, which are noted so that they can be listed and ended.
 
 What must stay true: a token counts once, and one that is shown again ends its whole session, whoever shows it
 (RFC 9700, section 4.14.2): of a thief and the owner nobody can tell which is which. What is kept of a token is a hash
@@ -19,10 +20,11 @@ from sqlalchemy import select
 from thebes.coordinator.clock import Clock
 from thebes.coordinator.storage.database import Database
 from thebes.coordinator.storage.schema import LASTING_SESSION, USER
-from thebes.wire.refusals import NotSignedIn
+from thebes.wire.refusals import NotFound, NotSignedIn
 
 UNUSED = timedelta(hours=12)  #: after so long without a renewal a session has ended
 LONGEST = timedelta(days=30)
+_RENEWED_BY_NONE = ""  #: no hash, which no token has
 _OVER = "this sign-in has ended; sign in again: thebes login"
 
 
@@ -33,6 +35,18 @@ class Renewal:
     session: str
     user: str
     token: str
+    until: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class SessionFacts:
+    """A session that goes on, as its user and operators see it: `client` is what the program calls itself, or by which
+    way somebody signed in."""
+
+    id: str
+    user: str
+    client: str
+    began: datetime
     until: datetime
 
 
@@ -51,9 +65,42 @@ class LastingSessions:
         connection.execute(LASTING_SESSION.insert().values(id=session, until=until.timestamp(), **values))
         return Renewal(session, user, f"{session}.{secret}", until)
 
+    def note(self, user: str, client: str, until: datetime) -> str:
+        """Note a session that nothing renews; its id."""
+        session, now = secrets.token_hex(16), self._clock.now().timestamp()
+        values = {"user": user, "client": client, "token": _RENEWED_BY_NONE, "began": now, "until": until.timestamp()}
+
+        def work(connection: sa.Connection) -> None:
+            connection.execute(LASTING_SESSION.delete().where(LASTING_SESSION.c.until < now))
+            connection.execute(LASTING_SESSION.insert().values(id=session, **values))
+
+        self._database.write(work)
+        return session
+
+    def listed(self, user: str | None = None) -> list[SessionFacts]:
+        """List the sessions that go on, newest first; of one user, where one is named."""
+        mine = [LASTING_SESSION.c.until > self._clock.now().timestamp()]
+        mine += [] if user is None else [LASTING_SESSION.c.user == user]
+        query = select(LASTING_SESSION).where(*mine).order_by(LASTING_SESSION.c.began.desc(), LASTING_SESSION.c.id)
+        rows = self._database.read(lambda c: c.execute(query).all())
+        times = [(datetime.fromtimestamp(row.began, UTC), datetime.fromtimestamp(row.until, UTC)) for row in rows]
+        return [SessionFacts(row.id, row.user, row.client, *each) for row, each in zip(rows, times, strict=True)]
+
+    def end_listed(self, session: str, user: str | None = None) -> None:
+        """End one by its id, at once; of one user, where one is named. NotFound where there is no such."""
+        mine = [LASTING_SESSION.c.id == session, LASTING_SESSION.c.until > self._clock.now().timestamp()]
+        mine += [] if user is None else [LASTING_SESSION.c.user == user]
+        if self._database.write(lambda c: c.execute(LASTING_SESSION.delete().where(*mine)).rowcount) != 1:
+            raise NotFound("there is no such session, or it has ended")
+
+    def end_noted(self, session: str) -> None:
+        """End one that nothing renews; one that a program renews goes on."""
+        mine = (LASTING_SESSION.c.id == session, LASTING_SESSION.c.token == _RENEWED_BY_NONE)
+        self._database.write(lambda c: c.execute(LASTING_SESSION.delete().where(*mine)))
+
     def renew(self, token: str) -> Renewal:
         """Give a new token for one that counts; NotSignedIn, and the session has ended, for one that does no longer."""
-        session, _, secret = token.partition(".")
+        session, _, secret = token.partition(".")  # one that nothing renews ends here like any other that is tried
         mine, fresh, now = LASTING_SESSION.c.id == session, secrets.token_urlsafe(32), self._clock.now()
 
         def work(connection: sa.Connection) -> Renewal | None:

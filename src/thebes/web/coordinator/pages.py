@@ -14,6 +14,7 @@ from thebes.web.coordinator import (
     new_task,
     operation,
     schemas,
+    sessions,
     sign_in,
     sites,
     sql_page,
@@ -31,7 +32,7 @@ def put_on(api: FastAPI, reception: Reception) -> None:
     serve_files(api)
     serve_no_page(api, hall.refused)
     for page in (
-        *(task_lists, task, new_task, sql_page, sign_in, identity, device, users, operation),
+        *(task_lists, task, new_task, sql_page, sign_in, identity, device, sessions, users, operation),
         *(schemas, sites, models_page, groups, log),
     ):
         api.include_router(page.routes(hall))
