@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -16,9 +17,13 @@ from institutions import Institutions
 from processes import PATIENCE
 
 import thebes
+from tests.support.site_home import declare
+from thebes.ledger import Ledger
 from thebes.privacy.faults import Mistake
 from thebes.requestor.institutions import Round
 from thebes.requestor.refusals import NotFinished, SitesRefused
+from thebes.site.budget.policy_text import appended
+from thebes.site.home import SiteHome, written
 from thebes.tasks.document import InvalidDocument
 from thebes.tasks.release_reader import release_from_json
 
@@ -80,6 +85,44 @@ def test_sql_is_answered_by_real_sites_and_explained_before(there: Institutions)
     assert answer.certificate.epsilon == 3
     with pytest.raises(Mistake, match=r"data sets there are: .*patients"):
         there.server.sql("SELECT COUNT(*) FROM nowhere", epsilon=1)
+
+
+def test_two_data_sets_of_a_real_site_are_joined_on_the_person_and_both_pay(there: Institutions) -> None:
+    home, people = SiteHome(there.folder / "site-north"), np.arange(600)
+    key = {"type": "integer", "key": True}
+    told = {"unit": "person", "people": "insured"}
+    stays = {"who": key, "ward": {"type": "string", "values": ["a", "b"]}}
+    bills = {"of": key, "cost": {"type": "float", "low": 0, "high": 100}}
+    declare(
+        home,
+        pd.DataFrame({"who": people, "ward": np.where(people % 3, "a", "b")}),
+        name="stays",
+        schema={**told, "columns": stays},
+    )
+    declare(
+        home,
+        pd.DataFrame({"of": np.repeat(people[::2], 2), "cost": 50.0}),
+        name="bills",
+        schema={**told, "max_rows_per_unit": 2, "columns": bills},
+    )
+    rule = {"requestors": ["*"], "datasets": ["stays", "bills"], "kinds": ["query"], "epsilon": 9}
+    written(home.policy, appended(home.policy.read_text(encoding="utf-8"), rule))
+    end = time.monotonic() + PATIENCE
+    while "bills" not in there.server.sites()[0]["datasets"] and time.monotonic() < end:
+        time.sleep(0.2)
+    text = "SELECT s.ward, COUNT(*) AS n, AVG(cost) AS c FROM stays s JOIN bills USING (person) GROUP BY s.ward"
+    question = there.server.explain_sql(text, epsilon=4)
+    assert "stays joined with those of bills of the same person" in question.explanation
+    assert there.server.quote(question.document).allowed
+    answer = there.server.sql(text, epsilon=4, timeout=PATIENCE)
+    found = {row["ward"]: row["n"] for row in answer}
+    assert abs(found["a"] - 400) < 60
+    assert abs(found["b"] - 200) < 60
+    assert answer.release.certificate.parameters["rows_of_one_person"] == {"north": 2}
+    with Ledger(home.ledger) as ledger:
+        assert [float(ledger.remaining(name).epsilon) for name in ("stays", "bills")] == [6, 6]
+    with pytest.raises(Mistake, match="the steward of patients declares"):
+        there.server.sql("SELECT COUNT(*) FROM patients JOIN bills USING (person)", epsilon=1)
 
 
 def test_a_question_by_accuracy_is_quoted_and_uses_what_a_site_has_answered_before(there: Institutions) -> None:

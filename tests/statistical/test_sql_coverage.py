@@ -69,7 +69,38 @@ RESTATED = [
     "SELECT educ, AVG(LEAST(income, 50000)) AS a FROM pums GROUP BY educ",
     "SELECT STDDEV(age) AS d, AVG(income) AS m FROM pums",
     "SELECT town, COUNT(*) AS n, AVG(age) AS a FROM pums GROUP BY town",
+    "SELECT PI() AS p, POWER(AVG(age), 2) AS q, VARIANCE(age) AS v FROM pums",
     "SELECT 100.0 * SUM(CASE WHEN educ = 'doctorate' THEN income ELSE 0 END) / SUM(income) AS share FROM pums",
+]
+CLAIMS = pd.DataFrame(
+    {
+        "person": DRAW.integers(0, 2 * PEOPLE, 3000),  # half of them of nobody in the census
+        "paid": np.rint(DRAW.gamma(2, 150, 3000)),
+        "why": DRAW.choice(["fall", "flu", "other"], 3000, p=[0.5, 0.3, 0.2]),
+    }
+)
+MOST_CLAIMS = int(CLAIMS.person.value_counts().max())
+#: the census beside claims of the same people
+BOTH: dict[str, Any] = {
+    "pums": {**SCHEMA, "people": "citizens"},
+    "claims": {
+        "unit": "person",
+        "people": "citizens",
+        "max_rows_per_unit": MOST_CLAIMS,
+        "columns": {
+            "person_id": {"type": "integer", "key": True},
+            "paid": {"type": "float", "low": 0, "high": 1000},
+            "why": {"type": "string", "values": ["fall", "flu", "other"]},
+        },
+    },
+}
+#: of Tumult's kind (its tutorial on joins of private tables), and our own
+JOINED = [
+    "SELECT COUNT(*) AS n, AVG(paid) AS p FROM pums JOIN claims USING (person)",
+    "SELECT educ, COUNT(DISTINCT person) AS n FROM pums JOIN claims USING (person) WHERE paid > 100 GROUP BY educ",
+    "SELECT c.why, SUM(p.age) AS s, COUNT(*) AS n FROM claims c JOIN pums AS p USING (person) GROUP BY c.why",
+    "SELECT married, SUM(CASE WHEN why = 'fall' THEN paid ELSE 0 END) / COUNT(*) AS f FROM pums JOIN claims "
+    "USING (person) GROUP BY married",
 ]
 #: invalid ones of SmartNoise's, and others that no system answers
 NOT = [
@@ -82,13 +113,15 @@ NOT = [
     "SELECT CASE WHEN age > 90 THEN 1 ELSE 0 END AS age FROM pums",
     "SELECT educ FROM pums GROUP BY educ",
     "SELECT PI(), RAND(), POWER(AVG(age), 2) FROM pums",
-    "SELECT TOP 5 educ, AVG(income) FROM pums GROUP BY educ",
+    "SELECT educ, COUNT(*) FROM pums JOIN visits ON visits.pid = pums.pid GROUP BY educ",
+    "SELECT COUNT(*) FROM pums LEFT JOIN visits USING (person)",
 ]
 
 
 def truth(text: str) -> dict[tuple[Any, ...], dict[str, Any]]:
     with duckdb.connect() as opened:
         opened.register("pums", CUT)
+        opened.register("claims", CLAIMS.assign(paid=CLAIMS.paid.clip(0, 1000)))
         found = opened.execute(text)
         names = [one[0] for one in found.description or ()]
         rows = [dict(zip(names, row, strict=True)) for row in found.fetchall()]
@@ -96,7 +129,7 @@ def truth(text: str) -> dict[tuple[Any, ...], dict[str, Any]]:
 
 
 def _keys(row: Any) -> tuple[Any, ...]:
-    return tuple(row[name] for name in ("married", "educ", "town") if name in row)
+    return tuple(row[name] for name in ("married", "educ", "town", "why") if name in row)
 
 
 def asked(text: str, **more: Any) -> sql.SqlQuestion:
@@ -121,6 +154,25 @@ def test_the_true_value_lies_in_the_bar_as_often_as_the_bar_says(text: str) -> N
     assert tries >= 6
     # bars of one draw are drawn together, so as few as one in each row may be independent
     assert held / tries >= binom.ppf(1e-6, 12, 0.9) / 12
+
+
+@pytest.mark.few(1)
+@pytest.mark.parametrize("text", JOINED)
+def test_the_true_value_of_joined_rows_lies_in_the_bar_as_often_as_the_bar_says(text: str) -> None:
+    exact, held, tries = truth(text), 0, 0
+    rows = {"pums": CENSUS, "claims": CLAIMS.rename(columns={"person": "person_id"})}
+    with thebes.open_data(rows, BOTH, epsilon=1000) as table:
+        for _ in range(12):
+            answer = table.sql(text, epsilon=10)
+            bars = answer.bars  # 95 %
+            for row, ends_of in zip(answer, bars, strict=True):
+                for name, ends in ends_of.items():
+                    if ends is not None and _keys(row) in exact:
+                        own = float(exact[_keys(row)][name])
+                        tries += 1
+                        held += ends[0] - 1e-3 * abs(own) <= own <= ends[1] + 1e-3 * abs(own)
+    assert tries >= 12
+    assert held / tries >= binom.ppf(1e-6, 12, 0.95) / 12
 
 
 @pytest.mark.parametrize("text", NOT)
@@ -157,9 +209,10 @@ def test_one_person_moves_no_question_by_more_than_its_noise_hides(text: str) ->
 def fuzzed(seed: int, count: int) -> int:
     """Count the documents among so many strange texts; all others end in a Mistake."""
     chance, read = random.Random(seed), 0
-    words = " ".join([*RESTATED, *NOT]).split() + list(string.punctuation) + ["[0.1, 0.9]", "DISTINCT", "person", "''"]
+    texts = [*RESTATED, *NOT, *JOINED * 3]
+    words = " ".join(texts).split() + list(string.punctuation) + ["[0.1, 0.9]", "DISTINCT", "person", "''"]
     for _ in range(count):
-        parts = chance.choice(RESTATED + NOT).split()
+        parts = chance.choice(texts).split()
         for _ in range(chance.randint(1, 3)):
             act, place = chance.randrange(4), chance.randrange(len(parts))
             if act == 0:
@@ -176,7 +229,7 @@ def fuzzed(seed: int, count: int) -> int:
             cut = chance.randrange(len(text) + 1)
             text = text[:cut] + chr(chance.randrange(1, 0x3000)) + text[cut:]
         try:
-            asked(text)
+            sql.read(text, BOTH, epsilon=4.0, delta=1e-6)
         except Mistake:
             continue
         read += 1

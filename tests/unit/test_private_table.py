@@ -68,7 +68,7 @@ def test_what_cannot_be_answered_costs_nothing(asked: Any) -> None:
 
 def test_a_failure_before_noise_is_drawn_gives_the_price_back_and_one_after_does_not(monkeypatch: Any) -> None:
     with thebes.open_data(ROWS, SCHEMA, epsilon=1) as table:
-        monkeypatch.setattr(table._table, "sums", lambda wanted: 1 / 0)
+        monkeypatch.setattr(table._table(("data",)), "sums", lambda wanted: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             table.query("count", epsilon=0.5)
         charged = float(table.left.epsilon)

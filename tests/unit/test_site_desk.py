@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -14,14 +14,12 @@ import pandas as pd
 import pytest
 
 from tests.support.half_kinds import known
+from tests.support.reaper import Killed, Reaper
 from tests.support.site_home import AGES, ask, declare, site_home
 from thebes.data.schema import schema_of
 from thebes.ledger import Ledger
 from thebes.site.algorithm_process import Office
 from thebes.site.home import SiteHome, written
-from thebes.site.requests import contribution
-from thebes.site.requests.response_store import ResponseStore
-from thebes.site.steward.audit_log import Audit
 from thebes.tasks import registry
 from thebes.wire.link import write_envelope
 
@@ -630,44 +628,6 @@ def test_a_task_whose_time_is_over_gives_back_what_it_holds_when_the_site_starts
 
 
 # --- killed at every step ---------------------------------------------------------------------------------------
-
-
-class Killed(BaseException):
-    """The process is gone."""
-
-
-class Reaper:
-    """Counts everything that is durable or visible outside, and kills the process at one of these moments."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.moments, self.at = 0, -1
-        self.happens: Callable[[], None] = self._kill
-        for owner, names in (
-            (ResponseStore, ("begin", "first", "refuse", "keep", "finish", "_put", "_discard", "_forget")),
-            (Audit, ("note",)),
-            (Ledger, ("reserve", "_consume", "_release")),
-            (contribution, ("carried",)),
-        ):
-            for name in names:
-                monkeypatch.setattr(owner, name, self._around(getattr(owner, name)))
-
-    def _around(self, real: Callable[..., Any]) -> Callable[..., Any]:
-        def watched(*arguments: Any, **more: Any) -> Any:
-            self._moment()
-            result = real(*arguments, **more)
-            self._moment()
-            return result
-
-        return watched
-
-    def _moment(self) -> None:
-        if self.moments == self.at:
-            self.moments += 1
-            self.happens()
-        self.moments += 1
-
-    def _kill(self) -> None:
-        raise Killed
 
 
 def life(office: Office, document: dict[str, Any], released: dict[str, set[bytes]]) -> None:

@@ -22,6 +22,7 @@ REQUEST = {
     "requestor": "<b>ana</b>",
     "kind": "query",
     "dataset": "patients",
+    "datasets": ["patients"],
     "noise": "site",
     "digest": "0" * 64,
     "document": {"type": "query", "name": "How many?"},

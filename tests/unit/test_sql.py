@@ -105,6 +105,8 @@ EQUAL = [
     "SELECT (SUM(age) + 5) / (COUNT(*) + 1) AS smoothed FROM pums",
     "SELECT COUNT(*) FROM pums WHERE married = true AND educ BETWEEN 2 AND 4",
     "SELECT educ, VAR_POP(age) AS v FROM pums GROUP BY educ ORDER BY educ",
+    "SELECT PI() * AVG(age) AS p, SUM(age * PI()) AS s FROM pums",
+    "SELECT MEAN(age) AS m FROM pums",
 ]
 QUANTILES = [
     ("SELECT MEDIAN(age), QUANTILE_CONT(income, 0.9) FROM pums", (0.2, 400)),
@@ -114,7 +116,19 @@ QUANTILES = [
     ),
     ("SELECT PERCENTILE_CONT(0.75) WITHIN GROUP (ORDER BY income) AS q FROM pums", (400,)),
 ]
+#: what others write, and what it means here
+SAID_OTHERWISE = {
+    "SELECT VAR(age) AS v, STD(age) AS d FROM pums": "SELECT VARIANCE(age) AS v, STDDEV(age) AS d FROM pums",
+    "SELECT VARP(age) AS v, STDEVP(age) AS d FROM pums": "SELECT VAR_POP(age) AS v, STDDEV_POP(age) AS d FROM pums",
+    "SELECT STDEV(age) AS d, VAR_SAMP(age) AS v FROM pums": "SELECT STDDEV(age) AS d, VARIANCE(age) AS v FROM pums",
+    "select top 3 educ, count(*) n from pums group by educ order by n desc": (
+        "SELECT educ, COUNT(*) n FROM pums GROUP BY educ ORDER BY n DESC LIMIT 3"
+    ),
+}
 REFUSED = {
+    "SELECT TOP 3 educ, COUNT(*) FROM pums GROUP BY educ LIMIT 2": "leave one out",
+    "SELECT COUNT(*), RAND() FROM pums": "not offered",
+    "SELECT VAR(age, 2) FROM pums": "not offered",
     "SELECT * FROM pums": "rows never leave",
     "SELECT age FROM pums": "outside an aggregate",
     "SELECT DISTINCT race FROM pums": "which values there are",
@@ -216,6 +230,12 @@ def test_what_cannot_be_private_is_refused_with_the_clause_and_a_way_out(text: s
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("text", SAID_OTHERWISE)
+def test_what_others_write_otherwise_is_the_same_question(text: str) -> None:
+    one, other = (sql.read(each, SCHEMA, epsilon=1) for each in (text, SAID_OTHERWISE[text]))
+    assert (one.document, one.limit, list(one.columns)) == (other.document, other.limit, list(other.columns))
+
+
 def test_bars_hold_the_exact_answer_as_often_as_they_say() -> None:
     """60 questions of one number or more, three draws each: a bar of 95 % missed more often than luck allows fails."""
     held = tries = 0

@@ -132,6 +132,8 @@ class Schema(_Strict):
     max_rows_per_unit: int = Field(default=1, ge=1, le=MOST_ROWS)
     time: str | None = None  #: the column that says when; of too many rows the latest count
     public: bool = False  #: whoever keeps the rows has marked them public: they may be asked about without noise
+    #: whose people these are: data sets of a site with the same ones, whose keys are theirs, may be joined
+    people: str | None = Field(default=None, pattern=COLUMN_NAME)
     columns: dict[str, Column] = Field(min_length=1, max_length=MOST_COLUMNS)
 
     @model_validator(mode="after")
@@ -147,6 +149,8 @@ class Schema(_Strict):
             raise ValueError("only one column can be the key")
         if self.unit == "person" and not keys and self.max_rows_per_unit > 1:
             raise ValueError("with several rows of one person a column must be the key that says whose a row is")
+        if self.people is not None and (self.unit != "person" or not keys):
+            raise ValueError("people goes with the unit person, and with a column that is the key of these people")
         if self.unit == "event" and self.max_rows_per_unit != 1:
             raise ValueError("an event is one row; max_rows_per_unit is for persons")
         if self.time is not None and self.time not in self.columns:

@@ -126,9 +126,11 @@ class Server:
         if not isinstance(checked, SiteDocument):
             return drawn(checked, epsilons, rows_about, repeats=repeats)
         schemas = {
-            str(site["name"]): read_shown(site["datasets"][checked.dataset]["schema"])
+            str(site["name"]): checked.schema_among(
+                {dataset: read_shown(site["datasets"][dataset]["schema"]) for dataset in checked.datasets}
+            )
             for site in self.sites()
-            if checked.dataset in (site.get("datasets") or {})
+            if (site.get("datasets") or {}).keys() >= {*checked.datasets}
             and (checked.sites == "all" or site["name"] in checked.sites)
         }
         said = self.quote(checked).verdicts
@@ -265,7 +267,7 @@ class Server:
 
         statement, named = read_statement(text), named_sites(sites)
         fields: dict[str, Any] = {"sites": named, "noise": noise, **options}
-        schema = schema_at(self.sites(), statement.dataset, named)
+        schema = schema_at(self.sites(), statement.datasets, named)
         return read(statement, schema, epsilon=epsilon, delta=delta, **fields)
 
     def train(

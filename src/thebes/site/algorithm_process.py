@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 from thebes.confinement.calls import die_with_parent, hide_memory
 from thebes.curator.pipelines.bundles import checked
 from thebes.curator.pipelines.workspace import deciding
+from thebes.data.join import join
 from thebes.data.table import Table
 from thebes.ledger import Ledger
 from thebes.ledger.keeper import UNNOTICED, WHAT_HELPS
@@ -82,8 +83,6 @@ class Tables:
         shutil.rmtree(self._scratch, ignore_errors=True)
 
     def __call__(self, dataset: DataSet, task: str) -> Table:
-        from thebes.data.engines.source import table_of
-
         known = self._open.get(dataset.name)
         before, self._readers[dataset.name] = self._readers.get(dataset.name), task
         if known is not None and known[0] is dataset:
@@ -93,9 +92,18 @@ class Tables:
         if known is not None:
             del self._open[dataset.name]
             known[1].close()
-        made = table_of(dataset.schema, dataset.source, folder=self._folder, scratch=self._scratch)
+        made = self._made(dataset)
         self._open[dataset.name] = (dataset, made)
         return made
+
+    def _made(self, dataset: DataSet) -> EngineTable:
+        from thebes.data.engines.source import joined_table, table_of
+
+        if not dataset.joined:
+            return table_of(dataset.schema, dataset.source, folder=self._folder, scratch=self._scratch)
+        one, other = dataset.joined
+        joined = join((one.name, one.schema), (other.name, other.schema))
+        return joined_table(joined, (one.source, other.source), folder=self._folder, scratch=self._scratch)
 
     def grown(self, dataset: DataSet, task: str, blocks: Sequence[str]) -> Table:
         """The rows of some blocks of a growing data set, opened once for a task."""
@@ -254,17 +262,21 @@ class Office:
     def lane(self, message: Mapping[str, Any]) -> str:
         """Name the lane in which a message waits: asks by data set, and the end of a task behind its asks."""
         if message["kind"] in (Word.ASK, Word.QUOTE):
-            named = self.desk.dataset_of(message)
-            return named if named in self.datasets.names() else _FRONT
+            return self._lane_of(self.desk.datasets_of(message))
         if message["kind"] == Word.CLOSED:
             request = self.outbox.request(str(message.get("task")))
-            return request.dataset if request is not None and request.dataset in self.datasets.names() else _FRONT
+            return _FRONT if request is None else self._lane_of(request.datasets)
         if message["kind"] == PREDICT:
             return PREDICT
         if message["kind"] == APPEND:
             named = str(message.get("dataset"))
             return f"{APPEND} {named}" if named in self.datasets.names() else _FRONT
         return _FRONT
+
+    def _lane_of(self, asked: Sequence[str]) -> str:
+        """Two data sets that are joined have a lane of their own: their rows are opened anew for it."""
+        there = self.datasets.names()
+        return " joined with ".join(sorted(asked)) if asked and all(name in there for name in asked) else _FRONT
 
     def again(self, message: Mapping[str, Any]) -> dict[str, Any] | None:
         """Return what belongs into the answer to an ask or a quote that reads no rows; None where it must take its

@@ -108,7 +108,8 @@ class Cache:
 @dataclass(frozen=True, slots=True)
 class DataSet:
     """A name, what its rows are, where they lie, and its budget: that of each block where it grows. `schema.public`
-    lets it be answered without noise."""
+    lets it be answered without noise. One that has `joined` is made of these two for a question: its rows are theirs,
+    and both pay."""
 
     name: str
     schema: Schema
@@ -116,6 +117,12 @@ class DataSet:
     budget: BudgetDeclaration
     blocks: BlockDeclaration | None = None
     cache: Cache = field(default_factory=Cache)
+    joined: tuple[DataSet, ...] = ()
+
+    @property
+    def paying(self) -> tuple[DataSet, ...]:
+        """The data sets whose budgets an answer is charged to."""
+        return self.joined or (self,)
 
     @property
     def stream_terms(self) -> Terms | None:

@@ -13,11 +13,12 @@ import numpy as np
 from sqlglot import exp
 
 from thebes.curator.questions.groups import keys_of
-from thebes.data.schema import Schema, schema_of
+from thebes.data.schema import Schema
 from thebes.privacy.faults import Mistake
 from thebes.sql.aggregates import Aggregates
 from thebes.sql.answer import SqlAnswer
 from thebes.sql.arithmetic import NONE, Arithmetic, BarredValue
+from thebes.sql.declaration import Declared, declaration
 from thebes.sql.refusal import refusal
 from thebes.sql.row_expression import RowExpressions
 from thebes.sql.statement import Statement, read_statement
@@ -102,7 +103,7 @@ class SqlQuestion:
 
 def read(
     text: str | Statement,
-    schema: Schema | Mapping[str, Any],
+    schema: Declared,
     *,
     epsilon: float | None,
     delta: float = 0.0,
@@ -112,6 +113,7 @@ def read(
 ) -> SqlQuestion:
     """Read a SELECT over a data set of this schema, or refuse it naming the clause and a way out. `fields` are further
     ones of the document: sites, noise, min_sites, patience, name, purpose. Without epsilon only `privacy="none"` goes.
+    Of two data sets that are joined `schema` has each one's, by their names.
 
     A key in GROUP BY that is a text without declared values is looked for first, with half of epsilon and a delta: one
     person counts with at most `max_groups_per_person` of its values. `weights` gives columns of the answer, by their
@@ -119,9 +121,8 @@ def read(
 
     Unlike in other SQL, a row without a value in a column that an aggregate names is left out of it, values are cut to
     their declared bounds, every declared group is answered, and a quantile lies on a grid."""
-    declared = schema if isinstance(schema, Schema) else schema_of(schema)
     statement = text if isinstance(text, Statement) else read_statement(text)
-    rows = RowExpressions(declared)
+    declared, rows = _declared(schema, statement)
     keys, found = _keys(statement, rows)
     if found and not delta:
         raise refusal(
@@ -145,7 +146,7 @@ def read(
         raise refusal("SELECT", "asks nothing of the rows: add COUNT(*) or another aggregate")
     document: dict[str, Any] = {
         "type": "query",
-        "dataset": statement.dataset,
+        **dict(zip(("dataset", "join"), statement.datasets, strict=False)),
         "statistics": aggregates.statistics,
         **({} if epsilon is None else {"epsilon": float(epsilon)}),
         **({"delta": float(delta)} if delta else {}),
@@ -159,6 +160,18 @@ def read(
     assert isinstance(checked, SiteDocument)  # noqa: S101
     registry.site_kind(checked).fits(checked, declared)
     return SqlQuestion(statement.text, document, columns, declared, having, order, statement.limit)
+
+
+def _declared(schema: Declared, statement: Statement) -> tuple[Schema, RowExpressions]:
+    """Return the schema of the rows that a statement is about, and how it names their columns."""
+    found = declaration(schema, statement.datasets)
+    if isinstance(found, Schema):
+        if len(statement.datasets) > 1:
+            raise refusal(f"JOIN {statement.datasets[1]}", "needs the schema of each data set, by their names")
+        return found, RowExpressions(found)
+    if found.names != statement.datasets:
+        raise refusal("FROM", f"must be {' JOIN '.join(found.names)} USING (person)")
+    return found.schema, RowExpressions(found.schema, {c: found.named(n) for n, c in enumerate(statement.tables)})
 
 
 def _weigh(weights: Mapping[str, int], columns: Mapping[str, Arithmetic], aggregates: Aggregates) -> None:
@@ -176,7 +189,10 @@ def _keys(statement: Statement, rows: RowExpressions) -> tuple[tuple[str, ...], 
     keys, found = [], []
     for node in statement.group:
         if not isinstance(node, exp.Column):
-            raise refusal(node, "GROUP BY takes columns")
+            raise refusal(
+                node,
+                "GROUP BY takes columns; SUM(CASE WHEN condition THEN 1 ELSE 0 END) counts one group of a condition",
+            )
         name = rows.name(node)
         column = rows.column(name)
         if column.values is None and column.type == "string":

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from fractions import Fraction
+from types import MappingProxyType
 from typing import Any
 
 from sqlglot import exp
@@ -26,20 +28,34 @@ _OFFERED = "+ - * /, ABS, SQRT, LN, EXP, LEAST, GREATEST and CASE WHEN are offer
 
 
 class RowExpressions:
-    """The expressions over rows of one schema."""
+    """The expressions over rows of one schema. Where two data sets are joined, `tables` has the columns of each, by
+    what it is called and by their names there."""
 
-    def __init__(self, schema: Schema) -> None:
-        self._schema = schema
+    def __init__(self, schema: Schema, tables: Mapping[str, Mapping[str, str]] = MappingProxyType({})) -> None:
+        self._schema, self._tables = schema, tables
         self._names = {name.lower(): name for name, column in schema.columns.items() if not column.key}
 
     def name(self, node: exp.Column) -> str:
         """Return a column's name as it is declared."""
         written = node.name
+        if node.table and self._tables:
+            return self._of_table(node)
+        both = [called for called, columns in self._tables.items() if written.lower() in columns]
+        if len(both) > 1 and written.lower() not in self._names:
+            raise refusal(node, f"is a column of both; write {both[0]}.{written} or {both[1]}.{written}")
         name = written if written in self._names.values() else self._names.get(written.lower())
         if name is None:
             there = ", ".join(sorted(self._names.values()))
             raise refusal(node, f"is no column that can be asked; there are {there}")
         return name
+
+    def _of_table(self, node: exp.Column) -> str:
+        columns = self._tables.get(node.table.lower())
+        if columns is None:
+            raise refusal(node, f"is of no data set in FROM; there are {', '.join(self._tables)}")
+        if node.name.lower() not in columns:
+            raise refusal(node, f"is no column that can be asked; there are {', '.join(sorted(columns))}")
+        return columns[node.name.lower()]
 
     @property
     def taken(self) -> set[str]:
@@ -87,7 +103,10 @@ class RowExpressions:
             raise refusal(node, "an aggregate stands where a condition on rows must")
         made = node.copy().transform(self._solved)
         for column in made.find_all(exp.Column):
-            column.set("this", exp.to_identifier(self.name(column)))
+            name = self.name(column)
+            column.set("this", exp.to_identifier(name))
+            if self._tables:
+                column.set("table", None)
         return made.sql("duckdb")
 
     def _number(self, node: exp.Column) -> str:

@@ -53,6 +53,15 @@ class SiteDocument(Document):
         return self
 
     @property
+    def datasets(self) -> tuple[str, ...]:
+        """The data sets whose rows are read, and each of which pays."""
+        return (self.dataset,)
+
+    def schema_among(self, declared: Mapping[str, Schema]) -> Schema:
+        """Return the schema of the rows that it is about, as a site declares its data sets, or refuse that."""
+        return declared[self.dataset]
+
+    @property
     def server(self) -> Literal["trusted", "untrusted"]:
         """Say whether the coordinator is shown what it could misuse: each site's exact totals."""
         return "trusted" if self.noise == "coordinator" else "untrusted"
@@ -137,7 +146,7 @@ def explained(document: SiteDocument, *, does: str, price: str | None = None) ->
     pieces = [
         f"Name: {document.name}." if document.name else "",
         f"Purpose: {document.purpose}" if document.purpose else "",
-        f"This task asks the data set {document.dataset} at {where}. {does}",
+        f"This task asks the data set {' joined with '.join(document.datasets)} at {where}. {does}",
         f"It reads the columns {', '.join(document.reads)}." if document.reads else "",
         noise,
         f"{price} {named}".strip(),

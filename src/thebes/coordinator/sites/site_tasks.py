@@ -187,18 +187,24 @@ class Inquiries:
         check_postable(document, self._clock.now())
         known = {site.name: site.datasets for site in self.store.sites() if not self._authority.revoked(site.name)}
         if document.sites == "all":
-            named = sorted(name for name, datasets in known.items() if document.dataset in datasets)
+            named = sorted(name for name, datasets in known.items() if datasets.keys() >= {*document.datasets})
             if not named:
                 there = sorted({name for datasets in known.values() for name in datasets})
-                raise InvalidDocument([("dataset", f"names {document.dataset!r}, which no site here has{_has(there)}")])
+                absent = [each for each in document.datasets if each not in there]
+                if not absent:
+                    raise InvalidDocument([("join", "is with a data set that no site has beside the other")])
+                field = "dataset" if absent[0] == document.dataset else "join"
+                raise InvalidDocument([(field, f"names {absent[0]!r}, which no site here has{_has(there)}")])
         else:
             named = list(document.sites)
             self._all_known(document, named, known)
         asked, left_out, first = dict[str, Schema](), dict[str, str](), None
         kind = registry.site_kind(document)
         for name in named:
-            schema = read_shown(known[name][document.dataset]["schema"])
             try:
+                schema = document.schema_among(
+                    {dataset: read_shown(known[name][dataset]["schema"]) for dataset in document.datasets}
+                )
                 kind.fits(document, schema)
             except Mistake as mistake:
                 told = f"{mistake.message} (the site {name})"
@@ -222,11 +228,11 @@ class Inquiries:
                 elif name in certified or name == LOCAL:
                     why = "has never been linked, so what it has is not known"
                 raise InvalidDocument([("sites", f"names {name!r}, which {why}")])
-        without = [name for name in named if document.dataset not in known[name]]
+        without = [(name, each) for each in document.datasets for name in named if each not in known[name]]
         if without:
-            there = sorted(known[without[0]])
-            why = f"names {document.dataset!r}, which the site {without[0]} does not have{_has(there)}"
-            raise InvalidDocument([("dataset", why)])
+            (name, absent), there = without[0], sorted(known[without[0][0]])
+            why = f"names {absent!r}, which the site {name} does not have{_has(there)}"
+            raise InvalidDocument([("dataset" if absent == document.dataset else "join", why)])
 
     def check_allowed(self, convocation: Convocation, requestor: str) -> None:
         """Refuse what this user may not ask. Somebody of whom nothing is said may ask everybody: the sites decide."""

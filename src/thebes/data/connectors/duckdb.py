@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -30,9 +31,11 @@ class Duckdb(ScannedSource):
         self.what = f"{source.table} in {self._path.name}"
 
     def attach(self, opened: Any) -> str:
-        opened.execute(f"ATTACH IF NOT EXISTS {plain_path(self._path)} AS thebes_source (READ_ONLY)")
+        # Named after its file: a connection may hold two of them, and a file can be attached to it only once.
+        name = f"thebes_{hashlib.sha256(str(self._path).encode()).hexdigest()[:24]}"
+        opened.execute(f"ATTACH IF NOT EXISTS {plain_path(self._path)} AS {name} (READ_ONLY)")
         middle = "" if "." in self._table else '"main".'
-        return f"thebes_source.{middle}{self._table}"
+        return f"{name}.{middle}{self._table}"
 
 
 def open_duckdb(source: Mapping[str, Any], *, folder: Path) -> Duckdb:

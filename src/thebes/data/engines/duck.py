@@ -99,11 +99,63 @@ def number_sql(column: str, declared: str) -> str:
     return f"CAST({column} AS BIGINT)"
 
 
+def portable_sql(schema: Schema, name: str) -> str:
+    """The portable number of a column that is typed as the schema says."""
+    column = schema.columns[name]
+    if column.key:
+        return number_sql(f"CAST({quoted(name)} AS VARCHAR)", "string")
+    return number_sql(quoted(name), column.type)
+
+
+class DuckSession:
+    """One DuckDB connection in memory with a folder for what does not fit there, for one engine, or for two that are
+    joined. Once it is `shut`, nothing outside is reached but the sources' own files."""
+
+    def __init__(self, scratch: Path, *, memory: str = MEMORY, threads: int | None = None) -> None:
+        self._scratch = Scratch(scratch)
+        self._tables = 0
+        try:
+            self.connection = connection(
+                memory_limit=memory,
+                threads=str(threads or max(1, min(MOST_THREADS, os.cpu_count() or 1))),
+                temp_directory=str(self._scratch.folder),
+            )
+            ((limit,),) = self.connection.execute("SELECT current_setting('memory_limit')").fetchall()
+        except duckdb.Error:
+            self._scratch.close()
+            raise
+        self.sortable = max(100_000, _bytes(limit) // _ROW_BYTES)  #: rows at once
+
+    def table(self, what: str) -> str:
+        """A name that no table has yet."""
+        self._tables += 1
+        return f"{what}_{self._tables}"
+
+    def shut(self, *connectors: Connector) -> None:
+        paths = [path for each in connectors if isinstance(each, ScannedSource) for path in each.paths]
+        allowed = ", ".join(text(str(path)) for path in paths)
+        self.connection.execute(f"SET allowed_paths = [{allowed}]")
+        self.connection.execute("SET enable_external_access = false")
+        self.connection.execute("SET lock_configuration = true")
+
+    def close(self) -> None:
+        self.connection.close()
+        self._scratch.close()
+
+
 class DuckEngine:
-    """One connector behind one DuckDB connection. Used by one thread at a time."""
+    """One connector behind one DuckDB connection. Used by one thread at a time. Whoever gives it a `session` shuts and
+    closes that."""
 
     def __init__(
-        self, schema: Schema, connector: Connector, *, scratch: Path, memory: str = MEMORY, threads: int | None = None
+        self,
+        schema: Schema,
+        connector: Connector,
+        *,
+        scratch: Path,
+        memory: str = MEMORY,
+        threads: int | None = None,
+        session: DuckSession | None = None,
     ) -> None:
         self._schema = schema
         self._connector = connector
@@ -111,28 +163,28 @@ class DuckEngine:
         fitting(schema, self._held)
         if isinstance(connector, Joining):
             connector.joins_within(schema)
-        self._scratch = Scratch(scratch)
-        self._tables = 0
         self._copied: tuple[object, str] | None = None
+        self._own: DuckSession | None = None
         try:
-            self._connection = connection(
-                memory_limit=memory,
-                threads=str(threads or max(1, min(MOST_THREADS, os.cpu_count() or 1))),
-                temp_directory=str(self._scratch.folder),
-            )
+            if session is None:
+                session = self._own = DuckSession(scratch, memory=memory, threads=threads)
+            self.session, self._connection = session, session.connection
             self._from = connector.attach(self._connection) if isinstance(connector, ScannedSource) else None
             self._native = self._described() if self._from is not None else {}
-            self._shut()
-            ((limit,),) = self._connection.execute("SELECT current_setting('memory_limit')").fetchall()
-        except duckdb.Error as error:
-            self._scratch.close()
-            raise self._unavailable(error) from None
-        except SourceUnavailable:
-            self._scratch.close()
+            if self._own is not None:
+                self._own.shut(connector)
+        except (duckdb.Error, SourceUnavailable) as error:
+            if self._own is not None:
+                self._own.close()
+            if isinstance(error, duckdb.Error):
+                raise self._unavailable(error) from None
             raise
-        self._sortable = max(100_000, _bytes(limit) // _ROW_BYTES)
 
     def rows(self, columns: Sequence[str], numbered: Collection[str], where: RowFilter | None) -> nw.LazyFrame[Any]:
+        return self.lazy(self.statement(columns, numbered, where))
+
+    def statement(self, columns: Sequence[str], numbered: Collection[str] = (), where: RowFilter | None = None) -> str:
+        """The SELECT that gives these rows."""
         if self._from is not None:
             source, made = self._from, [self._typed(name) for name in columns]
         else:
@@ -141,8 +193,8 @@ class DuckEngine:
         if self._from is not None and numbered:  # of typed columns, so one step later
             plain, numbers = made[: len(columns)], made[len(columns) :]
             inner = f"SELECT {', '.join(plain)} FROM {source}"
-            return self.lazy(f"SELECT *, {', '.join(numbers)} FROM ({inner})")
-        return self.lazy(f"SELECT {', '.join(made)} FROM {source}")
+            return f"SELECT *, {', '.join(numbers)} FROM ({inner})"
+        return f"SELECT {', '.join(made)} FROM {source}"
 
     def collected(self, frame: nw.LazyFrame[Any]) -> pd.DataFrame:
         try:
@@ -152,14 +204,13 @@ class DuckEngine:
         return found
 
     def parts(self, rows: int) -> int:
-        return max(1, -(-rows // self._sortable))
+        return max(1, -(-rows // self.session.sortable))
 
     def computed(self, frame: nw.LazyFrame[Any]) -> KeptTable:
         return self.kept([frame])
 
     def kept(self, frames: Iterable[nw.LazyFrame[Any]]) -> KeptTable:
-        self._tables += 1
-        name = f"kept_{self._tables}"
+        name = self.session.table("kept")
         try:
             for n, frame in enumerate(frames):
                 relation = frame.to_native()
@@ -181,23 +232,15 @@ class DuckEngine:
             self._copied = None
 
     def close(self) -> None:
-        self._connection.close()
+        if self._own is not None:
+            self._own.close()
         self._connector.close()
-        self._scratch.close()
 
     # --- the connection ---------------------------------------------------------------------------------
 
     def _described(self) -> dict[str, str]:
         described = self._connection.execute(f"DESCRIBE SELECT * FROM {self._from}").fetchall()
         return {name: kind for name, kind, *_ in described}
-
-    def _shut(self) -> None:
-        """From here on nothing outside is reached but the source's own files."""
-        paths = self._connector.paths if isinstance(self._connector, ScannedSource) else ()
-        allowed = ", ".join(text(str(path)) for path in paths)
-        self._connection.execute(f"SET allowed_paths = [{allowed}]")
-        self._connection.execute("SET enable_external_access = false")
-        self._connection.execute("SET lock_configuration = true")
 
     def lazy(self, statement: str) -> nw.LazyFrame[Any]:
         """Return what a statement gives, once it is asked for."""
@@ -213,10 +256,7 @@ class DuckEngine:
         return f"{typed_sql(quoted(name), declared, holds, native)} AS {quoted(name)}"
 
     def _number(self, name: str) -> str:
-        column = self._schema.columns[name]
-        if column.key:
-            return number_sql(f"CAST({quoted(name)} AS VARCHAR)", "string")
-        return number_sql(quoted(name), column.type)
+        return portable_sql(self._schema, name)
 
     def _unavailable(self, error: duckdb.Error) -> SourceUnavailable:
         if isinstance(error, duckdb.OutOfMemoryException):
@@ -233,8 +273,7 @@ class DuckEngine:
         if self._copied is not None and self._copied[0] == asked:
             return self._copied[1]
         self.forget()
-        self._tables += 1
-        name = f"copied_{self._tables}"
+        name = self.session.table("copied")
         made = ", ".join(f"{quoted(c)} {NATIVE[self._schema.columns[c].type]}" for c in columns)
         self.run(f"CREATE TABLE {name} ({made})")
         for batch in self._connector.batches(columns, where):

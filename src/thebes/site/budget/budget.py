@@ -64,39 +64,46 @@ class SiteBudget:
         document: SiteDocument,
         dataset: DataSet,
         cost: Cost,
-        rule: PolicyRule,
+        rules: Sequence[PolicyRule],
         *,
         price: Budget | None = None,
     ) -> LedgerClaim:
-        """Set the cost of a task aside, or raise BudgetExceeded and change nothing. Again gives the same claim, as long
-        as all that was claimed under the rule is within what the rule says by now. `price` is what counts under the
-        rule; unless it is named, what the document says."""
+        """Set the cost of a task aside in every data set that pays, each under its rule, or raise BudgetExceeded and
+        change nothing. Again gives the same claim, as long as all that was claimed under each rule is within what it
+        says by now. `price` is what counts under the rules; unless it is named, what the document says."""
         with self._lock:
             earlier = self.claim(request)
-            block = self.block(dataset)
+            paying = self._paying(dataset, rules)
             if earlier is not None:
                 self._claims.refresh()
-                self._thawed(block.name, price or price_of(document))
+                self._thawed(dataset.name, price or price_of(document))
                 more = self._more(request, earlier, price)
-                if not self._within(rule, block.name, more):
-                    raise BudgetExceeded(block.name, price or price_of(document), NOTHING, str(rule))
+                for block, rule in paying:
+                    if block.name not in earlier.blocks or not self._within(rule, block.name, more):
+                        raise BudgetExceeded(block.name, price or price_of(document), NOTHING, str(rule))
                 self._count_more(request, earlier, more)
                 return earlier
             counts = self._told(request, document, price)
-            self._allow(rule, block, counts)
+            for block, rule in paying:
+                self._allow(rule, block, counts)
             with _priced():
                 claim = self.ledger.reserve(
-                    [block.name],
+                    [block.name for block, _ in paying],
                     loss=cost.whole,
                     purpose=f"{request.kind} {request.key}",
                     spender=request.requestor,
                     key=request.key,
-                    unit=block.unit,
-                    adjacency=block.adjacency,
+                    unit=paying[0][0].unit,
+                    adjacency=paying[0][0].adjacency,
                 )
-            asked = TaskFacts(request.requestor, block.name, request.kind, request.noise)
-            self._claims.of(block.name).set(claim.id, counts, Payer(asked, known=True), request.digest)
+            for block, _ in paying:
+                asked = TaskFacts(request.requestor, block.name, request.kind, request.noise)
+                self._claims.of(block.name).set(claim.id, counts, Payer(asked, known=True), request.digest)
             return claim
+
+    def _paying(self, dataset: DataSet, rules: Sequence[PolicyRule]) -> list[tuple[Block, PolicyRule]]:
+        """Return the blocks that pay, each with the rule that allows it."""
+        return [(self.block(each), rule) for each, rule in zip(dataset.paying, rules, strict=True)]
 
     def reserve_blocks(
         self,
@@ -144,22 +151,30 @@ class SiteBudget:
             return claim, chosen
 
     def check(
-        self, request: SiteRequest, dataset: DataSet, stream: Stream | None, cost: Cost, price: Budget, rule: PolicyRule
+        self,
+        request: SiteRequest,
+        dataset: DataSet,
+        stream: Stream | None,
+        cost: Cost,
+        price: Budget,
+        rules: Sequence[PolicyRule],
     ) -> None:
         """Refuse what a new task would be refused that costs so much and counts for `price` under the rule; nothing is
         set aside."""
         with self._lock:
             if stream is None:
-                block = self.block(dataset)
-                self._allow(rule, block, price)
-                terms = {"unit": block.unit, "adjacency": block.adjacency}
+                paying = self._paying(dataset, rules)
+                for block, rule in paying:
+                    self._allow(rule, block, price)
+                names, first = [block.name for block, _ in paying], paying[0][0]
+                terms = {"unit": first.unit, "adjacency": first.adjacency}
                 with _priced():
-                    self.ledger.check([block.name], loss=cost.whole, spender=request.requestor, **terms)
+                    self.ledger.check(names, loss=cost.whole, spender=request.requestor, **terms)
                 return
-            context = context_of(stream, rule, request.requestor)
-            able = self._payable(stream, cost, price, context, rule)
+            context = context_of(stream, rules[0], request.requestor)
+            able = self._payable(stream, cost, price, context, rules[0])
             if not able:
-                raise _no_block(rule)
+                raise _no_block(rules[0])
             stream.check(able, loss=cost.whole, spender=request.requestor, context=context)
 
     def payable(self, request: SiteRequest, stream: Stream, cost: Cost, price: Budget, rule: PolicyRule) -> list[str]:
@@ -296,16 +311,23 @@ class SiteBudget:
             self._claims.refresh()
             return self._claims.of(block.name).under(rule)
 
-    def left_for(self, request: SiteRequest, dataset: DataSet, stream: Stream | None, rule: PolicyRule) -> Budget:
+    def left_for(
+        self, request: SiteRequest, dataset: DataSet, stream: Stream | None, rules: Sequence[PolicyRule]
+    ) -> Budget:
         """Return the same of a data set as it stands, for one requestor, whose own cap counts, too; of one that grows
-        in the block that has most of it."""
+        in the block that has most of it, and of two that are joined what both have."""
         with self._lock:
-            context = None if stream is None else context_of(stream, rule, request.requestor)
-            payers = [self.block(dataset)] if stream is None else stream.payers(context=context)
+            if stream is None:
+                paying = self._paying(dataset, rules)
+            else:
+                context = context_of(stream, rules[0], request.requestor)
+                paying = [(block, rules[0]) for block in stream.payers(context=context)]
             found = []
-            for block in payers:
+            for block, rule in paying:
                 left, own = self._left(rule, block), self.ledger.remaining(block.name, request.requestor)
                 found.append(Budget(min(left.epsilon, own.epsilon), min(left.delta, own.delta)))
+        if dataset.joined:
+            return Budget(min(left.epsilon for left in found), min(left.delta for left in found))
         return max(found, key=lambda left: (left.epsilon, left.delta), default=NOTHING)
 
     def _allow(self, rule: PolicyRule, block: Block, price: Budget) -> None:

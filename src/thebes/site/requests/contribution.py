@@ -122,17 +122,18 @@ class Contributing:
         return message, charge
 
     def _set_aside(self, allowed: Allowed) -> Charge:
-        """The claim on the block of a data set."""
+        """The claim on the block of a data set; of two that are joined one claim on both, made or refused as one."""
         document, dataset, part = allowed.document, allowed.dataset, allowed.ask.part
         if without_noise(document):
             return Charge(None, None, part)
         try:
-            block = self._purse.block(dataset)
+            for each in dataset.paying:
+                self._purse.block(each)
         except Refusal as refused:
             raise declined(Code.DATASET, refused) from None
         try:
-            price = allowed.matter.price(dataset, block.filter)
-            return Charge(self._purse.reserve(allowed.request, document, dataset, price, allowed.rule), price, part)
+            price = allowed.matter.price(dataset, dataset.budget.filter)
+            return Charge(self._purse.reserve(allowed.request, document, dataset, price, allowed.rules), price, part)
         except Refusal as refused:
             raise declined(Code.BUDGET, refused) from None
 

@@ -10,6 +10,7 @@ from typing import Any
 from thebes.privacy.faults import Mistake, Refusal
 from thebes.site.budget.policy import Policy, PolicyRule, TaskFacts
 from thebes.site.dataset import DataSet, DataSets
+from thebes.site.joined_dataset import JoinedDataSets
 from thebes.site.requests.messages import Declined, TaskAsk
 from thebes.site.requests.response_store import SiteRequest
 from thebes.tasks import registry
@@ -25,6 +26,7 @@ class Gate:
 
     def __init__(self, name: str, datasets: DataSets, policy: Callable[[], Policy]) -> None:
         self.name, self._datasets, self._policy = name, datasets, policy
+        self._joined = JoinedDataSets()
 
     def checked(self, raw: Mapping[str, Any]) -> SiteDocument:
         """The document, if it asks this site and can work."""
@@ -38,32 +40,40 @@ class Gate:
             raise Declined(Code.DOCUMENT, "the document does not ask this site")
         return document
 
-    def rule(self, request: SiteRequest) -> PolicyRule:
-        """The rule that allows it."""
-        asked = TaskFacts(request.requestor, request.dataset, request.kind, request.noise, request.digest)
+    def rules(self, request: SiteRequest) -> tuple[PolicyRule, ...]:
+        """The rule that allows it, for each data set that is asked for."""
         policy = self._policy()
         if policy.trouble is not None:
             log.warning("%s", policy.trouble, extra={"event": "policy.unreadable"})
-        rule = policy.rule(asked)
-        if rule is None:
-            raise Declined(Code.POLICY, policy.refusal(asked))
-        return rule
+        found = []
+        for dataset in request.datasets:
+            asked = TaskFacts(request.requestor, dataset, request.kind, request.noise, request.digest)
+            rule = policy.rule(asked)
+            if rule is None:
+                raise Declined(Code.POLICY, policy.refusal(asked))
+            found.append(rule)
+        return tuple(found)
 
     def fitting(self, request: SiteRequest, document: SiteDocument) -> DataSet:
-        """The data set, if it has what the document asks."""
+        """The data set, if it has what the document asks; of two that are joined, both as one."""
+        found = [self._known(name) for name in request.datasets]
         try:
-            dataset = self._datasets.get(request.dataset)
-        except Mistake as mistake:
-            log.error("%s", mistake, extra={"event": "dataset.unreadable"})
-            raise Declined(Code.DATASET, "this data set is declared in a way that cannot be read") from None
-        if dataset is None:
-            raise Declined(Code.DATASET, "the site has no data set of that name")
-        try:
+            dataset = found[0] if len(found) == 1 else self._joined(found[0], found[1])
             registry.site_kind(document).fits(document, dataset.schema)
         except (Mistake, Refusal) as mistake:
             raise Declined(Code.SCHEMA, str(mistake)) from None
         if without_noise(document) and not dataset.schema.public:
             raise Declined(Code.POLICY, "this data set is not public: it is answered with noise only")
+        return dataset
+
+    def _known(self, name: str) -> DataSet:
+        try:
+            dataset = self._datasets.get(name)
+        except Mistake as mistake:
+            log.error("%s", mistake, extra={"event": "dataset.unreadable"})
+            raise Declined(Code.DATASET, "this data set is declared in a way that cannot be read") from None
+        if dataset is None:
+            raise Declined(Code.DATASET, "the site has no data set of that name")
         return dataset
 
     def within(self, question: TaskAsk, document: SiteDocument) -> None:

@@ -229,12 +229,12 @@ class TaskAccount:
         return [] if claim is None or self.stream is None else self.stream.named(claim)
 
     def check(self, loss: Loss, price: Budget) -> None:
-        self.purse.check(self.request, self.dataset, self.stream, Cost(loss, None), price, self.rule)
+        self.purse.check(self.request, self.dataset, self.stream, Cost(loss, None), price, (self.rule,))
 
     def reserve(self, loss: Loss, price: Budget, blocks: Sequence[str]) -> LedgerClaim:
         asked, cost = (self.request, self.document), Cost(loss, None)
         if self.stream is None:
-            return self.purse.reserve(*asked, self.dataset, cost, self.rule, price=price)
+            return self.purse.reserve(*asked, self.dataset, cost, (self.rule,), price=price)
         return self.purse.reserve_blocks(*asked, self.stream, cost, self.rule, names=blocks, price=price)[0]
 
     def settle(self, claim: LedgerClaim, paid: Budget | None) -> None:

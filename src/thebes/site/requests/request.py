@@ -35,7 +35,7 @@ class Turn:
         self._document = document if isinstance(document, Mapping) else {}
         self._requestor = message.get("requestor")
         self.request: SiteRequest | None = None
-        self.rule: PolicyRule | None = None
+        self.rules: tuple[PolicyRule, ...] = ()
         self.noted = False  #: whether the audit log has the ask
 
     def facts(self) -> dict[str, str]:
@@ -45,7 +45,12 @@ class Turn:
             **self.place,
             **{n: _short(v) for n, v in about.items()},
             "dataset": _short(self._document.get("dataset")),
+            **({"join": _short(self._document["join"])} if self._document.get("join") else {}),
         }
+
+    def numbers(self) -> dict[str, int]:
+        """Tell which rules allow it, for the audit log."""
+        return dict(zip(("rule", "rule_of_join"), (rule.number for rule in self.rules), strict=False))
 
 
 @dataclass(slots=True)
@@ -67,10 +72,14 @@ class Allowed:
     """An ask that a rule allows, about a data set that has what it asks. Nothing is made of rows for any other."""
 
     request: SiteRequest
-    rule: PolicyRule
+    rules: tuple[PolicyRule, ...]  #: for each data set that is asked for
     question: TaskAsk
     matter: Matter
     dataset: DataSet
+
+    @property
+    def rule(self) -> PolicyRule:
+        return self.rules[0]
 
     @property
     def document(self) -> SiteDocument:

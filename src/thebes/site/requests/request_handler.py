@@ -98,11 +98,11 @@ class RequestHandler:
         named = {name: {**told, "rows": None} for name, told in shown.items()}
         return {"kind": Word.DESCRIBED, "datasets": named, "version": __version__}
 
-    def dataset_of(self, message: Mapping[str, Any]) -> str:
-        """Name the data set that an ask is about, as far as it says; for whoever lets several be worked on at once."""
+    def datasets_of(self, message: Mapping[str, Any]) -> tuple[str, ...]:
+        """Name the data sets that an ask is about, as far as it says; for whoever lets several be worked on at once."""
         document = message.get("document")
-        name = document.get("dataset") if isinstance(document, Mapping) else None
-        return name if isinstance(name, str) else ""
+        told = [document.get(name) for name in ("dataset", "join")] if isinstance(document, Mapping) else []
+        return tuple(name for name in told if isinstance(name, str))
 
     def again(self, message: Mapping[str, Any]) -> dict[str, Any] | None:
         """The answer to one ask of a new task, where it was released before: it need not wait until what others asked
@@ -134,7 +134,7 @@ class RequestHandler:
 
     def _steadily(self, turn: Turn) -> None:
         """Wait for a whole second, where the steward wants answers to leave then."""
-        if turn.rule is not None and turn.rule.steady:
+        if any(rule.steady for rule in turn.rules):
             passed = self._moment() - turn.began
             self._pause(math.ceil(passed / STEADY_SECONDS) * STEADY_SECONDS - passed)
 
@@ -162,18 +162,19 @@ class RequestHandler:
         document = self._gate.checked(raw)
         about = (document.dataset, document.type, document.noise, document.as_json())
         request = SiteRequest("", document.digest, requestor, *about)
-        turn.rule = self._gate.rule(request)
+        turn.rules = self._gate.rules(request)
         dataset = self._gate.fitting(request, document)
         stream = self._streams(dataset) if dataset.blocks is not None else None
-        context = None if stream is None else asking(stream, turn.rule, requestor)
+        context = None if stream is None else asking(stream, turn.rules[0], requestor)
         planner = None if without_noise(document) else self._looking(dataset)
         if stream is None and not without_noise(document):
-            self._purse.block(dataset)  # refused as a task would be, where it is not as declared
+            for each in dataset.paying:
+                self._purse.block(each)  # refused as a task would be, where it is not as declared
         payload = payload if isinstance(payload, Mapping) else {}
         told = quoted(document, dataset.schema, planner, stream, context, payload)
-        permission = Permission(self._purse, request, turn.rule, dataset, planner, stream, context)
+        permission = Permission(self._purse, request, turn.rules, dataset, planner, stream, context)
         told |= _permitted(permission, document, payload)
-        self._audit.note(("quoted", {**turn.place, "digest": document.digest, "rule": turn.rule.number}))
+        self._audit.note(("quoted", {**turn.place, "digest": document.digest, **turn.numbers()}))
         return {"kind": Word.QUOTED, "filter": dataset.budget.filter, **told}
 
     def closed(self, message: Mapping[str, Any]) -> dict[str, Any]:
@@ -203,20 +204,22 @@ class RequestHandler:
         if not isinstance(registry.site_owner(document), Planned):
             return None
         request = _request(question, document)
-        return self._contributing.released(self._allowed(request, self._gate.rule(request), question, matter))
+        return self._contributing.released(self._allowed(request, self._gate.rules(request), question, matter))
 
-    def _allowed(self, request: SiteRequest, rule: PolicyRule, question: TaskAsk, matter: Matter) -> Allowed:
-        """An ask that a rule covers, if its data set has what it is about."""
+    def _allowed(
+        self, request: SiteRequest, rules: tuple[PolicyRule, ...], question: TaskAsk, matter: Matter
+    ) -> Allowed:
+        """An ask that rules cover, if its data set has what it is about."""
         dataset = self._gate.fitting(request, matter.document)
         self._gate.within(question, matter.document)
-        return Allowed(request, rule, question, matter, dataset)
+        return Allowed(request, rules, question, matter, dataset)
 
     def _answer(self, turn: Turn, question: TaskAsk, released: Released | None = None) -> dict[str, Any]:
         matter = self._matter(question)
         turn.request = self._known(question, matter.document)
-        rule = turn.rule = self._gate.rule(turn.request)
-        allowed = self._allowed(turn.request, rule, question, matter)
-        decided = {**turn.place, "digest": turn.request.digest, "rule": rule.number}
+        turn.rules = self._gate.rules(turn.request)
+        allowed = self._allowed(turn.request, turn.rules, question, matter)
+        decided = {**turn.place, "digest": turn.request.digest, **turn.numbers()}
         self._audit.note(("ask", turn.facts()), ("allowed", decided))
         turn.noted = True
         earlier = self._outbox.answer(turn.request.task, question.ask.part)
@@ -227,13 +230,13 @@ class RequestHandler:
         if self._outbox.restored(turn.request.task):
             raise Declined(Code.DOCUMENT, _RESTORED)
         message, charge = self._contributing.made(allowed, released)
-        if not rule.steady:
+        if not any(rule.steady for rule in turn.rules):
             steps = math.ceil((self._moment() - turn.began) / _SECONDS_STEP)
             message["seconds"] = {"compute": round(steps * _SECONDS_STEP, 2)}
         written = frames.WrittenMessage(message)
         of = (question.ask.part, question.ask.ask_id, question.digest)
         answer = KeptAnswer(*of, written.content, charge.epsilon, charge.delta)
-        self._outbox.keep(turn.request.task, answer, rule=rule.number)
+        self._outbox.keep(turn.request.task, answer, rule=allowed.rule.number)
         told = {"epsilon": repr(charge.epsilon), "delta": repr(charge.delta), "again": False}
         self._audit.note(("answer", {**turn.place, **told, "sha256": hashlib.sha256(written.content).hexdigest()}))
         return written
@@ -290,7 +293,8 @@ def _permitted(permission: Permission, document: SiteDocument, payload: Mapping[
         told = {} if given is None else {"allowed": given}
     except Refusal as refused:
         told = {"allowed": False, "code": str(Code.BUDGET), "reason": declined(Code.BUDGET, refused).reason}
-    if permission.request.requestor in permission.rule.requestors and not without_noise(document):
+    named = all(permission.request.requestor in rule.requestors for rule in permission.rules)
+    if named and not without_noise(document):
         left = permission.left()
         told["left"] = [float(left.epsilon), float(left.delta)]
     return told

@@ -69,6 +69,12 @@ class SiteRequest:
     rule: int | None = None
 
     @property
+    def datasets(self) -> tuple[str, ...]:
+        """All data sets whose rows are asked for: the one, and another that it is joined with."""
+        other = self.document.get("join")
+        return (self.dataset, other) if isinstance(other, str) else (self.dataset,)
+
+    @property
     def key(self) -> str:
         """Under which its claim is found in the ledger."""
         return _key(self.task)

@@ -7,7 +7,7 @@ is in the audit log before it counts; a rule that ends forgets nothing of what w
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -46,7 +46,7 @@ def decision(asked: Mapping[str, Any], outbox: ResponseStore, text: str) -> Deci
     request = outbox.request(str(asked.get("task")))
     if request is None:
         raise Mistake("task", "is none that was asked here")
-    if ANY in (request.requestor, request.dataset, request.kind):
+    if ANY in (request.requestor, *request.datasets, request.kind):
         raise Mistake(
             "task", "has a name that stands for everybody in a rule; write the rule into policy.toml yourself"
         )
@@ -96,10 +96,13 @@ def decide(asked: Mapping[str, Any], outbox: ResponseStore, policy: Path, audit:
 
 
 def _allowed(request: SiteRequest, asked: Mapping[str, Any], scope: str, text: str) -> Decision:
-    about = TaskFacts(request.requestor, request.dataset, request.kind, request.noise, request.digest)
+    abouts = [
+        TaskFacts(request.requestor, dataset, request.kind, request.noise, request.digest)
+        for dataset in request.datasets
+    ]
     policy = read_policy(text)
     for refusal in policy.refusals:
-        if refusal.covers(about):
+        if any(refusal.covers(about) for about in abouts):
             raise Mistake(
                 "task", f"is refused by refusal {refusal.number} of the policy, which comes first: end that one"
             )
@@ -109,23 +112,26 @@ def _allowed(request: SiteRequest, asked: Mapping[str, Any], scope: str, text: s
         most = exact.epsilon(Decimal(str(asked.get("epsilon"))))
     except (ArithmeticError, ValueError):
         raise Mistake("epsilon", "must be a number above 0") from None
-    general = [rule for rule in policy.rules if not (rule.ended or rule.task) and rule.covers_kind(about)]
+    general = [policy.rule(replace(about, digest="")) for about in abouts]
     rule = {
         "requestors": [request.requestor],
-        "datasets": [request.dataset],
+        "datasets": list(request.datasets),
         "kinds": [request.kind],
         "epsilon": most,
         "noise": ["site", "coordinator"] if request.noise == "coordinator" else None,
         "contexts": asked.get("contexts") or None,
-        "steady": True if general and general[0].steady else None,  # a decision about one task makes it tell no more
+        "steady": True
+        if any(rule is not None and rule.steady for rule in general)
+        else None,  # a decision about one task makes it tell no more
         "task": request.digest if scope == "task" else None,
     }
     facts = {"requestor": request.requestor, "dataset": request.dataset, "task": request.task, "scope": scope}
     what = "this task" if scope == "task" else f"{request.kind} tasks"
     noise = "; exact totals leave this site, and the coordinator adds the noise" if rule["noise"] else ""
-    price = f"epsilon {figure(float(most))} together{noise}"
+    each = " of each" if len(request.datasets) > 1 else ""
+    price = f"epsilon {figure(float(most))}{each} together{noise}"
     return Decision(
-        f"{request.requestor} may ask {what} about {request.dataset}, for {price}.",
+        f"{request.requestor} may ask {what} about {' and '.join(request.datasets)}, for {price}.",
         appended("", rule),
         lambda text: appended(text, rule),
         {"action": "allow", **facts, "epsilon": str(most)},

@@ -172,6 +172,7 @@ def _request(outbox: ResponseStore, request: SiteRequest) -> dict[str, Any]:
         "requestor": request.requestor,
         "kind": request.kind,
         "dataset": request.dataset,
+        "datasets": list(request.datasets),
         "noise": request.noise,
         "digest": request.digest,
         **_said(request),

@@ -14,6 +14,7 @@ from thebes.curator.questions.noise import noise_for
 from thebes.curator.questions.plans import Plan, QuestionPlan
 from thebes.curator.questions.question import Question
 from thebes.data.filter import RowFilter, read_filter
+from thebes.data.join import join
 from thebes.data.schema import COLUMN_NAME, Column, Schema
 from thebes.privacy import exact
 from thebes.privacy.events import ApproximateEvent, Event
@@ -23,8 +24,9 @@ from thebes.privacy.guarantees import Price
 from thebes.privacy.promise import Unit
 from thebes.tasks.document import LEAST_DELTA, LEAST_EPSILON, read_as, rule
 from thebes.tasks.protocols import Words
+from thebes.tasks.query.wording import datasets, does, price
 from thebes.tasks.rows_document import RowsDocument, of_features
-from thebes.tasks.site_document import explained
+from thebes.tasks.site_document import DATASET_NAME, explained
 
 _MOST_KEYS = 4
 LEAST_ODDS = 1e-8  #: of one answer's missing its width: below, the width of noise is known too roughly
@@ -78,6 +80,8 @@ class QueryDocument(RowsDocument):
     """
 
     type: Literal["query"] = "query"
+    #: another data set of the same people, whose rows each person's rows are joined with
+    join: str | None = Field(default=None, pattern=DATASET_NAME)
     epsilon: float = Field(default=0.0, ge=0, le=1e6)
     accuracy: Accuracy | None = None
     max_epsilon: float | None = Field(default=None, ge=LEAST_EPSILON, le=1e6)  #: that an accuracy may cost
@@ -140,6 +144,8 @@ class QueryDocument(RowsDocument):
             raise rule("max_epsilon", "is the most that an accuracy may cost; without one, say epsilon")
         if self.max_groups_per_person is not None:
             self._findable()
+        if self.join == self.dataset:
+            raise rule("join", "names the same data set; a data set is joined with another one")
         if (self.statistic is None) is (self.statistics is None):
             raise rule("statistic", "or statistics must say what is asked, one of the two")
         wrong = self._one_wrong() if self.statistics is None else self._several_wrong(self.statistics)
@@ -220,6 +226,15 @@ class QueryDocument(RowsDocument):
         return self.statistic or "several statistics"
 
     @property
+    def datasets(self) -> tuple[str, ...]:
+        return (self.dataset,) if self.join is None else (self.dataset, self.join)
+
+    def schema_among(self, declared: Mapping[str, Schema]) -> Schema:
+        if self.join is None:
+            return declared[self.dataset]
+        return join((self.dataset, declared[self.dataset]), (self.join, declared[self.join])).schema
+
+    @property
     def by_accuracy(self) -> bool:
         return self.accuracy is not None
 
@@ -255,6 +270,8 @@ class QueryDocument(RowsDocument):
     @property
     def reusable(self) -> bool:
         """Return whether a data set's planner can answer it from what was released before."""
+        if self.join is not None:  # what is released of one data set follows from that one alone
+            return False
         return self.statistic is not None and self.phases == 1 and not (self.statistic == "quantile" and self.by)
 
     @property
@@ -319,9 +336,9 @@ class _Query:
     def subject(self, document: Mapping[str, Any]) -> str:
         by = f" by {' and '.join(document['by'])}" if document.get("by") else ""
         if document.get("statistics"):
-            return f"{', '.join(document['statistics'])} of {document['dataset']}{by}"
+            return f"{', '.join(document['statistics'])} of {datasets(document)}{by}"
         columns = document.get("columns") or ([document["column"]] if document.get("column") else [])
-        of = f" of {' and '.join(columns)}" if columns else f" of rows in {document['dataset']}"
+        of = f" of {' and '.join(columns)}" if columns else f" of rows in {datasets(document)}"
         return f"{str(document['statistic']).capitalize()}{of}{by}"
 
     def check(self, document: Mapping[str, Any]) -> QueryDocument:
@@ -368,64 +385,13 @@ class _Query:
 
     def explain(self, document: QueryDocument) -> str:
         told = explained(
-            document, does=" ".join(filter(None, (of_features(document), _does(document)))), price=_price(document)
+            document, does=" ".join(filter(None, (of_features(document), does(document)))), price=price(document)
         )
         if document.privacy != "none":
             return told
         lines = told.splitlines()
         kept = [line for line in lines if not line.startswith(("Noise is added", "Price at"))]
         return "\n".join([*kept, "Nothing is hidden: it asks only where the steward marked the data set public."])
-
-
-def _does(document: QueryDocument) -> str:
-    """Say what is computed, in one sentence."""
-    by = f", for each {' and '.join(document.by)}" if document.by else ""
-    if document.max_groups_per_person is not None:
-        by += (
-            ", where values of a key that nobody declared are first found: those that enough people have by a noisy "
-            f"number, each counting with at most {document.max_groups_per_person}, for half of the price"
-        )
-    which = f", of the rows where {document.where.strip()}" if document.where else ""
-    if document.statistics is None:
-        what = _what(document.statistic, document.columns or (document.column,), document.quantile)
-    else:
-        each = (_what(one.statistic, (one.column,), one.quantile) for one in document.statistics.values())
-        what = f"{'; '.join(each)} (all at once, under one noise)"
-    return f"It asks {what}{by}{which}: a number for each answer, never a row."
-
-
-def _what(statistic: str | None, columns: Sequence[str | None], quantile: float | None) -> str:
-    """Say what one statistic is."""
-    named = " and ".join(filter(None, columns))
-    share = "" if quantile is None else f" below which a share of {figure(quantile)} of the rows lies"
-    return {
-        "count": f"how many rows have a value in {named}" if named else "how many rows there are",
-        "people": "how many people there are",
-        "sum": f"the sum of {named}",
-        "mean": f"the mean of {named}",
-        "variance": f"the variance of {named}",
-        "histogram": f"how many rows have which {named}",
-        "quantile": f"the value of {named}{share}",
-        "correlation": f"the correlation of {named}",
-    }[statistic or "count"]
-
-
-def _price(document: QueryDocument) -> str | None:
-    """Say what an accuracy costs, as far as that is known; None: what every document says."""
-    if document.accuracy is None:
-        return None
-    share = 100 * (1 - document.accuracy.beta)
-    within = figure(document.accuracy.alpha)
-    asked = f"It asks for an answer that lies within {within} of the exact one {figure(share)} % of the time"
-    delta = f" and delta {figure(document.delta)}" if document.delta else ""
-    if document.priced:
-        return (
-            f"{asked}. Price at each site that answers: at most epsilon {figure(document.epsilon)}{delta}; less, or "
-            "nothing, where the same was answered before. Somebody whose rows lie at several sites pays at each of "
-            "them."
-        )
-    most = "" if document.max_epsilon is None else f", and at most epsilon {figure(document.max_epsilon)}{delta}"
-    return f"{asked}. What that costs the sites say before anything is computed{most}."
 
 
 KIND = _Query()

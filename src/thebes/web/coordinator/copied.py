@@ -9,6 +9,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
+from thebes.data.join import Join
 from thebes.data.schema import Schema
 from thebes.privacy.faults import Mistake
 from thebes.tasks import registry
@@ -16,7 +17,7 @@ from thebes.tasks import registry
 _AGGREGATES = {"count": "COUNT", "sum": "SUM", "mean": "AVG", "variance": "VAR_POP", "quantile": "QUANTILE_CONT"}
 
 
-def copies(document: Mapping[str, Any], digest: str, url: str, schema: Schema | None) -> dict[str, str]:
+def copies(document: Mapping[str, Any], digest: str, url: str, schema: Schema | Join | None) -> dict[str, str]:
     """Write a document that was checked in each way, by what the way is called."""
     said = _said(document, digest)
     sql = None if schema is None else _sql(said, digest, url, schema)
@@ -66,7 +67,7 @@ def _command(document: Mapping[str, Any], url: str) -> str:
     return f"{file}\nthebes task submit question.json {at} --wait"
 
 
-def _sql(document: Mapping[str, Any], digest: str, url: str, schema: Schema) -> str | None:
+def _sql(document: Mapping[str, Any], digest: str, url: str, schema: Schema | Join) -> str | None:
     """The call of a SELECT that gives this document; None where there is none."""
     from thebes.sql.question import read
 
@@ -78,9 +79,10 @@ def _sql(document: Mapping[str, Any], digest: str, url: str, schema: Schema) -> 
     by = document.get("by") or []
     items = [*by, *(_aggregate(one) for one in asked.values())]
     where = f"\nWHERE {document['where']}" if document.get("where") else ""
+    joined = f" JOIN {document['join']} USING (person)" if document.get("join") else ""
     groups = f"\nGROUP BY {', '.join(by)}" if by else ""
-    text = f"SELECT {', '.join(items)}\nFROM {document['dataset']}{where}{groups}"
-    rest = ("type", "dataset", "statistics", "by", "where", "epsilon", "delta")
+    text = f"SELECT {', '.join(items)}\nFROM {document['dataset']}{joined}{where}{groups}"
+    rest = ("type", "dataset", "join", "statistics", "by", "where", "epsilon", "delta")
     more = {name: value for name, value in document.items() if name not in rest}
     price = {"epsilon": document.get("epsilon"), "delta": document.get("delta", 0.0)}
     try:

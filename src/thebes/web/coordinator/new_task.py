@@ -6,6 +6,7 @@ import asyncio
 import json
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +15,7 @@ from fastapi.responses import HTMLResponse, Response
 
 from thebes.data.schema import read_shown
 from thebes.privacy.faults import Mistake, Refusal
+from thebes.sql.declaration import schema_at
 from thebes.tasks import registry
 from thebes.tasks.document import Document, InvalidDocument
 from thebes.tasks.rehearsal import ERROR, WRONG, learned_by
@@ -187,9 +189,13 @@ def rehearsed_over(document: Document, sites: Sequence[Mapping[str, Any]], body:
     about = text(dict(body), "rows_about").replace(" ", "")
     if about and not about.isdecimal():
         raise Mistake("rows_about", "must be about how many rows the sites have together, as a whole number")
-    having = datasets_of(sites).get(document.dataset, {})
-    shown = {site["name"]: site["datasets"][document.dataset]["schema"] for site in sites if site["name"] in having}
-    asked = {n: schema for n, schema in shown.items() if document.sites == "all" or n in document.sites}
+    having = [datasets_of(sites).get(dataset, {}) for dataset in document.datasets]
+    asked = dict[str, Any]()
+    for site in sites:
+        if all(site["name"] in each for each in having) and (document.sites == "all" or site["name"] in document.sites):
+            declared = {name: read_shown(site["datasets"][name]["schema"]) for name in document.datasets}
+            with suppress(Mistake):  # of data sets that cannot be joined there
+                asked[site["name"]] = document.schema_among(declared).shown()
     return {"schemas": asked, "rows_about": int(about) if about else ROWS_ABOUT}
 
 
@@ -198,8 +204,10 @@ def copied(document: Document, url: str, sites: Sequence[Mapping[str, Any]]) -> 
     one that holds a network: nobody reads that."""
     if len(json.dumps(document.as_json())) > MOST_COPIED:
         return {}
-    shown = rehearsed_over(document, sites, {}).get("schemas") or {}
-    schema = next((read_shown(each) for each in shown.values()), None)
+    schema = None
+    if isinstance(document, SiteDocument):
+        with suppress(Mistake):
+            schema = schema_at(sites, document.datasets, document.sites)
     return copies(document.as_json(), document.digest, url, schema)
 
 

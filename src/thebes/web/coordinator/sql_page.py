@@ -14,6 +14,7 @@ from fastapi.responses import HTMLResponse, Response
 
 from thebes.coordinator.tasks.states import Status
 from thebes.curator.questions.groups import bounds_of
+from thebes.data.join import Join
 from thebes.data.schema import Schema
 from thebes.privacy.faults import Mistake, Refusal
 from thebes.privacy.figures import figure
@@ -40,7 +41,7 @@ def routes(hall: Hall) -> APIRouter:
         """Read what stands on the page as a question, or refuse it naming the clause."""
         statement = read_statement(text(body, "sql"))
         named = [site.strip() for site in text(body, "sites").split(",") if site.strip()] or "all"
-        schema = schema_at(await reception.sites(), statement.dataset, named)
+        schema = schema_at(await reception.sites(), statement.datasets, named)
         fields: dict[str, Any] = {name: _number(body, name) for name in ("epsilon", "delta")}
         fields |= {"max_groups_per_person": int(_number(body, "max_groups_per_person") or 1)}
         fields |= {"sites": named, "purpose": text(body, "purpose") or None}
@@ -101,7 +102,7 @@ def routes(hall: Hall) -> APIRouter:
             if not isinstance(document, SiteDocument):
                 raise Mistake("sql", "asks sites, and this task asked people")
             if body is not None:
-                schema = schema_at(await reception.sites(), document.dataset, document.sites)
+                schema = schema_at(await reception.sites(), document.datasets, document.sites)
                 told["answer"] = await asyncio.to_thread(answer_of, sql, schema, document, body)
                 told["over"] = True
         except Mistake as error:
@@ -122,7 +123,7 @@ def routes(hall: Hall) -> APIRouter:
     return made
 
 
-def answer_of(sql: str, schema: Schema, document: SiteDocument, body: str) -> SqlAnswer:
+def answer_of(sql: str, schema: Schema | Join, document: SiteDocument, body: str) -> SqlAnswer:
     """Make the table of a release; refused where the text does not ask what the task asked."""
     sites = document.sites if document.sites == "all" else list(document.sites)
     fields: dict[str, Any] = {"sites": sites, "purpose": document.purpose}

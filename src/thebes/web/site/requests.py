@@ -53,10 +53,10 @@ def _standing(request: dict[str, Any], books: dict[str, Any]) -> str:
     if rule is not None and spent is not None:
         had = f"{figure(spent['epsilon'])} of {figure(rule['epsilon'])}"
         said.append(f"Of rule {rule['rule']}, epsilon {had} is spent or set aside.")
-    block = next((each for each in books.get("blocks", ()) if each["block"] == request["dataset"]), None)
-    if block is not None:
-        left = f"{figure(block['remaining']['epsilon'])} of {figure(block['epsilon'])}"
-        said.append(f"Of {request['dataset']} itself, epsilon {left} is left.")
+    for block in books.get("blocks", ()):
+        if block["block"] in request["datasets"]:
+            left = f"{figure(block['remaining']['epsilon'])} of {figure(block['epsilon'])}"
+            said.append(f"Of {block['block']} itself, epsilon {left} is left.")
     return " ".join(said)
 
 

@@ -70,23 +70,21 @@ def question(request: Mapping[str, Any]) -> str:
     document = request.get("document") or {}
     what = document.get("statistic") or document.get("model") or f"a {request['kind']} task"
     of = f" of {document['column']}" if document.get("column") else ""
-    return (
-        f"for the {what}{of} in {request['dataset']}"
-        if document.get("statistic")
-        else f"{what} of {request['dataset']}"
-    )
+    where = " joined with ".join(request["datasets"])
+    return f"for the {what}{of} in {where}" if document.get("statistic") else f"{what} of {where}"
 
 
 def allowing(request: Mapping[str, Any]) -> str | None:
-    """The command that would allow what no rule covered, each name as one word of a shell; None where a name stands
-    for more than itself in a rule."""
+    """The command that would allow what no rule covered, each name as one word of a shell, for each data set that is
+    asked; None where a name stands for more than itself in a rule."""
     epsilon = (request.get("document") or {}).get("epsilon")
-    told = [str(request[name]) for name in ("dataset", "requestor", "kind")]
-    if request["code"] != "policy" or "*" in told or "," in told[2] or not isinstance(epsilon, (int, float)):
+    told = [*(str(request[name]) for name in ("requestor", "kind")), *request["datasets"]]
+    if request["code"] != "policy" or "*" in told or "," in told[1] or not isinstance(epsilon, (int, float)):
         return None
     noise = ["--noise=site,coordinator"] if request["noise"] == "coordinator" else []
-    words = ["thebes", "dataset", "grant", "--home=HOME", f"--to={told[1]}", f"--kinds={told[2]}"]
-    return shlex.join([*words, f"--epsilon={epsilon:g}", *noise, "--", told[0]])
+    words = ["thebes", "dataset", "grant", "--home=HOME", f"--to={told[0]}", f"--kinds={told[1]}"]
+    each = [shlex.join([*words, f"--epsilon={epsilon:g}", *noise, "--", name]) for name in told[2:]]
+    return " && ".join(each)
 
 
 def named(names: list[str]) -> str:

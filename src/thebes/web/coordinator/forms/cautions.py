@@ -71,7 +71,9 @@ def _of_sites(document: SiteDocument, sites: Sequence[Mapping[str, Any]]) -> Ite
     away = [
         site["name"]
         for site in sites
-        if site["state"] == "away" and document.dataset in site["datasets"] and (named is None or site["name"] in named)
+        if site["state"] == "away"
+        and site["datasets"].keys() >= {*document.datasets}
+        and (named is None or site["name"] in named)
     ]
     if away:
         yield "sites", f"{', '.join(away)}: not linked just now, so perhaps not in the answer"
