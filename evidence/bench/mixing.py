@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -54,9 +54,8 @@ def _error(document: dict[str, Any], columns: dict[str, Any], read: Read, truth:
     return math.sqrt(sum(each * each for each in off) / len(off))
 
 
-def errors() -> list[dict[str, Any]]:
-    """One line for each answer, number of people and epsilon."""
-    lines = []
+def errors() -> Iterator[dict[str, Any]]:
+    """Simulate one line for each answer, number of people and epsilon."""
     draw = np.random.Generator(np.random.PCG64(7))  # made-up people, not noise
     for name, (local, trusted, read, told) in (("share", _share()), ("mean of 0 to 1", _mean())):
         for people in PEOPLE:
@@ -67,18 +66,15 @@ def errors() -> list[dict[str, Any]]:
             for epsilon in EPSILONS:
                 asked = {**local, **_TOKENS, "min_count": people, "mixed": {"epsilon": epsilon, "delta": DELTA}}
                 mixed = registry.check(asked)
-                lines.append(
-                    {
-                        "answer": name,
-                        "people": people,
-                        "epsilon": epsilon,
-                        "local_used": mixed.epsilon,
-                        "local": _error(at_epsilon(local, epsilon), columns, read, truth),
-                        "mixed": _error(mixed.as_json(), columns, read, truth),
-                        "trusted": _error({**trusted, "epsilon": epsilon}, columns, told, truth),
-                    }
-                )
-    return lines
+                yield {
+                    "answer": name,
+                    "people": people,
+                    "epsilon": epsilon,
+                    "local_used": mixed.epsilon,
+                    "local": _error(at_epsilon(local, epsilon), columns, read, truth),
+                    "mixed": _error(mixed.as_json(), columns, read, truth),
+                    "trusted": _error({**trusted, "epsilon": epsilon}, columns, told, truth),
+                }
 
 
 def _accountant(honest: int) -> dict[str, float]:
@@ -89,4 +85,4 @@ def _accountant(honest: int) -> dict[str, float]:
 
 def run() -> dict[str, Any]:
     """Errors, and how long the accountant takes from a hundred people to ten million."""
-    return {"errors": errors(), "accountant": [_accountant(10**power) for power in range(2, 8)]}
+    return {"errors": list(errors()), "accountant": [_accountant(10**power) for power in range(2, 8)]}
