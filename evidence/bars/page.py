@@ -47,7 +47,8 @@ def written(cells: Sequence[BarCell]) -> str:
 def _tables(cells: Sequence[BarCell]) -> Iterator[str]:
     worst = min(cells, key=lambda cell: cell.held / cell.draws)
     draws = [cell.draws for cell in cells]
-    yield f"{len(cells)} cells of {min(draws)} to {max(draws)} draws. Least often held"
+    often = sum(cell.draws == max(draws) for cell in cells)
+    yield f"{len(cells)} cells, {often} of {max(draws)} draws, the others of {min(draws)} or more. Least often held"
     yield f"{line(worst)}.\n"
     for statistic, of_one in groupby(cells, key=lambda cell: cell.statistic):
         yield f"## {statistic[0].upper()}{statistic[1:]}\n"
