@@ -52,7 +52,7 @@ def test_a_certificate_that_has_ended_by_the_coordinators_clock_is_told_to_have(
     told = _told(tmp_path / "home", _issued(tmp_path / "home", tmp_path / "site", ago=40))
     assert told is not None
     assert "does not take the certificate of the site north, which ends on" in told
-    assert "thebes ca issue north" in told
+    assert "thebes ca invite north" in told
 
 
 def test_a_certificate_of_another_authority_is_told_to_be(tmp_path: Path) -> None:

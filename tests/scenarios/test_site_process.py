@@ -317,7 +317,7 @@ def test_a_site_without_a_certificate_or_at_a_wrong_home_says_what_to_do(tmp_pat
 
     status, words = said("--coordinator", "localhost:9")
     assert status == 1
-    assert "thebes ca issue" in words
+    assert "thebes ca invite" in words
     assert said()[0] == 2
     assert said("--coordinator", "http://localhost:9")[0] == 2
     (tmp_path / "s" / "admin.token").write_text("x")

@@ -22,7 +22,8 @@ from tests.support.site_home import site_home
 from thebes.cli.homes import copy as copying
 from thebes.cli.homes.examination import Surroundings, examined
 from thebes.cli.homes.findings import HomeFinding, How
-from thebes.coordinator.auth.authority import CertificateAuthority, SiteCertificate
+from thebes.coordinator.auth.authority import CertificateAuthority
+from thebes.coordinator.auth.site_certificates import SiteCertificate
 from thebes.coordinator.clock import SystemClock
 from thebes.coordinator.home import CoordinatorHome
 from thebes.privacy.faults import Mistake, Refusal

@@ -17,7 +17,8 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from tests.support.coordinator import HandClock
-from thebes.coordinator.auth.authority import CertificateAuthority, SiteCertificate
+from thebes.coordinator.auth.authority import CertificateAuthority
+from thebes.coordinator.auth.site_certificates import SiteCertificate
 from thebes.coordinator.clock import SystemClock
 from thebes.privacy.faults import Mistake
 from thebes.testing.command import typed

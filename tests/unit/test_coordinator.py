@@ -537,7 +537,8 @@ def test_the_page_shows_what_requestors_wrote_as_plain_text(front: Front) -> Non
 
 def test_there_are_no_sites_yet_and_no_interactive_pages(front: Front) -> None:
     assert front.client.get("/api/site").json() == []
-    assert front.client.get("/api/health").json() == {"status": "ok"}
+    for path in ("/api/health", "/api/live", "/api/ready"):
+        assert front.client.get(path).json() == {"status": "ok"}
     for path in ("/docs", "/redoc", "/api/group/friends"):
         answer = front.client.get(path)
         assert answer.status_code == 404

@@ -63,7 +63,7 @@ def created(run: Run, *more: str) -> tuple[int, str, str]:
 def test_a_new_site_allows_nothing_and_is_its_stewards_alone(run: Run, tmp_path: Path) -> None:
     status, out, _ = run("site", "init", "--home", "site")
     assert status == 0
-    assert "thebes ca issue" in out
+    assert "thebes ca invite" in out
     policy = PolicyFile(tmp_path / "site" / "policy.toml")()
     assert (policy.trouble, policy.rules) == (None, ())
     assert (tmp_path / "site").stat().st_mode & 0o777 == 0o700

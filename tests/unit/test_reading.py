@@ -58,6 +58,7 @@ def test_only_who_wants_finite_numbers_is_refused_others() -> None:
 OURS = {
     "cli/demo/crowd.py", "cli/demo/deployment.py", "cli/homes/archive.py", "cli/homes/identities.py",
     "cli/processes.py", "collectors/installation.py", "collectors/shipped/table.py", "coordinator/auth/authority.py",
+    "coordinator/auth/join_codes.py",
     "coordinator/home.py", "coordinator/people/groups.py", "coordinator/process/fronts.py",
     "coordinator/process/worker.py", "coordinator/sites/quote_queue.py", "coordinator/sites/site_store.py",
     "coordinator/storage/restored_home.py", "coordinator/storage/store.py", "coordinator/tasks/phase_end.py",

@@ -313,7 +313,7 @@ def test_a_certificate_that_cannot_be_used_says_what_to_do(link: Path) -> None:
 
     from thebes.privacy.faults import Refusal
 
-    with pytest.raises(Refusal, match=r"ended on .*thebes ca issue north"):
+    with pytest.raises(Refusal, match=r"ended on .*thebes ca invite north"):
         read(link, now=datetime(2100, 1, 1, tzinfo=UTC))
     (link / "site.key").chmod(0o644)
     with pytest.raises(Refusal, match="read by others"):
@@ -323,5 +323,5 @@ def test_a_certificate_that_cannot_be_used_says_what_to_do(link: Path) -> None:
     with pytest.raises(Refusal, match="not a site's certificate"):
         read(link)
     (link / "site.pem").unlink()
-    with pytest.raises(Refusal, match="thebes ca issue"):
+    with pytest.raises(Refusal, match="thebes ca invite"):
         read(link)

@@ -12,9 +12,10 @@ from thebes.privacy.faults import Mistake
 
 if TYPE_CHECKING:
     from thebes.coordinator.auth.authority import CertificateAuthority
+    from thebes.coordinator.auth.join_codes import JoinCodes
 
 app = typer.Typer(
-    help="Issue, list and revoke the certificates by which a coordinator knows its sites; end an authority.",
+    help="Invite sites; issue, list and revoke the certificates by which a coordinator knows them; end an authority.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -55,28 +56,65 @@ def issue(
 
 
 @app.command()
+def invite(
+    name: str,
+    home: _Home,
+    hours: Annotated[int, typer.Option(help="For so long the code counts.")] = 72,
+    days: Annotated[int, typer.Option(help="For so long the certificate counts that it gives.")] = 30,
+    out: Annotated[
+        Path | None, typer.Option(help="A new file for the code, which only you can read; without this it is printed.")
+    ] = None,
+    json: str | None = output.json_option(),
+) -> None:
+    """Make a one-time join code for a site, to be handed to its steward and to nobody else. The site's key is made at
+    the site and stays there. Again, before it was used: another code, and the first no longer works.
+
+    Example: thebes ca invite north-hospital --home /var/lib/thebes
+    """
+    code, until = _codes(home).make(name, by="the coordinator's home", hours=hours, days=days)
+    if out is not None:
+        _into_new_file(out, str(code))
+    if json is not None:
+        output.write_json(json, {"site": name, "code": str(code) if out is None else None, "until": until.isoformat()})
+        return
+    typer.echo(f"{out or code}")
+    typer.echo(
+        f"Whoever has this code first becomes the site {name}, until {until:%Y-%m-%d %H:%M} UTC. There: "
+        "thebes site join URL --home SITE_HOME",
+        err=True,
+    )
+
+
+@app.command()
 def revoke(name: str, home: _Home) -> None:
-    """Let a site take part no longer: every certificate it has stops counting, within a second also where it is linked.
+    """Let a site take part no longer: every certificate it has stops counting, within a second also where it is linked,
+    and so does its join code.
 
     Example: thebes ca revoke north-hospital --home /var/lib/thebes
     """
+    if (codes := _codes(home).withdraw(name)) and name not in _authority(home).sites():
+        typer.echo(f"The join code of {name} no longer counts; it had no certificate.")
+        return
     count = _authority(home).revoke(name)
+    if codes:
+        typer.echo(f"The join code of {name} no longer counts.")
     typer.echo(f"{count} certificate{'' if count == 1 else 's'} of {name} no longer count{'s' if count == 1 else ''}.")
 
 
 @app.command("list")
 def list_(home: _Home, json: str | None = output.json_option()) -> None:
-    """Every certificate that was issued to a site, and whether it counts.
+    """Every certificate that was issued to a site, and whether it counts; and what became of every join code.
 
     Example: thebes ca list --home /var/lib/thebes
     """
     from datetime import UTC, datetime
 
-    from thebes.coordinator.auth.authority import as_json
+    from thebes.coordinator.auth.site_certificates import as_json
 
     now = datetime.now(UTC)
     authority = _authority(home)
     known = sorted(authority.certificates().values(), key=lambda each: (each.site, each.issued))
+    codes = [each.as_json(now) for each in _codes(home).all()]
     if json is not None:
         output.write_json(json, [as_json(each, now) for each in known])
         return
@@ -88,7 +126,13 @@ def list_(home: _Home, json: str | None = output.json_option()) -> None:
             f"{each.site}  {each.state(now)}  until {each.ends:%Y-%m-%d %H:%M} UTC  {each.serial:x}{whose}{came}"
         )
     if not known:
-        typer.echo("No site has a certificate yet; thebes ca issue NAME --out SITE_HOME makes one.")
+        typer.echo("No site has a certificate yet; thebes ca invite NAME makes a code by which it gets one.")
+    for code in codes:
+        typer.echo(
+            f"{code['site']}  join code {code['state']}  made {_minute(code['made'])} by {code['by']}  "
+            + (f"until {_minute(code['until'])} UTC" if code["at"] is None else f"ended {_minute(code['at'])} UTC")
+            + (f"  {code['wrong']} wrong" if code["wrong"] else "")
+        )
     if old:
         typer.echo(f"Two authorities count. {_still(authority)}")
 
@@ -111,12 +155,34 @@ def end_old(
 
 def _still(authority: CertificateAuthority) -> str:
     """Say what keeps the old authority from its end."""
-    from thebes.coordinator.auth.authority import few
+    from thebes.coordinator.auth.site_certificates import few
 
     behind = authority.behind()
     if not behind:
         return "No site needs the old one: thebes ca end-old"
     return f"Not yet come with a certificate of the new one: {few(behind)}. Bring each its link/: thebes ca issue NAME"
+
+
+def _minute(moment: str) -> str:
+    return moment[:16].replace("T", " ")
+
+
+def _into_new_file(out: Path, code: str) -> None:
+    import os
+
+    try:
+        descriptor = os.open(out, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    except OSError as error:
+        raise Mistake("--out", f"must be a file that does not exist yet ({error.strerror})") from None
+    with os.fdopen(descriptor, "w", encoding="ascii") as file:
+        file.write(code + "\n")
+
+
+def _codes(home: Path) -> JoinCodes:
+    from thebes.coordinator.auth.join_codes import JoinCodes
+    from thebes.coordinator.clock import SystemClock
+
+    return JoinCodes(_authority(home), SystemClock())
 
 
 def _authority(home: Path) -> CertificateAuthority:

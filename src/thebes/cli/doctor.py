@@ -13,6 +13,7 @@ from typing import Annotated
 import typer
 
 from thebes.cli.homes.findings import HomeFinding, How, found
+from thebes.cli.homes.probe import Probe
 from thebes.cli.output import JsonTarget, write_json
 
 
@@ -79,13 +80,29 @@ _Store = Annotated[str | None, typer.Option("--store", help="Whether this databa
 
 
 def doctor(
-    home: _Home = None, coordinator: _Coordinator = None, store: _Store = None, as_json: JsonTarget = None
+    home: _Home = None,
+    coordinator: _Coordinator = None,
+    store: _Store = None,
+    probe: Annotated[
+        Probe | None,
+        typer.Option(
+            help="Ask nothing but this of a role that runs, the coordinator at a URL or the site of a home: live, does "
+            "it answer; ready, can it do its work."
+        ),
+    ] = None,
+    as_json: JsonTarget = None,
 ) -> None:
     """Check this installation and, with --home, a home: its keys, databases, ledger, permissions, disk, clock and
     whom it speaks with. Nothing is changed, and no secret shown. Exit status 1: something is broken.
 
     Example: thebes doctor --home /var/lib/thebes-site --coordinator coordinator.example:8443
     """
+    if probe is not None:
+        from thebes.cli.homes.probe import probe as asked
+
+        asked(probe, home, coordinator)
+        typer.echo(f"{probe.value}: yes")
+        return
     said = list[HomeFinding]()
     for finding in _all(home, coordinator, store):
         said.append(finding)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
-import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from thebes.cli import output
+from thebes.cli.one_time_codes import code_of
 from thebes.privacy.faults import Mistake
 
 if TYPE_CHECKING:
@@ -182,7 +181,7 @@ def join(
     """
     from thebes.person.access import open_person
 
-    code = _code(code, from_stdin=code_stdin)
+    code = code_of(code, from_stdin=code_stdin, prompt="The one-time code: ")
     with open_person(home, coordinator=coordinator) as me:
         pinned = None if pin is None else "".join(pin.split()).lower()
         joined = me.enrol(name, code, pinned, epoch=epoch, names=names.value)
@@ -215,19 +214,6 @@ def _way(home: Path | None, coordinator: str | None, proxy: str | None) -> tuple
     if asked is None:
         raise Mistake("--coordinator", "is missing: this home does not know whom to ask")
     return asked, (remembered if proxy is None else remembered.changed({"proxy": proxy})).proxy
-
-
-def _code(code: str | None, *, from_stdin: bool) -> str:
-    """The code as it was given, or from where no other program of this machine can read it."""
-    if code is not None and from_stdin:
-        raise Mistake("--code", "is given, and --code-stdin too; which one is meant?")
-    if code is not None:
-        return code
-    if from_stdin:
-        return sys.stdin.readline().strip()
-    if not sys.stdin.isatty():
-        raise Mistake("--code", "is missing, and there is no terminal to ask for it; use --code-stdin")
-    return getpass.getpass("The one-time code: ").strip()
 
 
 def _asked(name: str, coordinator: str, proxy: str | None, epoch: str | None) -> dict[str, Any]:

@@ -7,7 +7,9 @@ from typing import Annotated
 
 import typer
 
+from thebes.cli import connection
 from thebes.cli.help_pages import Commands
+from thebes.cli.one_time_codes import code_of
 from thebes.cli.output import LogForm
 from thebes.privacy.faults import Mistake
 
@@ -89,10 +91,47 @@ def init(home: Annotated[Path, _HomeOption]) -> None:
         written(path, text)
         typer.echo(f"{path} is new")
     typer.echo(
-        "Next: declare a data set (thebes dataset create), say in policy.toml who may ask about it, and put the "
-        f"certificate that the coordinator's operator makes into {made.link} "
-        f"(thebes ca issue NAME --home COORDINATOR_HOME --out {made.folder})."
+        "Next: declare a data set (thebes dataset create), say in policy.toml who may ask about it, and join a "
+        "coordinator by the code that its operator makes (thebes ca invite NAME): "
+        f"thebes site join URL --home {made.folder}"
     )
+
+
+@app.command()
+def join(
+    url: Annotated[str, typer.Argument(help="The coordinator's address for people and browsers.")],
+    home: Annotated[Path, _HomeOption],
+    code_stdin: Annotated[bool, typer.Option("--code-stdin", help="Read the code from standard input.")] = False,
+    code_file: Annotated[Path | None, typer.Option("--code-file", help="Read the code from this file.")] = None,
+    ca_file: Path | None = connection.ca_file(),
+    proxy: Annotated[
+        str | None, typer.Option(help="A proxy to ask through: http://HOST:PORT, or socks5h://HOST:PORT.")
+    ] = None,
+) -> None:
+    """Join a coordinator with the one-time code that its operator gave you; asks for the code. The key is made here and
+    stays here. Broken off, the same command goes on; another code renews the certificate, also while the site runs.
+
+    Example: thebes site join https://coordinator.example --home /var/lib/thebes-site
+    """
+    from thebes.site.home import SiteHome
+    from thebes.site.link.joining import join as join_by
+    from thebes.wire.client import CoordinatorClient
+    from thebes.wire.join_codes import JoinCode
+
+    code = JoinCode.read(
+        code_of(
+            None,
+            from_stdin=code_stdin,
+            file=code_file,
+            options="--code-stdin or --code-file",
+            prompt="The join code: ",
+        )
+    )
+    place = SiteHome(home)
+    with CoordinatorClient(url, ca_file=ca_file, proxy=proxy) as door:
+        joined = join_by(place, code, door)
+    typer.echo(f"This home is the site {joined.name} until {joined.ends:%Y-%m-%d %H:%M} UTC; its key is here alone.")
+    typer.echo(f"Next, with its port for sites: thebes site --home {place.folder} --coordinator HOST:PORT")
 
 
 def _address(text: str) -> str:

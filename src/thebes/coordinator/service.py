@@ -17,7 +17,7 @@ from typing import Any, TypeVar, cast
 
 from argon2 import PasswordHasher
 
-from thebes.coordinator.api.single_flight import Together
+from thebes.coordinator.api.single_flight import Lately, Together
 from thebes.coordinator.auth.access import Lobby
 from thebes.coordinator.auth.accounts import Accounts, Role, Somebody
 from thebes.coordinator.auth.identity_provider import provider_of
@@ -29,6 +29,7 @@ from thebes.coordinator.people.groups import ContributorGroups
 from thebes.coordinator.people.request_handler import Hearing
 from thebes.coordinator.process.metrics import CoordinatorMetrics
 from thebes.coordinator.process.operation import CoordinatorOperation
+from thebes.coordinator.sites.join_service import JoinService
 from thebes.coordinator.sites.site_tasks import Convocation, Inquiries
 from thebes.coordinator.storage.database import Database
 from thebes.coordinator.storage.store import CoordinatorStore, NewTask, TaskStanding, check_under_way
@@ -80,6 +81,7 @@ class Reception:
         self._readers = ThreadPoolExecutor(4, thread_name_prefix="thebes-reader")
         self.operation = CoordinatorOperation(database, self.inquiries, CoordinatorMetrics(), self._readers)
         self.groups = GroupService(self.register, readers=self._readers, intake=self._intake)
+        self.joining = JoinService(home, clock, readers=self._readers)
         self.lobby = Lobby(
             self.accounts,
             readers=self._readers,
@@ -98,6 +100,7 @@ class Reception:
             look=look,
         )
         self._listing = Together(self._list)
+        self._writable = Lately(lambda: self._intake.change(database.check_writable), clock)
         self._receipts: dict[str, bytes] = {}  #: lists of receipts that were asked for, oldest first
 
     def close(self) -> None:
@@ -360,6 +363,10 @@ class Reception:
         if asking.role is not Role.OPERATOR:
             raise NotAllowed("only operators publish schemas")
         return await self._intake.change(lambda: self.store.publish(app, tables))
+
+    async def ready(self) -> None:
+        """Raise StoreUnavailable where nothing could be written a second ago."""
+        await self._writable.get(1.0)
 
     async def _in_reader(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._readers, work)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from thebes.privacy.faults import Refusal
 from thebes.site.home import SiteHome
@@ -16,6 +17,10 @@ class SiteClient(Local):
     def address(self) -> str:
         """A new one-time address for a browser."""
         return str(self._ask("POST", "/api/session")["url"])
+
+    def standing(self) -> dict[str, Any]:
+        """Tell whether it is linked, and whether its process with the rows runs."""
+        return dict(self._ask("GET", "/api/site"))
 
 
 def running(folder: Path) -> SiteClient:

@@ -18,6 +18,7 @@ POLICY, DATASETS, LINK = "policy.toml", "datasets", "link"
 LEDGER, AUDIT, OUTBOX = "ledger.db", "audit.db", "outbox.db"
 AUTHORITY, CERTIFICATE, KEY = "ca.pem", "site.pem", "site.key"  #: in `link/`
 _HELD = "site.lock"  #: by whoever serves it, `thebes site`
+_JOINING_HELD = "join.lock"  #: by whoever changes `link/` by a join code
 _ROWS_HELD = "rows.lock"  #: by its process with the rows, which a supervisor that was killed may leave for a moment
 
 
@@ -66,6 +67,10 @@ class SiteHome:
         """The right to serve it, until it is closed or the process ends; `shared` for who only looks whether anybody
         has it."""
         return Hold(self.folder, shared=shared, file=_HELD)
+
+    def hold_joining(self) -> Hold:
+        """The right to change its certificate by a join code."""
+        return Hold(self.folder, file=_JOINING_HELD)
 
     def hold_rows(self) -> Hold:
         """The right to answer from its rows, in the same way."""

@@ -23,7 +23,7 @@ from typing import Any
 from thebes.ledger import Ledger
 from thebes.privacy.faults import Mistake, ThebesError
 from thebes.site.home import SiteHome, written
-from thebes.site.link import certificate, connector
+from thebes.site.link import certificate, connector, joining
 from thebes.site.link.control import Ear, tell
 from thebes.site.process_start import (
     algorithm_command,
@@ -53,6 +53,7 @@ class Supervisor:
         self._home, self._coordinator, self._pages = home, coordinator, pages
         with contextlib.ExitStack() as held:
             held.enter_context(contextlib.closing(home.hold()))
+            joining.resume(home)
             home.link.mkdir(mode=0o700, exist_ok=True)
             self._folder = os.open(home.link, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             held.callback(os.close, self._folder)

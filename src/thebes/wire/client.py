@@ -105,6 +105,16 @@ class CoordinatorClient(Connection):
         answer = self._request("POST", path, content=body, headers=kind, again=True)
         return str(self._known(self._object(self._read(answer)), "response"))
 
+    # --- sites --------------------------------------------------------------------------------------
+
+    def join(self, *, code: str, request: str, proof: str) -> dict[str, Any]:
+        """The certificate for a site's request: `{"certificate", "authority", "proof"}`. The same request again has the
+        same answer."""
+        content = json.dumps({"code": code, "request": request, "proof": proof}).encode()
+        kind = {"Content-Type": "application/json"}
+        answer = self._object(self._read(self._request("POST", "/api/site/join", content=content, headers=kind)))
+        return {name: str(self._known(answer, name)) for name in ("certificate", "authority", "proof")}
+
     # --- everything else ----------------------------------------------------------------------------
 
     def schemas(self) -> dict[str, Any]:
@@ -163,6 +173,14 @@ class CoordinatorClient(Connection):
     def health(self) -> dict[str, Any]:
         """Ask whether the coordinator is alive."""
         return self._object(self._json("GET", "/api/health"))
+
+    def live(self) -> None:
+        """Raise `Unreachable` where the coordinator's process does not answer."""
+        self._known(self._object(self._json("GET", "/api/live")), "status")
+
+    def ready(self) -> None:
+        """Raise a refusal where the coordinator cannot take anything just now."""
+        self._known(self._object(self._json("GET", "/api/ready")), "status")
 
     def clock(self) -> float | None:
         """The coordinator's time in seconds since 1970, which it says in whole seconds; None where it does not."""

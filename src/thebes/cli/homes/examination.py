@@ -54,6 +54,8 @@ _SECRETS = (
     "ca/authority*.key",
     "ca/hub.pem",
     "link/site.key",
+    "joining/site.key",
+    "ca/join_codes.json",
     "cache/*.key",
     "*.db",
     "cache/*.db",

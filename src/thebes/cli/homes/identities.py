@@ -13,9 +13,10 @@ import apsw
 from cryptography import x509
 
 from thebes.cli.homes.findings import HomeFinding, How, found
-from thebes.coordinator.auth.authority import CertificateAuthority, few
+from thebes.coordinator.auth.authority import CertificateAuthority
 from thebes.coordinator.auth.hardware_key import HardwareKeyAway
 from thebes.coordinator.auth.signers import key_of
+from thebes.coordinator.auth.site_certificates import few
 from thebes.coordinator.clock import SystemClock
 from thebes.coordinator.home import LOG_KEY, NEXT_LOG_KEY
 from thebes.coordinator.tasks.states import Status

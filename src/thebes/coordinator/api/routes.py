@@ -7,15 +7,16 @@ import sys
 from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
-from fastapi import Body, Depends, FastAPI, Path, Query, Request
+from fastapi import Body, FastAPI, Path, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
-from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from fastapi.security import HTTPAuthorizationCredentials
 from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 
 from thebes.coordinator.api import bodies as m
-from thebes.coordinator.api import login
+from thebes.coordinator.api import login, site_join
+from thebes.coordinator.api.bearer import BEARER, Bearer, token_of
 from thebes.coordinator.api.fast_path import Shortcuts, Straight, mistake
 from thebes.coordinator.api.middleware import RequestGuard
 from thebes.coordinator.auth.accounts import Role
@@ -48,8 +49,6 @@ _KIND: dict[str, Any] = {"required": ["type"], "properties": {"type": {"type": "
 Document = Annotated[
     dict[str, Any], Body(description="a task document; see the documentation of its kind", json_schema_extra=_KIND)
 ]
-_BEARER = HTTPBearer(auto_error=False, description="`admin.token`, or what `POST /api/login` gave")
-Bearer = Annotated[HTTPAuthorizationCredentials | None, Depends(_BEARER)]
 #: added to what the framework describes of a bearer: who brings none is answered, too
 _MAY_BRING_ONE: dict[str, Any] = {"security": [{}]}
 _SUBMISSION = {
@@ -100,6 +99,7 @@ def interface(
     _models(app, reception)
     login.put_on(app, reception, _says)
     _sessions(app, reception)
+    site_join.put_on(app, reception, _says)
     _everything_else(app, reception, figures)
     if pages is not None:
         pages(app, reception)
@@ -118,7 +118,7 @@ def _tasks(app: FastAPI, reception: Reception) -> None:
     @app.post("/api/task", status_code=201, responses=_says(401, 403, 413))
     async def post_task(document: Document, bearer: Bearer) -> m.Posted:
         """Put a task up."""
-        task_id, digest = await reception.post(document, await reception.lobby.who(_token(bearer)))
+        task_id, digest = await reception.post(document, await reception.lobby.who(token_of(bearer)))
         return m.Posted(task_id=task_id, digest=digest)
 
     @app.get("/api/task/{task_id}", responses=_says(404))
@@ -138,18 +138,18 @@ def _tasks(app: FastAPI, reception: Reception) -> None:
     @app.delete("/api/task/{task_id}", status_code=204, responses=_says(401, 403, 404, 409))
     async def cancel(task_id: TaskId, bearer: Bearer) -> None:
         """Cancel a task: its requestor or an operator."""
-        await reception.cancel(task_id, await reception.lobby.who(_token(bearer)))
+        await reception.cancel(task_id, await reception.lobby.who(token_of(bearer)))
 
     @app.post("/api/task/{task_id}/close", status_code=204, responses=_says(401, 403, 404, 409))
     async def close(task_id: TaskId, bearer: Bearer) -> None:
         """End a task that is trained without end and keep its last release: its requestor or an operator."""
-        await reception.end(task_id, await reception.lobby.who(_token(bearer)))
+        await reception.end(task_id, await reception.lobby.who(token_of(bearer)))
 
     @app.get("/api/task/{task_id}/training", responses=_says(401, 404), openapi_extra=_MAY_BRING_ONE)
     async def training(task_id: TaskId, bearer: Bearer) -> m.Progress:
         """Tell how a task goes that is trained without end, or that institutions answer: everything a live view shows
         of it. What is single models' (`norms`, `distances`, `models`) is there for its requestor and operators only."""
-        asking = None if bearer is None else await reception.lobby.who(_token(bearer))
+        asking = None if bearer is None else await reception.lobby.who(token_of(bearer))
         return JSONResponse(await reception.progress(task_id, asking))  # type: ignore[return-value]
 
     @app.post(
@@ -158,7 +158,7 @@ def _tasks(app: FastAPI, reception: Reception) -> None:
     async def quote(document: Document, bearer: Bearer) -> m.Quote:
         """Return what one contributor would pay for this document. With a requestor's token institutions are asked as
         well whether they would answer, and what that would cost them now."""
-        asking = None if bearer is None else await reception.lobby.who(_token(bearer))
+        asking = None if bearer is None else await reception.lobby.who(token_of(bearer))
         return m.Quote(**await reception.quote(document, asking))
 
     @app.post("/api/check", responses=_says(413))
@@ -235,20 +235,20 @@ def _models(app: FastAPI, reception: Reception) -> None:
     @app.get("/api/model", responses=_says(401))
     async def models(bearer: Bearer) -> list[m.ModelSummary]:
         """Models of the institution on this machine that were accepted: the newest version of each."""
-        await reception.lobby.who(_token(bearer))
+        await reception.lobby.who(token_of(bearer))
         return JSONResponse(await reception.models())  # type: ignore[return-value]
 
     @app.get("/api/model/{name}", responses=_says(401, 404))
     async def model(name: ModelName, bearer: Bearer, version: Version = None) -> m.ModelBundle:
         """One model whole: its document, features, certificate and lineage; the newest version where none is named."""
-        await reception.lobby.who(_token(bearer))
+        await reception.lobby.who(token_of(bearer))
         return JSONResponse(await reception.model(name, version))  # type: ignore[return-value]
 
     @app.post("/api/model/{name}/predict", responses=_says(401, 403, 404, 413))
     async def predict(name: ModelName, body: m.Unseen, bearer: Bearer, version: Version = None) -> m.Predicted:
         """Return what a model says of rows with the data set's own columns: a number for each, null where it has
         none."""
-        await reception.lobby.who(_token(bearer))
+        await reception.lobby.who(token_of(bearer))
         return m.Predicted(**await reception.predict(name, body.rows, version))
 
 
@@ -274,7 +274,7 @@ def _everything_else(app: FastAPI, reception: Reception, whom: str) -> None:
     @app.post("/api/schema", status_code=201, responses=_says(401, 403, 413))
     async def publish(body: m.Published, bearer: Bearer) -> m.Collector:
         """Publish the tables that a collector fills: operators."""
-        somebody = await reception.lobby.who(_token(bearer))
+        somebody = await reception.lobby.who(token_of(bearer))
         tables = body.model_dump(mode="json")["tables"]
         return m.Collector(version=await reception.publish(body.app, tables, somebody), tables=tables)
 
@@ -298,16 +298,27 @@ def _everything_else(app: FastAPI, reception: Reception, whom: str) -> None:
         """Tell whether the process lives."""
         return m.Health(status="ok")
 
+    @app.get("/api/live")
+    async def live() -> m.Health:
+        """Tell whether the process answers; nothing else is looked at."""
+        return m.Health(status="ok")
+
+    @app.get("/api/ready", responses=_says())
+    async def ready() -> m.Health:
+        """Tell whether the database takes changes, as of a second ago at most; else 503."""
+        await reception.ready()
+        return m.Health(status="ok")
+
     @app.get(
         "/metrics",
         response_class=Response,
         responses={200: {"content": KINDS}, **_says(401, 403, 404)},
-        openapi_extra={"security": [{_BEARER.scheme_name: []}]} if whom == "operators" else {},
+        openapi_extra={"security": [{BEARER.scheme_name: []}]} if whom == "operators" else {},
     )
     async def figures(request: Request) -> Response:
         """Counts for Prometheus, as OpenMetrics to whoever accepts that; nothing about anybody. An operator may have
         kept them for operators and auditors, who then show a token, or turned them off."""
-        await _may_read_figures(reception, whom, await _BEARER(request))
+        await _may_read_figures(reception, whom, await BEARER(request))
         await reception.operation.measured()
         told, kind = exposed(gathered(reception.operation.metrics.registry), request.headers.get("accept", ""))
         return Response(told, headers={"content-type": kind})
@@ -316,7 +327,7 @@ def _everything_else(app: FastAPI, reception: Reception, whom: str) -> None:
 async def _may_read_figures(reception: Reception, whom: str, bearer: HTTPAuthorizationCredentials | None) -> None:
     if whom == "nobody":
         raise NotFound("this coordinator gives no figures; its operator may (metrics in coordinator.toml)")
-    if whom == "operators" and (await reception.lobby.who(_token(bearer))).role not in (Role.OPERATOR, Role.AUDITOR):
+    if whom == "operators" and (await reception.lobby.who(token_of(bearer))).role not in (Role.OPERATOR, Role.AUDITOR):
         raise NotAllowed("only operators and auditors read figures here")
 
 
@@ -345,10 +356,6 @@ def _submission(content_type: str, body: bytes, longest: int) -> Sent:
     except ValidationError as error:
         raise mistake(error.errors(include_input=False, include_url=False)) from None
     return Sent(read.ask_id, read.part, frames.arrayed(read.payload), read.contributor, read.token)
-
-
-def _token(bearer: HTTPAuthorizationCredentials | None) -> str | None:
-    return None if bearer is None else bearer.credentials
 
 
 def _invalid(request: Request, error: Exception) -> JSONResponse:

@@ -292,4 +292,4 @@ class Accounts:
 def operates(asking: Somebody) -> None:
     """Refuse everybody but operators."""
     if asking.role is not Role.OPERATOR:
-        raise NotAllowed("only operators see and change users and groups")
+        raise NotAllowed("only operators see and change users, groups and join codes")

@@ -11,59 +11,31 @@ import fcntl
 import ipaddress
 import json
 import os
-import re
 import socket
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 from cryptography import x509
-from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
+from thebes.coordinator.auth.private_files import put, stamp, write
 from thebes.coordinator.auth.signers import FIRST, Signer, signers
+from thebes.coordinator.auth.site_certificates import DAYS, SiteCertificate, check_site, few
 from thebes.coordinator.clock import Clock
 from thebes.database.folder_sync import settle
 from thebes.privacy.faults import Mistake, Refusal
-from thebes.tasks.site_document import LOCAL, SITE_NAME
 from thebes.wire.link import SERVER_NAME
 from thebes.wire.refusals import NotFound
 
 FOLDER = "ca"
 SITE_URI = "thebes://site/"
-DAYS, MOST_DAYS = 30, 366
 _HUB_DAYS = 30
 _RENEWED_BEFORE = timedelta(days=10)
-
-
-@dataclass(frozen=True, slots=True)
-class SiteCertificate:
-    """A site's certificate as the register has it: `signer` is the number of whoever signed it, `came` when its site
-    first came with it."""
-
-    serial: int
-    site: str
-    issued: datetime
-    ends: datetime
-    revoked: datetime | None = None
-    signer: int = FIRST
-    came: datetime | None = None
-
-    def fault(self, now: datetime) -> tuple[str, str] | None:
-        """(word, sentence) why it does not count; None while it does."""
-        if self.revoked is not None:
-            return "revoked", f"the certificate of the site {self.site} was revoked; ask the coordinator's operator"
-        if now >= self.ends:
-            return "expired", f"the certificate of the site {self.site} has ended; ask for a new one (thebes ca issue)"
-        return None
-
-    def state(self, now: datetime) -> str:
-        fault = self.fault(now)
-        return "valid" if fault is None else fault[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,18 +133,11 @@ class CertificateAuthority:
 
     def issue(self, site: str, into: Path, *, days: int = DAYS) -> SiteCertificate:
         """A new key and certificate of a site, put into its home. Those it had go on counting until they end."""
-        if not re.fullmatch(SITE_NAME, site):
-            raise Mistake("NAME", "must be lower-case letters, digits, dots, underscores or hyphens, at most 63")
-        if site == LOCAL:
-            raise Mistake("NAME", f"{LOCAL!r} is the coordinator's own site, which needs no certificate")
-        if not 1 <= days <= MOST_DAYS:
-            raise Mistake("--days", f"must be between 1 and {MOST_DAYS}")
+        check_site(site, days)
         self.init()
         with self._alone():
-            newest, now = self.signers()[-1], self._clock.now().replace(microsecond=0)
-            ends = min(now + timedelta(days=days), newest.certificate.not_valid_after_utc)
-            uri = x509.SubjectAlternativeName([x509.UniformResourceIdentifier(SITE_URI + site)])
-            made = newest.issue(site, now, ends, uri, ExtendedKeyUsageOID.CLIENT_AUTH)
+            newest, now, ends = self._term(days)
+            made = newest.issue(site, now, ends, _site_name(site), ExtendedKeyUsageOID.CLIENT_AUTH)
             issued = SiteCertificate(made.serial, site, now, ends, signer=newest.number)
             # Into the register first: a certificate that exists and is not known would be refused.
             self._write_register({**self.certificates(), issued.serial: issued})
@@ -180,10 +145,28 @@ class CertificateAuthority:
             into.mkdir(mode=0o700, parents=True, exist_ok=True)
             link.mkdir(mode=0o700, exist_ok=True)
             link.chmod(0o700)
-            _write(link / "site.key", made.key)
-            _write(link / "site.pem", made.certificate)
-            _write(link / "ca.pem", self._believed())
+            write(link / "site.key", made.key)
+            write(link / "site.pem", made.certificate)
+            write(link / "ca.pem", self.believed())
         return issued
+
+    def certify(self, site: str, public: ec.EllipticCurvePublicKey, *, days: int) -> tuple[SiteCertificate, bytes]:
+        """A certificate of a key that stays at the site, as PEM. It counts once it is entered into the register."""
+        check_site(site, days)
+        newest, now, ends = self._term(days)
+        made = newest.certify(public, site, now, ends, _site_name(site), ExtendedKeyUsageOID.CLIENT_AUTH)
+        issued = SiteCertificate(made.serial_number, site, now, ends, signer=newest.number)
+        return issued, made.public_bytes(serialization.Encoding.PEM)
+
+    def enter(self, issued: SiteCertificate) -> None:
+        """Let a certificate count. One that is known already stays as it is, revoked where it was."""
+        with self._alone():
+            self._write_register({issued.serial: issued, **self.certificates()})
+
+    def _term(self, days: int) -> tuple[Signer, datetime, datetime]:
+        """The signer of now, from when on, and until when."""
+        newest, now = self.signers()[-1], self._clock.now().replace(microsecond=0)
+        return newest, now, min(now + timedelta(days=days), newest.certificate.not_valid_after_utc)
 
     def revoke(self, site: str) -> int:
         """Every certificate of the site that still counts counts no longer; how many those were."""
@@ -208,9 +191,9 @@ class CertificateAuthority:
 
     def certificates(self) -> dict[int, SiteCertificate]:
         """Every certificate that was issued to a site, by serial number."""
-        stamp = _stamp(self.folder / "register.json")
-        if self._read is None or self._read[0] != stamp:
-            self._read = (stamp, self._read_register())
+        now = stamp(self.folder / "register.json")
+        if self._read is None or self._read[0] != now:
+            self._read = (now, self._read_register())
         return dict(self._read[1])
 
     def sites(self) -> dict[str, bool]:
@@ -269,7 +252,7 @@ class CertificateAuthority:
                 made = oldest.issue("coordinator", now, ends, alternative, ExtendedKeyUsageOID.SERVER_AUTH)
                 self._put("hub.pem", made.certificate + made.key)  # one file: both change in one moment
             both = (self.folder / "hub.pem").read_bytes()
-            return HubIdentity(both, both, self._believed())
+            return HubIdentity(both, both, self.believed())
 
     def _serves(self, signer: Signer, names: Sequence[x509.GeneralName]) -> bool:
         try:
@@ -280,8 +263,8 @@ class CertificateAuthority:
         soon = self._clock.now() + _RENEWED_BEFORE
         return signer.issued(shown) and soon < shown.not_valid_after_utc and set(names) <= set(has)
 
-    def _believed(self) -> bytes:
-        """The certificates of all that count, newest first."""
+    def believed(self) -> bytes:
+        """The certificates of all that count, newest first: what a site is to believe."""
         return b"".join(each.pem for each in reversed(self.signers()))
 
     # --- the folder -------------------------------------------------------------------------------------
@@ -304,36 +287,14 @@ class CertificateAuthority:
             told = json.loads((self.folder / "register.json").read_text(encoding="utf-8"))
         except FileNotFoundError:
             return {}
-        return {
-            int(serial, 16): SiteCertificate(
-                int(serial, 16),
-                each["site"],
-                datetime.fromisoformat(each["issued"]),
-                datetime.fromisoformat(each["ends"]),
-                _moment(each["revoked"]),
-                each.get("signer", FIRST),
-                _moment(each.get("came")),
-            )
-            for serial, each in told.items()
-        }
+        return {int(serial, 16): SiteCertificate.entered(int(serial, 16), each) for serial, each in told.items()}
 
     def _write_register(self, certificates: dict[int, SiteCertificate]) -> None:
-        told = {
-            f"{serial:x}": {
-                "site": each.site,
-                "issued": each.issued.isoformat(),
-                "ends": each.ends.isoformat(),
-                "revoked": _told(each.revoked),
-                "signer": each.signer,
-                "came": _told(each.came),
-            }
-            for serial, each in certificates.items()
-        }
+        told = {f"{serial:x}": each.entry for serial, each in certificates.items()}
         self._put("register.json", json.dumps(told, indent=1).encode() + b"\n")
 
     def _put(self, name: str, content: bytes) -> None:
-        _write(self.folder / name, content)
-        settle(self.folder)
+        put(self.folder / name, content)
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
@@ -348,6 +309,10 @@ class CertificateAuthority:
             os.close(descriptor)
 
 
+def _site_name(site: str) -> x509.SubjectAlternativeName:
+    return x509.SubjectAlternativeName([x509.UniformResourceIdentifier(SITE_URI + site)])
+
+
 def _names(hosts: Sequence[str]) -> list[x509.GeneralName]:
     """List where the port may be reached, and the one name that a site can insist on wherever it is."""
     wanted = dict.fromkeys([SERVER_NAME, "localhost", "127.0.0.1", "::1", socket.gethostname(), *hosts])
@@ -359,52 +324,3 @@ def _names(hosts: Sequence[str]) -> list[x509.GeneralName]:
             if host.isascii() and 0 < len(host) <= 253:
                 found.append(x509.DNSName(host))
     return found
-
-
-def _moment(told: str | None) -> datetime | None:
-    return None if told is None else datetime.fromisoformat(told)
-
-
-def _told(moment: datetime | None) -> str | None:
-    return None if moment is None else moment.isoformat()
-
-
-def _write(file: Path, content: bytes) -> None:
-    """Write a file whole or not at all, for its owner alone: certificates too, since the register beside them names
-    every site."""
-    descriptor, beside = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)  # 0600
-    try:
-        os.write(descriptor, content)
-        os.fsync(descriptor)
-        os.close(descriptor)
-        os.replace(beside, file)
-    except BaseException:
-        os.unlink(beside)
-        raise
-
-
-def _stamp(file: Path) -> tuple[int, int]:
-    """Differs after a change."""
-    try:
-        facts = file.stat()
-    except FileNotFoundError:
-        return (0, 0)
-    return (facts.st_mtime_ns, facts.st_ino)
-
-
-def few(sites: Sequence[str]) -> str:
-    """The first of them, for a sentence."""
-    return f"{', '.join(sites[:5])}{' and more' if len(sites) > 5 else ''}"
-
-
-def as_json(certificate: SiteCertificate, now: datetime) -> dict[str, Any]:
-    """A certificate as `thebes ca list` tells it."""
-    return {
-        "site": certificate.site,
-        "authority": certificate.signer,
-        "came": None if certificate.came is None else certificate.came.astimezone(UTC).isoformat(),
-        "serial": f"{certificate.serial:x}",
-        "issued": certificate.issued.astimezone(UTC).isoformat(),
-        "ends": certificate.ends.astimezone(UTC).isoformat(),
-        "state": certificate.state(now),
-    }

@@ -75,15 +75,14 @@ class Signer:
         # Each number has a name of its own: no certificate names two that could have issued it.
         name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"Thebes sites {self.number}")])
         public = key.public_key()
-        return _signed(
+        made = (
             _unsigned(name, name, public, now, now + timedelta(days=_DAYS))
             .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
             .add_extension(_usage(signs=True), critical=True)
-            .add_extension(x509.SubjectKeyIdentifier.from_public_key(public), critical=False),
-            key,
-            by=key,
-            kept=place,
+            .add_extension(x509.SubjectKeyIdentifier.from_public_key(public), critical=False)
+            .sign(key, hashes.SHA256())
         )
+        return _pair(key, made, kept=place)
 
     def issue(
         self,
@@ -94,18 +93,30 @@ class Signer:
         usage: x509.ObjectIdentifier,
     ) -> Pair:
         """A key, and a certificate of it that signs nothing."""
-        signing = self.key
         key = ec.generate_private_key(ec.SECP256R1())
+        made = self.certify(key.public_key(), name, now, ends, alternative, usage)
+        return _pair(key, made)
+
+    def certify(
+        self,
+        public: ec.EllipticCurvePublicKey,
+        name: str,
+        now: datetime,
+        ends: datetime,
+        alternative: x509.SubjectAlternativeName,
+        usage: x509.ObjectIdentifier,
+    ) -> x509.Certificate:
+        """A certificate, which signs nothing, of a key that stays with whoever made it."""
+        signing = self.key
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-        return _signed(
-            _unsigned(subject, self.certificate.subject, key.public_key(), now, ends)
+        return (
+            _unsigned(subject, self.certificate.subject, public, now, ends)
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
             .add_extension(_usage(signs=False), critical=True)
             .add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
             .add_extension(alternative, critical=False)
-            .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(signing.public_key()), critical=False),
-            key,
-            by=signing,
+            .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(signing.public_key()), critical=False)
+            .sign(signing, hashes.SHA256())
         )
 
     def issued(self, shown: x509.Certificate) -> bool:
@@ -139,15 +150,8 @@ def key_of(file: Path) -> ec.EllipticCurvePrivateKey:
     return key
 
 
-def _signed(
-    builder: x509.CertificateBuilder,
-    key: ec.EllipticCurvePrivateKey,
-    *,
-    by: ec.EllipticCurvePrivateKey,
-    kept: str | None = None,
-) -> Pair:
+def _pair(key: ec.EllipticCurvePrivateKey, certificate: x509.Certificate, *, kept: str | None = None) -> Pair:
     """`kept` is what is kept of the key instead of itself: where in a token it lies."""
-    certificate = builder.sign(by, hashes.SHA256())
     pem, pkcs8 = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
     private = key.private_bytes(pem, pkcs8, serialization.NoEncryption()) if kept is None else kept.encode() + b"\n"
     return Pair(private, certificate.public_bytes(pem), certificate.serial_number)

@@ -16,7 +16,8 @@ from typing import Any
 
 import grpc
 
-from thebes.coordinator.auth.authority import CertificateAuthority, HubIdentity, SiteCertificate
+from thebes.coordinator.auth.authority import CertificateAuthority, HubIdentity
+from thebes.coordinator.auth.site_certificates import SiteCertificate
 from thebes.coordinator.sites.intervals import Pace
 from thebes.coordinator.sites.links import Links
 from thebes.coordinator.sites.session import Conversation, LinkOutbox

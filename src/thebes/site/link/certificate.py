@@ -16,7 +16,10 @@ from thebes.site.home import AUTHORITY, CERTIFICATE, KEY
 from thebes.tasks.site_document import SITE_NAME
 
 URI = "thebes://site/"
-ISSUE = "the coordinator's operator makes one: thebes ca issue NAME --home COORDINATOR_HOME --out SITE_HOME"
+ISSUE = (
+    "the coordinator's operator makes a join code (thebes ca invite NAME --home COORDINATOR_HOME), by which this site "
+    "gets one: thebes site join URL --home SITE_HOME"
+)
 _MOST_BYTES = 65_536
 
 

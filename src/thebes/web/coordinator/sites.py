@@ -5,7 +5,7 @@ What must stay true: nothing here is a count of anybody's rows; who is missing i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,10 +13,12 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from markupsafe import Markup
 
+from thebes.coordinator.auth.accounts import Somebody
+from thebes.privacy.faults import Mistake, Refusal
 from thebes.privacy.figures import plural, spaced
 from thebes.tasks import drawings
 from thebes.tasks.answer_view import Cells
-from thebes.web.coordinator.layout import Hall
+from thebes.web.coordinator.layout import Hall, Visitor, sentence, text
 from thebes.wire.link import Code
 from thebes.wire.refused_sites import why
 
@@ -27,6 +29,16 @@ STATES = {
     "revoked": ("bad", "may no longer take part: its certificate was revoked"),
     "never": ("", "has a certificate, and was never linked"),
 }
+#: of a join code: how its state looks, and what it means
+CODE_STATES = {
+    "open": ("warn", "not used yet"),
+    "used": ("good", "the site has joined"),
+    "expired": ("", "nobody used it in time"),
+    "replaced": ("", "another code was made"),
+    "withdrawn": ("", "it was taken back"),
+    "wrong": ("bad", "somebody tried it with wrong proofs; make another, and ask who could have seen it"),
+}
+Work = Callable[[dict[str, Any], Somebody], Awaitable[tuple[str, str]]]  #: a sentence, and the code that is shown once
 PARTS = {"compute": "at the slowest site", "transfer": "on the way", "aggregation": "here"}
 _MOST_BARS = 60  #: rounds that are drawn one by one, the last ones
 _COLUMNS = ("phase", *PARTS)
@@ -38,8 +50,49 @@ def routes(hall: Hall) -> APIRouter:
     @made.get("/sites")
     async def sites(request: Request) -> Response:
         """Every institution that may take part or ever did."""
-        found = await hall.reception.sites()
-        return await hall.page(request, "sites.html", title="Sites", sites=found, states=STATES, bounds=bounds)
+        found, visitor = await hall.reception.sites(), await hall.visitor(request)
+        told = {"sites": found, "states": STATES, "bounds": bounds, **await listed(visitor)}
+        return await hall.page(request, "sites.html", title="Sites", visitor=visitor, **told)
+
+    async def listed(visitor: Visitor, words: str = "", good: bool = False, code: str = "") -> dict[str, Any]:
+        """Tell what became of join codes, for operators."""
+        codes: list[dict[str, Any]] = []
+        if visitor.operates and visitor.somebody is not None:
+            codes = await hall.reception.joining.codes(visitor.somebody)
+        return {"codes": codes, "code_states": CODE_STATES, "words": words, "good": good, "code": code}
+
+    async def done(request: Request, work: Work) -> Response:
+        """Change something, then show the codes again, with what happened above them."""
+        body, asking = await hall.written(request), await hall.somebody(request)
+        code = ""
+        try:
+            (told, code), good = await work(body, asking), True
+        except Mistake as mistake:
+            told, good = f"{mistake.argument}: {mistake.message}", False
+        except Refusal as refusal:
+            told, good = sentence(str(refusal)), False
+        return hall.part("join_codes.html", **await listed(await hall.visitor(request), told, good, code))
+
+    @made.post("/sites/code")
+    async def invite(request: Request) -> Response:
+        """A join code for a site, shown once."""
+
+        async def work(body: dict[str, Any], asking: Somebody) -> tuple[str, str]:
+            site = text(body, "site")
+            code, until = await hall.reception.joining.invite(site, asking)
+            return f"Hand this code to the steward of {site} only, until {until:%Y-%m-%d %H:%M} UTC.", str(code)
+
+        return await done(request, work)
+
+    @made.post("/sites/code/withdraw")
+    async def withdraw(request: Request) -> Response:
+        """End an open code."""
+
+        async def work(body: dict[str, Any], asking: Somebody) -> tuple[str, str]:
+            await hall.reception.joining.withdraw(text(body, "site"), asking)
+            return f"The join code of {text(body, 'site')} no longer counts.", ""
+
+        return await done(request, work)
 
     return made
 

@@ -1,0 +1,95 @@
+"""The addresses by which a site joins with a code, and by which operators make codes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Annotated, Any
+
+from fastapi import FastAPI, Path
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, ConfigDict, Field
+
+from thebes.coordinator.api.bearer import Bearer, token_of
+from thebes.coordinator.auth.join_codes import HOURS, MOST_HOURS
+from thebes.coordinator.auth.site_certificates import DAYS, MOST_DAYS
+from thebes.coordinator.service import Reception
+
+SiteName = Annotated[str, Path(pattern=r"^[a-z0-9][a-z0-9._-]{0,62}$")]
+Hex = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+
+
+class _Read(BaseModel):
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+
+class JoinRequest(_Read):
+    """The request that a site's own machine made, and the proof that it has a code; `code` tells which, and is not the
+    code. The same again has the same answer."""
+
+    code: Hex
+    request: str = Field(max_length=4000, description="a PKCS#10 request for a P-256 key, as PEM")
+    proof: Hex
+
+
+class Joined(BaseModel):
+    """The certificate, the authorities that the site is to believe, and the proof that the coordinator says so."""
+
+    certificate: str
+    authority: str
+    proof: str
+
+
+class Inviting(_Read):
+    """`hours` for which the code counts, `days` for which the certificate does that it gives."""
+
+    hours: int = Field(default=HOURS, ge=1, le=MOST_HOURS)
+    days: int = Field(default=DAYS, ge=1, le=MOST_DAYS)
+
+
+class Invited(BaseModel):
+    """The code, which is shown once, and until when it counts."""
+
+    code: str
+    until: str
+
+
+class JoinCodeTold(BaseModel):
+    """The fate of a code: open, used, expired, replaced, withdrawn, or wrong (too many proofs did not hold)."""
+
+    site: str
+    state: str
+    made: str
+    by: str
+    until: str
+    days: int
+    wrong: int
+    at: str | None
+    serial: str | None
+
+
+def put_on(app: FastAPI, reception: Reception, says: Callable[..., dict[int | str, dict[str, Any]]]) -> None:
+    """Put the addresses onto the interface; `says` describes what else they may answer."""
+
+    @app.post("/api/site/join", responses=says(403, 409, 413, 429))
+    async def join(body: JoinRequest) -> Joined:
+        """A certificate for the site that has the code."""
+        return Joined(**asdict(await reception.joining.join(body.code, body.request, body.proof)))
+
+    @app.get("/api/site/code", responses=says(401, 403))
+    async def codes(bearer: Bearer) -> list[JoinCodeTold]:
+        """List what became of every join code, the newest first: operators."""
+        asking = await reception.lobby.who(token_of(bearer))
+        return JSONResponse(await reception.joining.codes(asking))  # type: ignore[return-value]
+
+    @app.post("/api/site/{name}/code", status_code=201, responses=says(401, 403, 413))
+    async def invite(name: SiteName, body: Inviting, bearer: Bearer) -> Invited:
+        """A join code for a site; one that was open ends: operators."""
+        asking = await reception.lobby.who(token_of(bearer))
+        code, until = await reception.joining.invite(name, asking, hours=body.hours, days=body.days)
+        return Invited(code=str(code), until=until.isoformat())
+
+    @app.delete("/api/site/{name}/code", status_code=204, responses=says(401, 403, 404))
+    async def withdraw(name: SiteName, bearer: Bearer) -> None:
+        """End the open join code of a site: operators."""
+        await reception.joining.withdraw(name, await reception.lobby.who(token_of(bearer)))
