@@ -8,7 +8,7 @@ READY  := $(VENV)/.ready
 # Tests start hundreds of processes; each would compile the whole house anew.
 unexport PYTHONDONTWRITEBYTECODE
 .PHONY: help demo test test-slow test-heavy laws check bars bench audit chaos fuzz peers docs clean
-.PHONY: changelog pictures release wheel licences sbom vulnerabilities hashed hashes
+.PHONY: changelog pictures release wheel licences sbom vulnerabilities hashed hashes runtime
 
 help:  ## list the verbs
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
@@ -106,6 +106,9 @@ hashes:  ## the file of hashes anew, after a pin changed (asks outside)
 	@$(VENV)-outside/bin/pip install --quiet --disable-pip-version-check 'uv>=0.9'
 	@grep -v '^torch==' constraints.txt | $(VENV)-outside/bin/uv pip compile --quiet --no-deps --generate-hashes \
 	  --no-header --no-annotate --no-emit-index-url --no-emit-find-links --python-version 3.11.7 - -o constraints.hashed.txt
+
+runtime: $(READY)  ## what each container installs anew, after a pin or a requirement changed; writes deploy/compose
+	@$(BIN)/python tools/supply.py runtime
 
 clean:  ## remove what the other verbs made
 	@rm -rf $(VENV) $(VENV)-outside .venv-peers site build dist .hypothesis .mypy_cache .ruff_cache evidence/bench/results evidence/fuzz/found

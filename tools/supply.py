@@ -3,6 +3,7 @@
     python tools/supply.py licences            # a table; status 1 where one is unknown or would bind those who use it
     python tools/supply.py sbom > sbom.json    # CycloneDX 1.6: what `pip install thebes` brings, and what lies in it
     python tools/supply.py hashes              # whether constraints.hashed.txt names what constraints.txt does
+    python tools/supply.py runtime             # what each container installs anew, into deploy/compose
 
 The first two read what is installed here, reached from the project's own requirements; `--extra NAME` takes an optional
 part along. The same installation gives the same bytes.
@@ -32,6 +33,12 @@ PINS, HASHED = ROOT / "constraints.txt", ROOT / "constraints.hashed.txt"
 STATIC = ROOT / "src" / "thebes" / "web" / "static"
 #: by version only: which of its builds is right depends on the machine
 WITHOUT_HASHES = frozenset({"torch"})
+#: the containers, and the optional parts that each needs; the first builds the package and is thrown away
+CONTAINERS = {
+    "build": (),
+    "coordinator": ("coordinator", "postgres"),
+    "site": ("site", "postgres", "mysql"),
+}
 _BINDING = re.compile(r"\b(AGPL|GPL)|Affero|GNU General Public", re.IGNORECASE)
 _LONGEST = 60
 
@@ -136,6 +143,23 @@ def unhashed() -> list[str]:
     return wrong
 
 
+def runtime(container: str) -> str:
+    """Return what a container installs, as pins with hashes: what its role needs, and nothing else."""
+    root = "hatchling" if container == "build" else "thebes"
+    needed = [part.name for part in parts(CONTAINERS[container], root=root)]
+    needed += ["hatchling"] if container == "build" else []
+    known = pins(HASHED)
+    lines = [f"# The {container} container; written by `make runtime` from constraints.hashed.txt."]
+    for name in sorted(set(needed)):
+        version, hashes = known[str(canonicalize_name(name))]
+        lines += [" \\\n    ".join([f"{name}=={version}", *(f"--hash={each}" for each in hashes)])]
+    return "\n".join(lines) + "\n"
+
+
+def runtime_file(container: str) -> Path:
+    return ROOT / "deploy" / "compose" / f"constraints.runtime.{container}.txt"
+
+
 def bill(extras: Iterable[str] = (), *, moment: int | None = None) -> dict[str, Any]:
     """Return the bill of materials as CycloneDX has it; `moment` (seconds since 1970) is when it was made."""
     found, own = parts(extras), distribution("thebes")
@@ -193,7 +217,7 @@ def _licences(extras: list[str]) -> int:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("what", choices=["licences", "sbom", "hashes"])
+    parser.add_argument("what", choices=["licences", "sbom", "hashes", "runtime"])
     parser.add_argument("--extra", action="append", default=[], help="an optional part, such as postgres")
     asked = parser.parse_args()
     if asked.what == "licences":
@@ -201,6 +225,10 @@ def main() -> None:
     if asked.what == "sbom":
         epoch = os.environ.get("SOURCE_DATE_EPOCH")
         print(json.dumps(bill(asked.extra, moment=int(epoch) if epoch else None), indent=2))
+        return
+    if asked.what == "runtime":
+        for container in CONTAINERS:
+            runtime_file(container).write_text(runtime(container), encoding="utf-8")
         return
     wrong = unhashed()
     for line in wrong:
