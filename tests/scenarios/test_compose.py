@@ -24,7 +24,7 @@ SCHEMA = 'unit = "person"\n[columns.age]\ntype = "integer"\nlow = 0\nhigh = 100\
 
 
 def image_environment() -> dict[str, str]:
-    """What the Containerfile sets, without where programs lie."""
+    """Read what the Containerfile sets, without where programs lie."""
     (line,) = re.findall(r"^ENV (.*)$", (COMPOSE / "Containerfile").read_text(), re.MULTILINE)
     told = dict(word.split("=", 1) for word in line.split())
     told.pop("PATH")
@@ -41,7 +41,7 @@ def documented() -> list[str]:
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    """Where PostgreSQL's own user may look."""
+    """A folder into which the user of PostgreSQL may look."""
     if server_programs() is None:
         assert "postgres" not in os.environ.get(REQUIRE, "")
         pytest.skip("PostgreSQL's server programs are not installed")

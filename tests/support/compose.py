@@ -47,11 +47,11 @@ class Compose:
 
     @property
     def commands(self) -> list[str]:
-        """What its head says is to be typed."""
+        """The commands that its head says are to be typed."""
         return re.findall(r"^#   (docker compose .*)$", self.text, re.MULTILINE)
 
     def address(self, named: str) -> str:
-        """Where `SERVICE:PORT` is reached."""
+        """The address at which `SERVICE:PORT` is reached."""
         return f"127.0.0.1:{self._ports[named]}"
 
     def volume(self, service: str) -> Path:
@@ -168,7 +168,16 @@ class Compose:
                 shutil.chown(path, "postgres")
         user = told["POSTGRES_USER"]
         if not (where / "PG_VERSION").exists():
-            made = [str(_postgres() / "initdb"), "-D", str(where), "-U", user, "-A", "scram-sha-256", f"--pwfile={password}"]
+            made = [
+                str(_postgres() / "initdb"),
+                "-D",
+                str(where),
+                "-U",
+                user,
+                "-A",
+                "scram-sha-256",
+                f"--pwfile={password}",
+            ]
             subprocess.run([*as_user, *made, "--no-sync"], check=True, capture_output=True, cwd="/")
             _, port = self.address("database:5432").split(":")
             more = f"port = {port}\nlisten_addresses = '127.0.0.1'\nunix_socket_directories = ''\nfsync = off\n"
@@ -178,7 +187,9 @@ class Compose:
             given = f"CREATE DATABASE {told['POSTGRES_DB']}\n".encode()
             subprocess.run([*as_user, *single], input=given, check=True, capture_output=True, cwd="/")
         with (self.folder / "database.log").open("ab") as log:
-            return subprocess.Popen([*as_user, str(_postgres() / "postgres"), "-D", str(where)], stdout=log, stderr=log, cwd="/")
+            return subprocess.Popen(
+                [*as_user, str(_postgres() / "postgres"), "-D", str(where)], stdout=log, stderr=log, cwd="/"
+            )
 
     @property
     def volume_of_database(self) -> Path:

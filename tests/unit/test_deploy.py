@@ -16,6 +16,7 @@ import yaml
 
 from thebes.cli import main
 from thebes.coordinator import settings
+from tools import supply
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 SERVICES = sorted((DEPLOY / "systemd").glob("*.service"))
@@ -126,33 +127,50 @@ def test_systemd_finds_nothing_wrong_with_a_unit_and_little_exposed(path: Path, 
 
 def test_the_compose_file_gives_each_service_no_more_than_it_needs() -> None:
     told = yaml.safe_load((DEPLOY / "compose" / "compose.yaml").read_text(encoding="utf-8"))
-    assert set(told["services"]) == {"coordinator", "site"}
-    for name, service in told["services"].items():
+    ours = {name: service for name, service in told["services"].items() if name != "database"}
+    assert set(ours) == {"coordinator", "north", "south"}
+    for name, service in ours.items():
         assert service["read_only"] is True
         assert service["cap_drop"] == ["ALL"]
         assert service["security_opt"] == ["no-new-privileges:true"]
         assert not {"privileged", "network_mode", "pid", "user"} & set(service)
+        role = service["image"].removeprefix("thebes-")
+        assert service["build"]["args"] == {"ROLE": role}
         asked, given = spoken(shlex.join(["thebes", *service["command"]]))
-        assert asked == name
+        assert asked == role
         assert given <= options(asked)
-        (volume,) = service["volumes"]
-        assert volume.split(":") == [name, "/var/lib/thebes"]
-        assert set(told["volumes"]) >= {name}
-    ports = told["services"]["coordinator"]["ports"]
-    assert ports == ["127.0.0.1:8000:8000", "8443:8443"]  # without TLS on this machine only
-    program = told["services"]["coordinator"]["healthcheck"]["test"][-1]
-    compile(program, "healthcheck", "exec")
-    assert "/api/health" in program
+        assert service["volumes"][0].split(":") == [name, "/var/lib/thebes"]
+        how, *probe = service["healthcheck"]["test"]
+        asked, given = spoken(shlex.join(probe))
+        assert (how, asked) == ("CMD", "doctor")
+        assert given <= options(asked)
+    ports = {name: service["ports"] for name, service in told["services"].items() if "ports" in service}
+    assert ports == {"coordinator": ["127.0.0.1:8000:8000", "8443:8443"]}  # without TLS on this machine only
+    written = (DEPLOY / "compose" / "compose.yaml").read_text(encoding="utf-8")
+    assert not re.search(r"(?i)password: ", written)  # secrets are files
+    assert set(told["secrets"]) == {"database", "pgpass"}
 
 
 def test_the_container_is_built_from_hashes_and_runs_as_nobody_special() -> None:
     text = (DEPLOY / "compose" / "Containerfile").read_text(encoding="utf-8")
-    assert "--require-hashes" in text
-    assert text.index("\nUSER thebes\n") < text.index("\nENTRYPOINT")
+    assert text.count("--require-hashes") == 2
+    assert text.index("\nUSER 10001:10001\n") < text.index("\nHEALTHCHECK") < text.index("\nENTRYPOINT")
     root = DEPLOY.parent
     copied = [word for line in re.findall(r"^COPY (?!--from)(.*) \S+$", text, re.MULTILINE) for word in line.split()]
     assert copied
-    assert [name for name in copied if not (root / name).exists()] == []
+    roles = ("coordinator", "site")
+    assert [name for name in copied for role in roles if not (root / name.replace("${ROLE}", role)).exists()] == []
+
+
+@pytest.mark.parametrize("container", supply.CONTAINERS)
+def test_a_container_installs_what_its_role_needs_and_no_tool(container: str) -> None:
+    written = supply.runtime_file(container).read_text(encoding="utf-8")
+    assert written == supply.runtime(container), "run: make runtime"
+    names = set(supply.pins(supply.runtime_file(container)))
+    tools = {"pip", "setuptools", "pytest", "mypy", "playwright", "pyspark", "torch", "hypothesis", "ruff"}
+    assert not names & tools
+    assert ("hatchling" in names) == (container == "build")
+    assert ("duckdb" in names) == (container == "site")
 
 
 def test_the_example_of_settings_says_every_setting_with_its_default(tmp_path: Path) -> None:
