@@ -1,4 +1,4 @@
-"""What `deploy/compose/Containerfile` installs, installed by its own commands into a folder that has nothing else, and
+"""The packages that `deploy/compose/Containerfile` installs, installed by its own commands into an empty folder, and
 both roles run out of that. It is no image: there is no builder here."""
 
 from __future__ import annotations
