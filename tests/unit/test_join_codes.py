@@ -378,6 +378,7 @@ def test_codes_go_through_files_and_standard_input_not_through_arguments(
     code = out.read_text()
     assert "does not exist yet" in typed("ca", "invite", "north", "--home", folder, "--out", out).stderr
     listed = typed("ca", "list", "--home", folder).stdout
+    assert "replaced" not in listed  # what could not be written has ended nothing
     assert "north  join code open" in listed
     assert code.strip() not in listed
     there = ("site", "join", "http://127.0.0.1:9", "--home", tmp_path / "site")
@@ -388,3 +389,15 @@ def test_codes_go_through_files_and_standard_input_not_through_arguments(
     assert "use --code-stdin or --code-file" in typed(*there).stderr
     said = typed("ca", "revoke", "north", "--home", folder)
     assert said.stdout == "The join code of north no longer counts; it had no certificate.\n"
+
+
+def test_a_copy_has_no_join_code_that_was_perhaps_used_since(front: Front, codes: JoinCodes, tmp_path: Path) -> None:
+    codes.make("north", by="ana")
+    for words in (
+        ("backup", front.home.folder, "--to", tmp_path / "copy"),
+        ("restore", tmp_path / "copy", "--home", tmp_path / "again"),
+    ):
+        ended = typed(*words)
+        assert ended.returncode == 0, ended.stderr
+    assert (tmp_path / "again" / "ca" / "authority.key").exists()
+    assert not (tmp_path / "again" / "ca" / "join_codes.json").exists()

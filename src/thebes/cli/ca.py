@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -71,9 +73,10 @@ def invite(
 
     Example: thebes ca invite north-hospital --home /var/lib/thebes
     """
-    code, until = _codes(home).make(name, by="the coordinator's home", hours=hours, days=days)
-    if out is not None:
-        _into_new_file(out, str(code))
+    with contextlib.nullcontext() if out is None else _new_file(out) as write:  # before an earlier code ends
+        code, until = _codes(home).make(name, by="the coordinator's home", hours=hours, days=days)
+        if write is not None:
+            write(str(code))
     if json is not None:
         output.write_json(json, {"site": name, "code": str(code) if out is None else None, "until": until.isoformat()})
         return
@@ -167,15 +170,21 @@ def _minute(moment: str) -> str:
     return moment[:16].replace("T", " ")
 
 
-def _into_new_file(out: Path, code: str) -> None:
+@contextlib.contextmanager
+def _new_file(out: Path) -> Iterator[Callable[[str], object]]:
+    """Give what writes into a new file, for its owner alone, which is gone again where nothing was written."""
     import os
 
     try:
         descriptor = os.open(out, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     except OSError as error:
         raise Mistake("--out", f"must be a file that does not exist yet ({error.strerror})") from None
-    with os.fdopen(descriptor, "w", encoding="ascii") as file:
-        file.write(code + "\n")
+    try:
+        with os.fdopen(descriptor, "w", encoding="ascii") as file:
+            yield lambda code: file.write(f"{code}\n")
+    except BaseException:
+        out.unlink()
+        raise
 
 
 def _codes(home: Path) -> JoinCodes:

@@ -29,6 +29,7 @@ _SCRATCH = "scratch"  #: rows that did not fit into memory, for as long as someb
 #: each process makes these anew, or a database's own files of a moment
 _PASSING = ("daemon.json", "lock", "site.lock")
 #: whoever has one of these is let in, or can write what lets in: a copy lies elsewhere, and is not to open the home
+_JOIN_CODES = "join_codes.json"
 BEARERS = ("token", "admin.token", "session.key")
 _PASSING_ENDS = (".lock", "-wal", "-shm", "-journal", ".new", ".part")
 #: what is written down first where a process writes to several, and is copied in that order
@@ -125,6 +126,8 @@ def _kept_back(file: Path) -> bool:
     match file.parts:
         case (name,):
             return name in BEARERS or name.startswith(tuple(f".{bearer}." for bearer in BEARERS))
+        case ("ca", name):
+            return _JOIN_CODES in name  # one that was used since would be open again
         case ("cache", *_):
             return file.suffix == ".key"
     return False
