@@ -256,13 +256,13 @@ def _sessions(app: FastAPI, reception: Reception) -> None:
     @app.get("/api/session", responses=_says(401))
     async def sessions(bearer: Bearer) -> list[m.ListedSession]:
         """The sessions that go on of whoever asks; to an operator everybody's."""
-        found = await reception.lobby.sessions(await reception.lobby.who(_token(bearer)))
+        found = await reception.lobby.sessions(await reception.lobby.who(token_of(bearer)))
         return [m.ListedSession.of(each) for each in found]
 
     @app.delete("/api/session/{session}", status_code=204, responses=_says(401, 404))
     async def end(session: SessionId, bearer: Bearer) -> None:
         """End a session at once: one's own, or as an operator anybody's."""
-        await reception.lobby.end_session(session, await reception.lobby.who(_token(bearer)))
+        await reception.lobby.end_session(session, await reception.lobby.who(token_of(bearer)))
 
 
 def _everything_else(app: FastAPI, reception: Reception, whom: str) -> None:
