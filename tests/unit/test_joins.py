@@ -236,6 +236,7 @@ def test_several_frames_share_one_budget_and_a_join_costs_it_once(tmp_path: Path
         answer = table.sql(f"SELECT ward, COUNT(*) AS n {FROM} GROUP BY ward", epsilon=0.5)
         assert "patients joined with visits" in sql.read(f"SELECT COUNT(*) {FROM}", SCHEMAS, epsilon=1).explanation
         assert answer.certificate.epsilon == 0.5
+        assert "patients joined with those of visits of the same person" in answer.certificate.text
         assert float(table.left.epsilon) == 0.5
         table.query("mean", dataset="patients", column="age", epsilon=0.25)
         table.query("sum", dataset="patients", join="visits", column="cost", epsilon=0.125)

@@ -230,6 +230,15 @@ class QueryAggregator(Convening[QueryDocument]):
         threshold = max(one["threshold"] for one in self._selections().values())
         return {"found": {"column": column, "keys": list(self._keys or ()), "threshold": threshold}}
 
+    def _of_join(self) -> tuple[str, ...]:
+        """Say of joined rows whose they are."""
+        if self.document.join is None:
+            return ()
+        return (
+            f"The rows are those of {self.document.dataset} joined with those of {self.document.join} of the same "
+            "person: what a person has in both is hidden.",
+        )
+
     def _of_keys(self) -> tuple[str, ...]:
         if self._keys is None:
             return ()
@@ -253,7 +262,7 @@ class QueryAggregator(Convening[QueryDocument]):
             parameters={"statistic": document.asks, "found": self._selections()},
             trust=self.trust,
             simulated=self.setting.simulated,
-            notes=(*self.notes, *self._of_keys(), "No group was found, so none was answered."),
+            notes=(*self.notes, *self._of_join(), *self._of_keys(), "No group was found, so none was answered."),
         )
         return QueryRelease({}, certificate, {}, {**extra, "source": MECHANISM, "by": list(document.by or ())})
 
@@ -302,7 +311,7 @@ class QueryAggregator(Convening[QueryDocument]):
     def _told(self, errors: Mapping[str, Error], answers: Mapping[str, Mapping[str, Any]]) -> tuple[str, ...]:
         if not errors:
             return ("Every site's steward marked the data set public: nothing was hidden, and nothing was spent.",)
-        said = [*self.notes, *self._of_keys()]
+        said = [*self.notes, *self._of_join(), *self._of_keys()]
         again = [site for site, told in answers.items() if told["source"] == CACHE]
         if again:
             said.append(
