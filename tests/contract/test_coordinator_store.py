@@ -21,6 +21,7 @@ from thebes.privacy.faults import Mistake
 from thebes.tasks.protocols import TaskClosed
 from thebes.wire import task_log
 from thebes.wire.refusals import Conflict, NotAllowed, NotFound
+from thebes.wire.release_record import digest_of_text, listed_release
 
 TASK, OTHER = "a" * 32, "b" * 32
 
@@ -297,10 +298,12 @@ def test_what_a_worker_did_that_no_longer_holds_the_task_is_thrown_away(
     one, two = PhaseQueue(database, "one"), PhaseQueue(database, "two")
     slow = held_by(one)
     quick = held_by(two, now=6.0)
-    two.conclude(quick, Concluded("2", Status.DONE))
+    two.conclude(quick, Concluded('{"value": 2}', Status.DONE))
     with pytest.raises(NoLongerHeld):
-        one.conclude(slow, Concluded("1", Status.DONE))
-    assert store.release(TASK) == "2"
+        one.conclude(slow, Concluded('{"value": 1}', Status.DONE))
+    assert store.release(TASK) == '{"value": 2}'
+    listed = [(each.task_id, each.digest) for each in store.entries()]  # once, and what was stored
+    assert listed[1:] == [(listed_release(TASK, 0), digest_of_text('{"value": 2}'))]
     assert store.standing(TASK).status is Status.DONE
 
 
@@ -331,7 +334,7 @@ def test_a_trusted_task_shows_its_end_only_when_it_is_finished(store: Coordinato
     store.take([delivery("p")])
     desk = PhaseQueue(database, "one")
     held = held_by(desk)
-    desk.conclude(held, Concluded("1", Status.DONE))
+    desk.conclude(held, Concluded('{"value": 1}', Status.DONE))
     assert store.standing(TASK).status is Status.RUNNING
     with pytest.raises(Conflict):
         store.cancel(TASK)  # too late: the release is stored
@@ -388,7 +391,7 @@ def test_cancelling_ends_a_task_once_and_for_all(store: CoordinatorStore, databa
     store.cancel(TASK)
     store.cancel(TASK)
     with pytest.raises(NoLongerHeld):
-        desk.conclude(held, Concluded("1", Status.DONE))
+        desk.conclude(held, Concluded('{"value": 1}', Status.DONE))
     assert store.release(TASK) is None
     with pytest.raises(NotFound):
         store.cancel(OTHER)

@@ -19,7 +19,7 @@ from thebes.person.rest import guarded
 from thebes.simulation import example
 from thebes.web.person.lineage import found as words
 from thebes.web.person.pages import put_on
-from thebes.wire import receipts, task_log
+from thebes.wire import receipts, release_record, task_log
 from thebes.wire.access import Access, make_token, read_secret
 from thebes.wire.client import CoordinatorClient
 from thebes.wire.refusals import BrokenLog, NotFound
@@ -98,7 +98,7 @@ def test_a_release_commits_to_its_receipts_and_the_signed_list_to_the_release(fr
     assert release["receipts"]["count"] == 12 == len(hashes(front, task)) / receipts.SIZE
     assert len(receipts.read(hashes(front, task), release["receipts"])) == 12
     listed = {e.task_id: e.digest for e in task_log.verify(front.client.get("/api/log").json()).entries}
-    assert listed[receipts.listed_release(task, 0)] == receipts.digest(release)
+    assert listed[release_record.listed_release(task, 0)] == release_record.digest(release)
 
 
 def test_the_list_tells_nothing_but_how_many_there_are(front: Front, me: Person) -> None:
@@ -146,7 +146,7 @@ def test_the_own_receipt_is_found_and_nothing_that_is_asked_names_it(front: Fron
     assert not [line for line in wire.asked if mine["receipts"][0] in line]
     (told,) = me.lineage()
     assert told["tables"] == ["profile.demographics"]
-    assert told["release"] == receipts.digest(front.task(task)["result"])
+    assert told["release"] == release_record.digest(front.task(task)["result"])
 
 
 def test_it_looks_once_by_itself_whatever_it_finds(front: Front, me: Person, wire: Wire) -> None:

@@ -60,6 +60,7 @@ def wired() -> typer.Typer:
         task,
         task_runs,
         user,
+        verify,
     )
     from thebes.cli.demo import command
 
@@ -72,6 +73,7 @@ def wired() -> typer.Typer:
     app.command("login")(login.login)
     app.command("logout")(login.logout)
     app.add_typer(session.app, name="session", cls=Commands)
+    app.command("verify")(verify.verify)
     app.command("coordinator")(coordinator.coordinator)
     app.command("person")(person.person)
     app.command("lineage")(lineage.lineage)

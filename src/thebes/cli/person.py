@@ -116,7 +116,8 @@ def _destroy(home: Path) -> None:
 
 
 def _pin(home: Path, told: str) -> None:
-    from thebes.person.tasks.task_feed import is_fingerprint, pin
+    from thebes.person.tasks.task_feed import pin
+    from thebes.wire.list_pin import is_fingerprint
 
     fingerprint = "".join(told.split()).lower()
     if not is_fingerprint(fingerprint):

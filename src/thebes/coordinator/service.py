@@ -33,6 +33,7 @@ from thebes.coordinator.sites.join_service import JoinService
 from thebes.coordinator.sites.site_tasks import Convocation, Inquiries
 from thebes.coordinator.storage.database import Database
 from thebes.coordinator.storage.store import CoordinatorStore, NewTask, TaskStanding, check_under_way
+from thebes.coordinator.storage.task_list import published
 from thebes.coordinator.storage.write_queue import Intake
 from thebes.coordinator.tasks.acceptance import Acceptance, Accepted
 from thebes.coordinator.tasks.phase_end import setting
@@ -45,6 +46,7 @@ from thebes.tasks.protocols import Endless
 from thebes.tasks.site_document import SiteDocument
 from thebes.wire import task_log
 from thebes.wire.refusals import Conflict, NotAllowed, NotFound
+from thebes.wire.release_record import ReleaseRecord
 
 T = TypeVar("T")
 _MOST_RECEIPTS = 32 * 2**20  #: bytes of lists of receipts that are kept ready
@@ -266,6 +268,18 @@ class Reception:
                 while sum(map(len, self._receipts.values())) > _MOST_RECEIPTS and len(self._receipts) > 1:
                     del self._receipts[next(iter(self._receipts))]
         return known
+
+    async def record(self, task_id: str) -> ReleaseRecord:
+        """Return the latest release that was published of a task, with the part of the signed list that says so."""
+
+        def work() -> ReleaseRecord:
+            key, successions = self._home.log_key, self._home.successions  # the key first, as for the whole list
+            after = min((each.length - 1 for each in successions), default=None)
+            told = self.store.database.read(lambda connection: published(connection, task_id, after=after))
+            listed = task_log.published(key, told.entries, successions=successions)
+            return ReleaseRecord.made(task_id, told.phase, told.document, told.release, listed)
+
+        return await self._in_reader(work)
 
     async def progress(self, task_id: str, asking: Somebody | None = None) -> dict[str, Any]:
         """Tell how the training of a task goes, for a live view; of one that is over, how it went. Its models are

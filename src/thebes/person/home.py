@@ -35,7 +35,7 @@ from thebes.person.settings import PersonSettings
 from thebes.person.tasks.decisions import Decisions
 from thebes.person.tasks.noise_example import example
 from thebes.person.tasks.rules import in_force, read_rules
-from thebes.person.tasks.task_feed import Board, is_fingerprint, pinned_in
+from thebes.person.tasks.task_feed import Board, pinned_in
 from thebes.person.tasks.task_store import Book
 from thebes.privacy.faults import Mistake, ThebesError
 from thebes.privacy.plain_text import plain_text
@@ -43,6 +43,7 @@ from thebes.tasks import registry
 from thebes.tasks.document import PeopleDocument
 from thebes.tasks.release_reader import release_from_json
 from thebes.wire.client import CoordinatorClient
+from thebes.wire.list_pin import is_fingerprint
 from thebes.wire.problems import printable
 from thebes.wire.refusals import Conflict, NotFound
 from thebes.wire.task_log import fingerprint

@@ -12,6 +12,7 @@ from thebes.privacy.faults import Mistake, Refusal
 from thebes.privacy.figures import spaced
 from thebes.privacy.plain_text import shortened
 from thebes.requestor.progress_line import Look, Progress, looking
+from thebes.requestor.published_release import PublishedRelease
 from thebes.requestor.refusals import NotFinished, SiteRefusal, SitesRefused, TaskCancelled, TaskExpired, TaskFailed
 from thebes.tasks import notebook
 from thebes.tasks.release import Release
@@ -70,7 +71,7 @@ class Handle:
     def release(self) -> Release | None:
         """The latest release, or None before the first one. Reading it again spends nothing."""
         result = self.show().get("result")
-        return None if result is None else release_from_json(result)
+        return None if result is None else self._published(result)
 
     def cancel(self) -> None:
         """End the task without a release. What people already paid stays paid."""
@@ -110,7 +111,11 @@ class Handle:
         body = self.finished(timeout, progress=progress)
         if body.get("result") is None:
             raise TaskFailed(self.task_id, "it ended without a release")
-        return release_from_json(body["result"])
+        return self._published(body["result"])
+
+    def _published(self, result: Mapping[str, Any]) -> Release:
+        """Read a release that knows where it was published."""
+        return release_from_json(result).published(PublishedRelease(self.client, self.task_id, result))
 
     def finished(self, timeout: float | None = None, *, progress: Progress = "auto") -> dict[str, Any]:
         """Wait as `wait` does, and give what the coordinator says of the task then."""

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 import numpy as np
@@ -62,6 +63,14 @@ class FittedModel(Protocol):
         ...
 
 
+class ReleaseOrigin(Protocol):
+    """The coordinator that published a release."""
+
+    def save(self, path: str | Path, *, certificate_only: bool = False) -> None: ...
+
+    def verify(self, key: str | None = None) -> Any: ...
+
+
 @dataclass(frozen=True)
 class Release(FrameSource):
     """`value` is a number, {key: number}, a model, or rows, by kind. `extra` holds what a kind adds.
@@ -77,6 +86,7 @@ class Release(FrameSource):
     certificate: Certificate
     intervals: Mapping[float, Interval] = field(default_factory=dict)
     extra: Mapping[str, Any] = field(default_factory=dict)
+    origin: ReleaseOrigin | None = field(default=None, compare=False, repr=False)
 
     #: why a release of this form has no interval, where nothing else is said
     no_interval: ClassVar[str] = "No interval: how far noise moves this answer is not known."
@@ -109,6 +119,32 @@ class Release(FrameSource):
         """Return why there is no answer and what to do; None where there is one."""
         told = self.extra.get("explanation")
         return None if told is None else str(told)
+
+    def published(self, origin: ReleaseOrigin) -> Self:
+        """The same release, as one that was published there."""
+        made = copy(self)
+        object.__setattr__(made, "origin", origin)
+        return made
+
+    def save(self, path: str | Path, *, certificate_only: bool = False) -> None:
+        """Save it as its coordinator published and signed it, to be checked later by `thebes verify`; its certificate
+        alone with `certificate_only`."""
+        self._origin().save(path, certificate_only=certificate_only)
+
+    def verify(self, key: str | None = None) -> Any:
+        """Check that its coordinator published this: `print` what comes back. BrokenRecord where something does not fit
+        the coordinator's signed list, Unsigned where that has no release of the task. `key` is the fingerprint of the
+        coordinator's key, as its operator says it; without, the key that was seen first counts."""
+        return self._origin().verify(key)
+
+    def _origin(self) -> ReleaseOrigin:
+        if self.origin is None:
+            raise Mistake("release", "is not signed: no coordinator published it, or it was changed since")
+        return self.origin
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out where it was published: a copy, or what is read from a pickle, is not what was signed."""
+        return {name: value for name, value in self.__dict__.items() if name != "origin"}
 
     def beside(self, **more: Any) -> Self:
         """The same release with more beside its value."""

@@ -39,6 +39,12 @@ class CoordinatorClient(Connection):
         path = f"/api/task/{segment('task_id', task_id)}/receipts"
         return self._request("GET", path, reader=f"task {task_id}", kind=LONG).content
 
+    def record(self, task_id: str, *, certificate_only: bool = False) -> bytes:
+        """The record of a task's latest release as it is saved, for `ReleaseRecord.read`."""
+        path = f"/api/task/{segment('task_id', task_id)}/record"
+        params = {"part": "certificate"} if certificate_only else None
+        return self._request("GET", path, params=params, reader=f"task {task_id}", kind=LONG).content
+
     def post_task(self, document: Mapping[str, Any]) -> dict[str, Any]:
         """Put a document up as a task: `{"task_id", "digest"}`."""
         return self._object(self._json("POST", "/api/task", body=document))

@@ -1,4 +1,4 @@
-"""The commitment of a release to the contributions that it was made from, and to its own words.
+"""The commitment of a release to the contributions that it was made from.
 
 Each contribution that was used is one leaf: a hash over its task, part, pseudonym and receipt. A receipt has 128 random
 bits, which its owner and the coordinator know, so a leaf tells everybody else nothing, and two leaves of one person
@@ -22,7 +22,6 @@ SIZE = 32  #: bytes of a leaf
 _LEAF = b"thebes receipt 1\0"
 _NODE = b"thebes receipts node 1\0"
 _NONE = b"thebes receipts none 1\0"
-_RELEASE = b"thebes release 1\0"
 
 
 def leaf(task_id: str, part: str, contributor: str, receipt: str) -> bytes:
@@ -49,17 +48,6 @@ def read(listed: bytes, told: object) -> frozenset[bytes]:
     if not isinstance(told, Mapping) or committed(listed) != {name: told.get(name) for name in ("root", "count")}:
         raise BrokenLog("the list of receipts is not the one that the release commits to")
     return frozenset(leaves)
-
-
-def digest(release: Mapping[str, Any]) -> str:
-    """Return the digest of a release as it is published: the same however its JSON was spelled."""
-    spelled = json.dumps(release, sort_keys=True, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return hashlib.sha256(_RELEASE + spelled.encode()).hexdigest()
-
-
-def listed_release(task_id: str, phase: int) -> str:
-    """Name the place where the signed list has the digest of a phase's release."""
-    return f"release~{task_id}~{phase}"
 
 
 def _split(listed: bytes) -> list[bytes]:

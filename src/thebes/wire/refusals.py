@@ -56,5 +56,13 @@ class Unreachable(Refusal):
         return (type(self), (self.url, self.message))
 
 
+class BrokenRecord(Refusal):
+    """The record of a release is not what its coordinator published: something in it does not fit the signed list."""
+
+
+class Unsigned(Refusal):
+    """The signed list has no release of a task: nothing shows that its coordinator published this one."""
+
+
 class BrokenLog(Refusal):
     """A server's signed task list does not hold together, or is not the one that was seen before."""

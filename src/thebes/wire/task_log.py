@@ -1,4 +1,4 @@
-"""The signed, append-only list of tasks: everybody sees the same tasks in the same order, or can prove otherwise.
+"""The signed, append-only list of tasks and releases: everybody sees the same in the same order, or can prove it not.
 
 Each entry's hash covers the one before it, and the server signs the newest hash with the length of the list. A
 person pins the key at first contact and remembers how far they read; a list that forgot, changed or reordered
@@ -133,8 +133,9 @@ def sign(private: bytes, seen: Seen) -> str:
 def published(
     private: bytes, entries: Sequence[TaskLogEntry], *, after: int = 0, successions: Sequence[Succession] = ()
 ) -> dict[str, Any]:
-    """The body of `GET /api/log?after=N` for the whole list `entries`; readers leave out the first N they know."""
-    seen = Seen(len(entries), entries[-1].hash if entries else START)
+    """The body of `GET /api/log?after=N` for the list `entries`, whole or its end; readers leave out the first N they
+    know."""
+    seen = Seen(entries[-1].index + 1, entries[-1].hash) if entries else Seen()
     return {
         "key": public_key(private),
         "entries": [entry.as_json() for entry in entries[after:]],

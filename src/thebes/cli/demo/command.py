@@ -106,6 +106,8 @@ def demo(
                 progress.stop()
             show(rows, people, sites, console)
             _tell_dear(rows, console)
+            if all(row["verdict"] != FAILED for row in rows):
+                console.print("Every answer was verified against the coordinator's signed list.", highlight=False)
             if not exit:
                 _tell_addresses(stage, console)
             if json is not None:

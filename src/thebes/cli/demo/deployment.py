@@ -22,8 +22,11 @@ from thebes.coordinator.people.groups import ContributorGroups
 from thebes.coordinator.storage.database import Database
 from thebes.data.rows import Rows
 from thebes.privacy.faults import Fault, ThebesError
+from thebes.requestor.handle import Handle
 from thebes.requestor.institutions import round_of
+from thebes.requestor.known_keys import KnownKeys
 from thebes.requestor.server import connect
+from thebes.requestor.verification import verify
 from thebes.simulation import population
 from thebes.simulation.example import give
 from thebes.simulation.featurizer import featurize
@@ -31,6 +34,7 @@ from thebes.simulation.population import DECLARATIONS
 from thebes.simulation.tables import people_of
 from thebes.tasks.release import Release
 from thebes.wire.problems import from_problem
+from thebes.wire.release_record import ReleaseRecord
 
 RELEASE_SECONDS = 60.0
 OWN_SECONDS = 60.0  #: for the one person's machine to compute and send
@@ -63,6 +67,7 @@ class Stage:
         self.hospitals = Hospitals(folder, sites, seed) if sites else None
         self._processes: list[Process] = []
         self._stack = ExitStack()
+        self._keys = KnownKeys(folder / "requestor")
         self.urls: dict[str, str] = {}
 
     def __enter__(self) -> Self:
@@ -110,7 +115,9 @@ class Stage:
                 contributors.append(self._people - 1)
             else:
                 contributors += self._answered(handle.task_id, 1, told, group)
-        return handle.wait(timeout=RELEASE_SECONDS, progress=lambda body: self._heed()), contributors
+        release = handle.wait(timeout=RELEASE_SECONDS, progress=lambda body: self._heed())
+        self._verify(handle)
+        return release, contributors
 
     def ask_sites(self, document: Mapping[str, Any], told: Told) -> Release:
         """Submit a document that sites answer, and wait; `told` hears of the phases that are over."""
@@ -121,7 +128,18 @@ class Stage:
             self.check()
             told(round_of(handle.client.training(handle.task_id)).number)
 
-        return handle.wait(timeout=RELEASE_SECONDS, progress=look)
+        release = handle.wait(timeout=RELEASE_SECONDS, progress=look)
+        self._verify(handle)
+        return release
+
+    def _verify(self, handle: Handle) -> None:
+        """Check the release against the signed list, as anybody can; of what is trained without end the last one."""
+        end = time.monotonic() + RELEASE_SECONDS
+        while handle.status != "done" and time.monotonic() < end:
+            self._heed()
+            time.sleep(0.05)
+        record = ReleaseRecord.read(handle.client.record(handle.task_id))
+        verify(record, client=handle.client, known=self._keys)
 
     def put_up(self, document: Mapping[str, Any], answers: int, told: Told) -> None:
         """Submit a document and let so many people answer, who are too few to close it; the crowd leaves it so."""

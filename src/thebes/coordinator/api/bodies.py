@@ -357,6 +357,21 @@ class TaskList(BaseModel):
     successions: list[ListSuccession]
 
 
+class PublishedRecord(BaseModel):
+    """A release as it was published, to be kept. `document`, `certificate` and `answer` are the JSON texts that were
+    hashed for the signed list; where the certificate alone was asked for, `answer_digest` stands for the answer. `list`
+    is the signed list from the task's own entry on."""
+
+    format: Literal["thebes release 1", "thebes certificate 1"]
+    task_id: str
+    phase: int
+    document: str
+    certificate: str
+    answer: str | None = None
+    answer_digest: str | None = None
+    list: TaskList
+
+
 class Collector(BaseModel):
     version: int
     tables: dict[str, Any]

@@ -42,6 +42,7 @@ Version = Annotated[int | None, Query(ge=1, le=10**9, description="the newest wh
 Text = Annotated[str, Query(pattern=r"^[!-~]{1,200}$")]
 State = Annotated[Literal["active", "ended"], Query(description="those that go on, or those that are over")]
 Packet = Annotated[int, Query(ge=0, le=9999, description="number of the packet; 0 where a phase has one only")]
+Part = Annotated[Literal["release", "certificate"], Query(description="all of it, or its certificate alone")]
 Skip = Annotated[int, Query(ge=0, le=2**31, description="of tasks that are over, leave out so many")]
 Most = Annotated[int, Query(ge=1, le=200, description="of tasks that are over, no more than so many")]
 Draft = Annotated[dict[str, Any], Body(description="what is to become a task document")]
@@ -134,6 +135,14 @@ def _tasks(app: FastAPI, reception: Reception) -> None:
         """Return the hashes of the receipts of all contributions that the latest release was made from, 32 bytes each,
         in their order: whole or not at all, so that asking tells nothing of who asks."""
         return Response(await reception.receipts(task_id), media_type=_BYTES)
+
+    @app.get("/api/task/{task_id}/record", responses=_says(404))
+    async def record(task_id: TaskId, part: Part = "release") -> m.PublishedRecord:
+        """The latest release that was published of a task with what shows that it was: a file to keep, and to check
+        with `thebes verify`. `part=certificate` leaves the answer out."""
+        told = await reception.record(task_id)
+        body = told.as_json(certificate_only=part == "certificate")
+        return JSONResponse(body)  # type: ignore[return-value]
 
     @app.delete("/api/task/{task_id}", status_code=204, responses=_says(401, 403, 404, 409))
     async def cancel(task_id: TaskId, bearer: Bearer) -> None:

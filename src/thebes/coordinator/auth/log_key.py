@@ -12,7 +12,7 @@ from sqlalchemy import select
 from thebes.coordinator.home import CoordinatorHome
 from thebes.coordinator.storage.database import Database
 from thebes.coordinator.storage.schema import ENTRY
-from thebes.coordinator.storage.store import append
+from thebes.coordinator.storage.task_list import append
 from thebes.wire import task_log
 from thebes.wire.task_log import Succession, TaskLogEntry
 

@@ -20,7 +20,7 @@ from thebes.coordinator.clock import Clock
 from thebes.coordinator.home import CoordinatorHome
 from thebes.coordinator.storage.database import Database
 from thebes.coordinator.storage.schema import GROUP, MEMBER
-from thebes.coordinator.storage.store import append
+from thebes.coordinator.storage.task_list import append
 from thebes.privacy.faults import Fault, Mistake
 from thebes.tokens import Authority, GroupParameters
 from thebes.tokens.parameters import PRIVATE, PUBLIC

@@ -16,7 +16,9 @@ from sqlalchemy import select
 
 from thebes.coordinator.storage.database import Database
 from thebes.coordinator.storage.schema import FAREWELL, RELEASE, RUN, SEAT, SITE, TASK
+from thebes.coordinator.storage.task_list import publish
 from thebes.coordinator.tasks.states import Status
+from thebes.wire.release_record import digest_of_text
 
 _SEAT = "sites"
 #: seconds since 1970
@@ -195,11 +197,12 @@ class FederationStore:
 
     def conclude(self, task: ConvenedTask, phase: int, ended: Ended) -> None:
         """Store the end of a phase."""
+        digest = None if ended.release is None else digest_of_text(ended.release)
 
         def work(connection: sa.Connection) -> None:
             self._still_ours(connection, task.id, phase)
-            if ended.release is not None:
-                connection.execute(RELEASE.insert().values(task=task.id, phase=phase, body=ended.release))
+            if ended.release is not None and digest is not None:
+                publish(connection, task.id, phase, ended.release, digest)
             changed: dict[str, Any] = {"snapshot": ended.snapshot, "accepted": ended.answered}
             if ended.status is Status.OPEN:
                 changed |= {"phase": phase + 1, "part": ended.part, "accepted": 0}

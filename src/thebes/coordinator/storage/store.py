@@ -17,7 +17,8 @@ from sqlalchemy import bindparam, select
 
 from thebes.coordinator.sites.site_store import say_farewell
 from thebes.coordinator.storage.database import Database
-from thebes.coordinator.storage.schema import COLLECTOR, CONTRIBUTION, ENTRY, RELEASE, TASK
+from thebes.coordinator.storage.schema import COLLECTOR, CONTRIBUTION, RELEASE, TASK
+from thebes.coordinator.storage.task_list import append, entries, list_alone
 from thebes.coordinator.tasks.states import Status
 from thebes.coordinator.training import model_store
 from thebes.privacy.faults import ThebesError
@@ -27,8 +28,6 @@ from thebes.wire import receipts
 from thebes.wire.refusals import Conflict, NotAllowed, NotFound
 from thebes.wire.task_log import TaskLogEntry
 
-#: The advisory lock under which the task list grows.
-_LISTING = 0x7468656265730003
 _STANDING = (
     TASK.c.id,
     TASK.c.requestor,
@@ -150,7 +149,7 @@ class CoordinatorStore:
         requestor has `most` open or running already, whichever process put them up."""
 
         def work(connection: sa.Connection) -> TaskLogEntry:
-            _list_alone(connection)  # before it is counted: many may be put up in the same moment
+            list_alone(connection)  # before it is counted: many may be put up in the same moment
             if most is not None:
                 check_under_way(_under_way(connection, task.requestor), most)
             connection.execute(
@@ -233,8 +232,7 @@ class CoordinatorStore:
 
     def entries(self) -> list[TaskLogEntry]:
         """The whole task list."""
-        rows = self.database.read(lambda c: c.execute(select(ENTRY).order_by(ENTRY.c.index)).all())
-        return [TaskLogEntry(*row) for row in rows]
+        return self.database.read(entries)
 
     def cancel(self, task_id: str) -> None:
         """End a task without a release; nothing to do where that was done before."""
@@ -310,25 +308,10 @@ class CoordinatorStore:
         return {row.app: {"version": row.version, "tables": json.loads(row.tables)} for row in rows}
 
 
-def append(connection: sa.Connection, listed: str, digest: str) -> TaskLogEntry:
-    """One more entry of the signed list: a task's, or a group's."""
-    _list_alone(connection)
-    last = connection.execute(select(ENTRY).order_by(ENTRY.c.index.desc()).limit(1)).first()
-    entry = TaskLogEntry.after(None if last is None else TaskLogEntry(*last), listed, digest)
-    connection.execute(ENTRY.insert().values(**entry.as_json()))
-    return entry
-
-
 def check_under_way(count: int, most: int) -> None:
     """Refuse one more task to whoever has so many open or running."""
     if count >= most:
         raise NotAllowed(f"{most} of your tasks are under way, and no more may be; cancel one, or wait for its end")
-
-
-def _list_alone(connection: sa.Connection) -> None:
-    """Nobody else adds to the list until the transaction ends; in SQLite nobody else writes at all."""
-    if connection.dialect.name == "postgresql":
-        connection.execute(select(sa.func.pg_advisory_xact_lock(_LISTING)))
 
 
 def _under_way(connection: sa.Connection, requestor: str) -> int:

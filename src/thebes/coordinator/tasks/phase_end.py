@@ -127,9 +127,9 @@ class Closing:
             raise Fault("a task does not have the contributions that it counted")
         aggregator.advance(_moment(held, aggregator, self._clock.now()))
         release = aggregator.release()
-        body, digest = (None, None) if release is None else self._committed(held, release)
+        body = None if release is None else self._committed(held, release)
         if aggregator.state is State.DONE:
-            return Concluded(body, Status.DONE, digest=digest)
+            return Concluded(body, Status.DONE)
         if aggregator.state is not State.OPEN or aggregator.part == held.part:
             raise Fault("a full phase did not end")
         snapshot = aggregator.snapshot()
@@ -137,13 +137,12 @@ class Closing:
             snapshot = key.seal(snapshot, place_of_snapshot(held.id, held.phase + 1))
         packets, part = len(aggregator.parts), aggregator.part
         counted = (aggregator.least, aggregator.wanted)
-        return Concluded(body, Status.OPEN, snapshot, part, packets, *counted, digest=digest)
+        return Concluded(body, Status.OPEN, snapshot, part, packets, *counted)
 
-    def _committed(self, held: Held, release: Release) -> tuple[str, str]:
-        """Commit a release to the contributions that it was made from: its body, and the digest for the list."""
+    def _committed(self, held: Held, release: Release) -> str:
+        """Commit a release to the contributions that it was made from: its body."""
         told = {**receipts.committed(self._desk.receipts(held)), "phase": held.phase}
-        body = json.dumps(release.beside(receipts=told).as_json(), allow_nan=False)
-        return body, receipts.digest(json.loads(body))
+        return json.dumps(release.beside(receipts=told).as_json(), allow_nan=False)
 
     def _closed(self, held: Held, aggregator: Endless) -> Concluded:
         """Make the last release of a task without end, or none where too little was taken."""

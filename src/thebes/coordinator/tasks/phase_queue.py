@@ -15,13 +15,14 @@ import sqlalchemy as sa
 from sqlalchemy import select
 
 from thebes.coordinator.storage.database import Database
-from thebes.coordinator.storage.schema import CONTRIBUTION, GROUP, RELEASE, TASK
-from thebes.coordinator.storage.store import append, counts_of, receipts_of
+from thebes.coordinator.storage.schema import CONTRIBUTION, GROUP, TASK
+from thebes.coordinator.storage.store import counts_of, receipts_of
+from thebes.coordinator.storage.task_list import publish
 from thebes.coordinator.tasks.states import Status
 from thebes.coordinator.training.model_store import KeptModels, TrainingStore, forget
 from thebes.privacy.faults import Fault
 from thebes.tasks.aggregation.packets import parts_of
-from thebes.wire.receipts import listed_release
+from thebes.wire.release_record import digest_of_text
 
 _SWEEP = 2000  #: contributions that are removed in one transaction, so that submissions wait for milliseconds
 
@@ -63,7 +64,6 @@ class Concluded:
     least: int = 0
     wanted: int = 0
     taken: int | None = None  #: contributions, where only who counted them last knows
-    digest: str | None = None  #: of a release that commits to its contributions, for the signed list
 
 
 class PhaseQueue:
@@ -159,13 +159,12 @@ class PhaseQueue:
 
     def conclude(self, held: Held, concluded: Concluded) -> None:
         """Store what ending the phase gave, once. A trusted task waits for `finish` before it shows its end."""
+        digest = None if concluded.release is None else digest_of_text(concluded.release)
 
         def work(connection: sa.Connection) -> None:
             self._still_held(connection, held)
-            if concluded.release is not None:
-                connection.execute(RELEASE.insert().values(task=held.id, phase=held.phase, body=concluded.release))
-            if concluded.digest is not None:
-                append(connection, listed_release(held.id, held.phase), concluded.digest)
+            if concluded.release is not None and digest is not None:
+                publish(connection, held.id, held.phase, concluded.release, digest)
             changed: dict[str, Any] = {"snapshot": concluded.snapshot}
             if concluded.following is Status.OPEN:
                 changed |= _next_phase(held, concluded)

@@ -16,7 +16,7 @@ from thebes.person.participation.packets import Packets
 from thebes.person.participation.participation import Participation, ParticipationState
 from thebes.person.tasks.task_store import Book
 from thebes.privacy.faults import ThebesError
-from thebes.wire import receipts
+from thebes.wire import receipts, release_record
 from thebes.wire.client import CoordinatorClient
 from thebes.wire.refusals import BrokenLog, Busy, NotFound, Unreachable
 
@@ -139,7 +139,7 @@ class Lineage:
         count, root, phase = said.get("count"), said.get("root"), said.get("phase")
         if type(count) is not int or not isinstance(root, str) or type(phase) is not int or not 0 <= count <= MOST:
             raise BrokenLog("what the release says of its receipts cannot be read")
-        if self._listed(receipts.listed_release(task_id, phase)) != receipts.digest(release):
+        if self._listed(release_record.listed_release(task_id, phase)) != release_record.digest(release):
             return ReceiptVerdict(Place.FORGED, NOT_LISTED, count, root)
         if count > MOST_UNASKED and not asked:
             return ReceiptVerdict(Place.UNLOOKED, LONG, count, root)

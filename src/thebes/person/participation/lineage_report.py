@@ -11,7 +11,7 @@ from thebes.person.participation.participation import Participation
 from thebes.person.tasks.task_store import Book
 from thebes.privacy.faults import Mistake
 from thebes.tasks.document import PeopleDocument
-from thebes.wire import receipts
+from thebes.wire import release_record
 
 
 def lineage(book: Book, finder: Lineage, known: Mapping[str, PeopleDocument]) -> list[dict[str, Any]]:
@@ -31,7 +31,7 @@ def _told(participation: Participation, finder: Lineage, documents: Mapping[str,
         "requestor": participation.requestor,
         "state": str(participation.state),
         "tables": _tables(participation.document),
-        "release": None if result is None else receipts.digest(result),
+        "release": None if result is None else release_record.digest(result),
         "receipts": finder.verdict(participation).as_json(),
         "models": [] if result is None else sorted(_begun_from(participation.task_id, result, documents.items())),
     }

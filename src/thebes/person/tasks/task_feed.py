@@ -7,7 +7,6 @@ signed list, under the key seen at first contact; never from words the coordinat
 from __future__ import annotations
 
 import os
-import re
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -22,13 +21,12 @@ from thebes.privacy.guarantees import Price
 from thebes.privacy.plain_text import plain_text
 from thebes.tasks import registry
 from thebes.tasks.document import PeopleDocument
-from thebes.wire import task_log
+from thebes.wire import list_pin, task_log
 from thebes.wire.client import CoordinatorClient
 from thebes.wire.problems import printable
-from thebes.wire.refusals import BrokenLog, NotAllowed, NotFound
+from thebes.wire.refusals import NotAllowed, NotFound
 
 KEY_FILE = "coordinator.key"  #: the key that was pinned; or its fingerprint, where somebody pinned that beforehand
-_FINGERPRINT = re.compile(r"[0-9a-f]{64}")
 UNKNOWN = "unnamed requestor"
 MOST_OFFERS = 10_000  #: that are looked at
 
@@ -175,7 +173,7 @@ class Board:
         body = self._client.log(after=seen.length)
         if pinned is not None and body.get("key") != pinned:
             body = self._client.log()  # whole: what made another key the right one may have been read long ago
-            pinned = _meant(pinned, body)
+            pinned = list_pin.meant(pinned, body)
         verified = task_log.verify(body, key=pinned, seen=seen)
         if verified.earlier:
             self._book.note_keys(verified.earlier, self._clock())
@@ -203,25 +201,3 @@ def pin(home: Path, key: str) -> None:
         file.flush()
         os.fsync(file.fileno())
     fresh.replace(home / KEY_FILE)
-
-
-def is_fingerprint(text: str) -> bool:
-    """Return whether this could be a key's fingerprint."""
-    return _FINGERPRINT.fullmatch(text) is not None
-
-
-def _meant(pinned: str, body: Mapping[str, Any]) -> str:
-    """The key with the pinned fingerprint: the one that signs the list, or one that did before it."""
-    if not is_fingerprint(pinned):
-        return pinned
-    told = body.get("successions")
-    before = [step.get("key") for step in told if isinstance(step, Mapping)] if isinstance(told, list) else []
-    for key in (body.get("key"), *before):
-        try:
-            if isinstance(key, str) and task_log.fingerprint(key) == pinned:
-                return key
-        except ValueError:
-            continue
-    raise BrokenLog(
-        "no key of the coordinator's list has the fingerprint that was pinned; compare it over another way than this"
-    )
