@@ -24,6 +24,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "scenarios"))
 from processes import PATIENCE, coordinator
 
 from tests.support.browser import PHONE, Visitor
+from tests.support.command import exit_status
 from tests.support.coordinator import AGES, PETS
 from tests.support.every_page import pages
 from tests.support.model_bundle import BUNDLE
@@ -206,7 +207,7 @@ def test_an_operator_lets_somebody_in_and_publishes_a_schema(town: Town, visit: 
 
 
 def test_a_requestor_composes_rehearses_asks_and_takes_the_answer_home(
-    town: Town, visit: Callable[..., Visitor]
+    town: Town, visit: Callable[..., Visitor], tmp_path: Path
 ) -> None:
     me = visit(town.url)
     page = me.page
@@ -283,6 +284,12 @@ def test_a_requestor_composes_rehearses_asks_and_takes_the_answer_home(
         page.get_by_role("link", name="Download the release (JSON)").click()
     assert waiting.value.suggested_filename == f"thebes-{task_id[:8]}-release.json"
     assert json.loads(Path(waiting.value.path()).read_text(encoding="utf-8"))["value"] == release.value
+    with page.expect_download() as waiting:
+        page.get_by_role("link", name="Download, signed").click()
+    assert waiting.value.suggested_filename == f"thebes-{task_id[:8]}-record.json"
+    listed = tmp_path / "list.json"
+    listed.write_text(json.dumps(town.server.client.log()))
+    assert exit_status("verify", str(waiting.value.path()), "--list", str(listed)) == 0
     with page.expect_download() as waiting:
         page.get_by_role("link", name="Download the numbers (CSV)").click()
     table = list(csv.reader(io.StringIO(Path(waiting.value.path()).read_text(encoding="utf-8"))))

@@ -40,6 +40,7 @@ def test_the_description_names_every_address_of_the_contract(server: Server) -> 
         ("/api/quote", "post"),
         ("/api/about", "get"),
         ("/api/task/{task_id}/receipts", "get"),
+        ("/api/task/{task_id}/record", "get"),
         ("/api/check", "post"),
         ("/api/schema", "get"),
         ("/api/schema", "post"),

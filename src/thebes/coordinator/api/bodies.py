@@ -65,7 +65,21 @@ class Published(_Read):
 # --- answers --------------------------------------------------------------------------------------------
 
 
-class Problem(BaseModel):
+class DocumentFault(BaseModel):
+    """One thing that is wrong with a document."""
+
+    field: str
+    message: str
+
+
+class ProblemBudget(BaseModel):
+    """An epsilon and a delta as text: exact, where a float is not."""
+
+    epsilon: str
+    delta: str
+
+
+class Problem(BaseModel, extra="allow"):
     """Problem details, RFC 9457. `field` names what was wrong; no value is ever repeated."""
 
     type: str
@@ -74,6 +88,12 @@ class Problem(BaseModel):
     detail: str
     field: str | None = None
     error: str | None = None
+    problems: list[DocumentFault] | None = None  #: of a document, everything that is wrong with it
+    seconds: float | None = None  #: after which to come back
+    block: str | None = None  #: that has too little left
+    requested: ProblemBudget | None = None
+    remaining: ProblemBudget | None = None
+    spender: str | None = None
 
 
 class PriceInAll(BaseModel):
@@ -125,12 +145,54 @@ class SiteRefusal(BaseModel):
     charged: bool | None = None
 
 
+class ReleasedInterval(BaseModel):
+    """An error bar: the exact answer lies in it as often as `level` says. Of several answers each end is one for each
+    of them."""
+
+    level: float
+    low: float | list[float] | dict[str, float]
+    high: float | list[float] | dict[str, float]
+
+
+class ReleasedCertificate(BaseModel, extra="allow"):
+    """The promise that a release keeps; `text` says it in a paragraph. `contributors` is null where their number is
+    private."""
+
+    unit: str
+    adjacency: str
+    epsilon: float
+    delta: float
+    guarantee: Literal["pure", "approximate", "zcdp", "renyi", "none"]
+    mechanism: str
+    parameters: dict[str, Any]
+    bounds: dict[str, Any] | None
+    contributors: int | None
+    trust: Literal["none", "server", "site"]
+    estimated: list[str]
+    simulated: bool
+    notes: list[str]
+    text: str
+
+
+class PublishedRelease(BaseModel, extra="allow"):
+    """An answer. `value` is a number, numbers by name, a model, or rows, as its kind says; null where there is none,
+    and `explanation` says why. `interval` is null where no error bar is known, and `interval_note` says why."""
+
+    value: Any
+    interval: ReleasedInterval | None
+    certificate: ReleasedCertificate
+    form: str
+    intervals: list[ReleasedInterval] | None = None
+    interval_note: str | None = None
+    explanation: str | None = None
+
+
 class Detail(Summary):
     """A task with its latest release. Of one that institutions answer `refusals` says of each that is not in the answer
     why."""
 
     refusals: dict[str, SiteRefusal] | None = None
-    result: dict[str, Any] | None
+    result: PublishedRelease | None
 
 
 class Lane(BaseModel):
@@ -288,13 +350,6 @@ class ListedSession(BaseModel):
     def of(cls, each: SessionFacts) -> Self:
         began, until = (moment.isoformat(timespec="seconds") for moment in (each.began, each.until))
         return cls(id=each.id, user=each.user, client=each.client, began=began, until=until)
-
-
-class DocumentFault(BaseModel):
-    """One thing that is wrong with a document."""
-
-    field: str
-    message: str
 
 
 class Examined(BaseModel):

@@ -75,7 +75,7 @@ def put_on(app: FastAPI, reception: Reception, says: Callable[..., dict[int | st
         return Session(token=token, expires_at=end.isoformat())
 
     @app.post("/api/login/device", responses=says(413, 429))
-    async def begin(body: LoginClient, request: Request) -> DeviceLogin:
+    async def begin_login(body: LoginClient, request: Request) -> DeviceLogin:
         """Begin to let a program in: somebody types the code on the page `/device` within ten minutes."""
         address = "unknown" if request.client is None else request.client.host
         device, code = await reception.lobby.begin(body.client, address)
@@ -86,7 +86,7 @@ def put_on(app: FastAPI, reception: Reception, says: Callable[..., dict[int | st
         )
 
     @app.post("/api/login/device/token", responses={202: {"model": Undecided}, **says(401, 403, 413)})
-    async def claim(body: DeviceCode) -> LastingSession:
+    async def claim_login(body: DeviceCode) -> LastingSession:
         """The session of a program that was let in; 202 while nobody has decided."""
         found = await reception.lobby.claim(body.device_code)
         if found is None:
@@ -94,12 +94,12 @@ def put_on(app: FastAPI, reception: Reception, says: Callable[..., dict[int | st
         return _lasting(found)
 
     @app.post("/api/login/refresh", responses=says(401, 413))
-    async def renew(body: RefreshToken) -> LastingSession:
+    async def renew_login(body: RefreshToken) -> LastingSession:
         """The same session for another quarter of an hour. A token that was used before ends it."""
         return _lasting(await reception.lobby.renew(body.refresh_token))
 
     @app.post("/api/login/end", status_code=204, responses=says(413))
-    async def end(body: RefreshToken) -> Response:
+    async def end_login(body: RefreshToken) -> Response:
         """End a session that lasts."""
         await reception.lobby.end(body.refresh_token)
         return Response(status_code=204)

@@ -86,7 +86,7 @@ def interface(
     reception: Reception, *, largest_body: int, pages: Pages | None = None, figures: str = "everybody"
 ) -> FastAPI:
     """The application. `figures` says who may read those for Prometheus, as the settings do."""
-    app = application("Thebes coordinator")
+    app = application("Thebes coordinator", generate_unique_id_function=lambda route: route.name)
     shortcuts = Shortcuts("/api/task/")
     known = reception.lobby.knows
     app.add_middleware(
@@ -150,7 +150,7 @@ def _tasks(app: FastAPI, reception: Reception) -> None:
         await reception.cancel(task_id, await reception.lobby.who(token_of(bearer)))
 
     @app.post("/api/task/{task_id}/close", status_code=204, responses=_says(401, 403, 404, 409))
-    async def close(task_id: TaskId, bearer: Bearer) -> None:
+    async def close_task(task_id: TaskId, bearer: Bearer) -> None:
         """End a task that is trained without end and keep its last release: its requestor or an operator."""
         await reception.end(task_id, await reception.lobby.who(token_of(bearer)))
 
@@ -281,7 +281,7 @@ def _everything_else(app: FastAPI, reception: Reception, whom: str) -> None:
         return JSONResponse(await reception.schemas())  # type: ignore[return-value]
 
     @app.post("/api/schema", status_code=201, responses=_says(401, 403, 413))
-    async def publish(body: m.Published, bearer: Bearer) -> m.Collector:
+    async def publish_schema(body: m.Published, bearer: Bearer) -> m.Collector:
         """Publish the tables that a collector fills: operators."""
         somebody = await reception.lobby.who(token_of(bearer))
         tables = body.model_dump(mode="json")["tables"]
@@ -382,15 +382,23 @@ def _refused(request: Request, error: Exception) -> JSONResponse:
     return JSONResponse(body, error.status_code, headers=headers_of(request, error), media_type=MEDIA_TYPE)
 
 
+_SCHEMA = "#/components/schemas/{model}"
+
+
 def _documented(app: FastAPI) -> None:
-    """Every error is a problem, also in the description; FastAPI's own form of a 422 is not used here."""
+    """Every error is a problem, also in the description; FastAPI's own form of a 422 is not used here. Addresses are
+    grouped by what they are about, for whoever makes a client of it."""
     plainly = app.openapi
 
     def described() -> dict[str, Any]:
         if app.openapi_schema is None:
             found = plainly()
             schemas = found["components"]["schemas"]
-            schemas["Problem"] = m.Problem.model_json_schema()
+            schemas["Problem"] = m.Problem.model_json_schema(ref_template=_SCHEMA)
+            schemas |= schemas["Problem"].pop("$defs")
+            for path, methods in found["paths"].items():
+                for said in methods.values():
+                    said["tags"] = [path.removeprefix("/api").split("/")[1]]
             for unused in ("HTTPValidationError", "ValidationError"):
                 schemas.pop(unused, None)
             app.openapi_schema = found
