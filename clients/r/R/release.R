@@ -5,7 +5,7 @@
 #' A value that is no number, such as a model, has no rows; `release$told$value` holds it.
 as.data.frame.thebes_release <- function(x, ...) {
   value <- x$told$value
-  bar <- x$told$interval
+  bar <- x$told[["interval"]]  # not by $, which takes the beginning of a name for all of it
   if (is.list(value) && !all(vapply(value, is.numeric, NA))) {
     stop("this answer is no table of numbers; release$told$value holds it")
   }

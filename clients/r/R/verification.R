@@ -39,7 +39,7 @@ thebes_verify <- function(release, key = NULL, coordinator = NULL) {
   need(record$task_id %in% listed, "the signed list does not name this task")
   digest <- hex(sha256(bytes_of(record$document)))
   need(own$digests[match(record$task_id, listed)] == digest, "the document does not fit")
-  answer <- if (is.null(record$answer)) raw_of(record$answer_digest) else sha256(bytes_of(record$answer))
+  answer <- if (is.null(record[["answer"]])) raw_of(record$answer_digest) else sha256(bytes_of(record[["answer"]]))
   release_digest <- hex(sha256(c(label("thebes release 1"), sha256(bytes_of(record$certificate)), answer)))
   place <- match(paste0("release~", record$task_id, "~", record$phase), listed)
   need(!is.na(place), "not signed: the signed list has no such release of this task")

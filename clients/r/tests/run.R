@@ -40,7 +40,7 @@ stopifnot(grepl("check the address", said(thebes_sites(thebes_connect("http://12
 greedy <- list(type = "query", dataset = "patients", statistic = "count", epsilon = 10000)
 stopifnot(grepl("nothing was released", said(thebes_ask(coordinator, greedy, timeout = 120), "thebes_refusal")))
 waiting <- thebes_submit(coordinator, list(
-  type = "basic", aggregator = "median", epsilon = 1, server = "untrusted", min_count = 11,
+  type = "basic", aggregator = "median", epsilon = 1, server = "trusted", min_count = 11,
   featurizer = "SELECT age FROM profile.demographics", bounds = list(age = list(type = "range", low = 0, high = 120))
 ))
 stopifnot(grepl("wait again, or cancel it", said(thebes_wait(waiting, timeout = 0), "thebes_not_finished")))
