@@ -35,7 +35,7 @@ def verify(
     Example: thebes verify release.json --coordinator https://thebes.example
     """
     from thebes.privacy.reading import NotJSON, read_json
-    from thebes.requestor.published_release import bytes_of, saved_record
+    from thebes.requestor.signed_release import bytes_of, saved_record
     from thebes.requestor.verification import verify as verified
     from thebes.wire.list_pin import is_fingerprint
 

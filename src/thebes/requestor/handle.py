@@ -12,8 +12,8 @@ from thebes.privacy.faults import Mistake, Refusal
 from thebes.privacy.figures import spaced
 from thebes.privacy.plain_text import shortened
 from thebes.requestor.progress_line import Look, Progress, looking
-from thebes.requestor.published_release import PublishedRelease
 from thebes.requestor.refusals import NotFinished, SiteRefusal, SitesRefused, TaskCancelled, TaskExpired, TaskFailed
+from thebes.requestor.signed_release import SignedRelease
 from thebes.tasks import notebook
 from thebes.tasks.release import Release
 from thebes.tasks.release_reader import release_from_json
@@ -115,7 +115,7 @@ class Handle:
 
     def _published(self, result: Mapping[str, Any]) -> Release:
         """Read a release that knows where it was published."""
-        return release_from_json(result).published(PublishedRelease(self.client, self.task_id, result))
+        return release_from_json(result).published(SignedRelease(self.client, self.task_id, result))
 
     def finished(self, timeout: float | None = None, *, progress: Progress = "auto") -> dict[str, Any]:
         """Wait as `wait` does, and give what the coordinator says of the task then."""

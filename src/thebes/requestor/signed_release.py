@@ -15,7 +15,7 @@ from thebes.wire.release_record import ReleaseRecord
 
 
 @dataclass(frozen=True, slots=True)
-class PublishedRelease:
+class SignedRelease:
     """The release `result` of a task, as its coordinator gave it."""
 
     client: CoordinatorClient
