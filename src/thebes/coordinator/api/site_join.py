@@ -90,6 +90,6 @@ def put_on(app: FastAPI, reception: Reception, says: Callable[..., dict[int | st
         return Invited(code=str(code), until=until.isoformat())
 
     @app.delete("/api/site/{name}/code", status_code=204, responses=says(401, 403, 404))
-    async def withdraw(name: SiteName, bearer: Bearer) -> None:
+    async def withdraw_code(name: SiteName, bearer: Bearer) -> None:
         """End the open join code of a site: operators."""
         await reception.joining.withdraw(name, await reception.lobby.who(token_of(bearer)))
