@@ -432,7 +432,7 @@ def test_doctor_says_which_additional_walls_stand(capsys: pytest.CaptureFixture[
 
     doctor()
     lines = [line for line in capsys.readouterr().out.splitlines() if "strangers' work" in line]
-    assert len(lines) == 2
+    assert len(lines) == 3
     assert all(line.startswith("absent ") == line.endswith(")") for line in lines)  # advice only where it is needed
 
 

@@ -38,22 +38,14 @@ def _findings() -> Iterator[HomeFinding]:
 
 def _walls() -> Iterator[HomeFinding]:
     """Check what only some systems take from the processes that meet strangers or their work."""
-    from thebes.confinement import landlock
-    from thebes.data.sandbox.process import Sandbox
+    from thebes import machine
+    from thebes.data.sandbox.standing import walls
 
-    sandbox = Sandbox()
-    try:
-        sandbox.open({}, key=b"")
-        granted = sandbox.confinement
-    finally:
-        sandbox.close()
-    without = "featurizers run behind the other walls alone"
-    yield found("system-calls" in granted, "system calls of strangers' work are filtered", without, How.ABSENT)
-    advice = f"{without}, gradient tasks are refused"
-    yield found("network" in granted, "strangers' work has no network", advice, How.ABSENT)
-    apart = "a site's two processes are kept apart by what they are told alone"
-    what = "the process of a site that talks cannot open the site's files"
-    yield found(landlock.version() > 0, what, apart, How.ABSENT)
+    lacks = machine.missing()
+    yield found(lacks is None, "this system can keep a home", lacks or "", How.ABSENT)
+    for wall in walls():
+        broken = wall.name == "process" and lacks is None
+        yield found(wall.stands, wall.what, wall.without, How.BROKEN if broken else How.ABSENT)
 
 
 def _extras() -> Iterator[HomeFinding]:

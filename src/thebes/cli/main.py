@@ -75,7 +75,7 @@ def wired() -> typer.Typer:
     app.add_typer(session.app, name="session", cls=Commands)
     app.command("verify")(verify.verify)
     app.command("coordinator")(coordinator.coordinator)
-    app.command("person")(person.person)
+    app.add_typer(person.app, name="person", cls=Commands)
     app.command("lineage")(lineage.lineage)
     app.add_typer(collector.app, name="collector", cls=Commands)
     app.add_typer(user.app, name="user", cls=Commands)

@@ -3,17 +3,45 @@
 from __future__ import annotations
 
 import os
+from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from thebes.cli.help_pages import Commands
 from thebes.cli.output import LogForm
 from thebes.privacy.faults import Mistake, Refusal
 
+if TYPE_CHECKING:
+    from thebes.person.autostart import Autostart
 
+app = typer.Typer(
+    help="Keep a person's data, show what is asked, and answer what the person agrees to.\n\n"
+    "Example: thebes person --home ~/thebes --coordinator https://coordinator.example",
+    cls=Commands,
+    invoke_without_command=True,
+    rich_markup_mode=None,
+)
+
+_HomeOption = typer.Option("--home", envvar="THEBES_HOME", help="Where everything of this person lies.")
+
+
+class Turned(StrEnum):
+    """The word by which something is turned on or off, or only told."""
+
+    ON = "on"
+    OFF = "off"
+    SHOW = "show"
+
+
+_Turn = Annotated[Turned, typer.Argument(help="on, off, or show how it is.", metavar="on|off|show")]
+
+
+@app.callback()
 def person(
-    home: Annotated[Path, typer.Option("--home", envvar="THEBES_HOME", help="Where everything of this person lies.")],
+    ctx: typer.Context,
+    home: Annotated[Path | None, _HomeOption] = None,
     coordinator: Annotated[
         str | None,
         typer.Option("--coordinator", envvar="THEBES_COORDINATOR", help="Whose tasks to look at; remembered."),
@@ -51,6 +79,10 @@ def person(
 
     A passphrase for the home's key, where it is not kept otherwise, is read from THEBES_PASSPHRASE.
     """
+    if ctx.invoked_subcommand is not None:
+        return
+    if home is None:
+        raise Mistake("--home", "is missing: the folder where everything of this person lies, such as ~/thebes")
     from contextlib import closing, nullcontext
 
     from thebes.person.daemon import run
@@ -98,16 +130,78 @@ def person(
         raise HomeInUse(f"{used}; for a new address of its pages: thebes person --home {home} --open") from None
 
 
+@app.command()
+def autostart(turn: _Turn, home: Annotated[Path, _HomeOption]) -> None:
+    """Start a person's machine with each session of this user (systemd, launchd), or no more.
+
+    Example: thebes person autostart on --home ~/thebes
+    """
+    from thebes.person import autostart as starting
+
+    folder = _of_a_person(home)
+    there = starting.autostart(folder)
+    if turn is Turned.ON:
+        starting.startable(folder)
+        there.turn_on()
+        _told_to_systemd(there)
+    elif turn is Turned.OFF:
+        there.turn_off()
+        _told_to_systemd(there)
+    if not there.on:
+        typer.echo(f"Off: {folder} starts only by hand. What runs now goes on until it is stopped.")
+        return
+    typer.echo(f"On: {folder} starts with your next session, by {there.path}.")
+    typer.echo(f"To start it now: {there.now}. For an address of its pages: thebes person --home {home} --open")
+
+
+def _told_to_systemd(there: Autostart) -> None:
+    """Let a systemd that runs for this user look again; where none does, the next one will look by itself."""
+    import shutil
+    import subprocess
+
+    if there.wanted is not None and (systemctl := shutil.which("systemctl")) is not None:
+        subprocess.run([systemctl, "--user", "daemon-reload"], capture_output=True, timeout=30, check=False)
+
+
+@app.command()
+def notices(turn: _Turn, home: Annotated[Path, _HomeOption]) -> None:
+    """Say once a day how many new questions there are, in the title of the pages and on the desktop; never who asks or
+    what. Off at first.
+
+    Example: thebes person notices on --home ~/thebes
+    """
+    from thebes.person.access import open_person
+    from thebes.person.notices import desktop
+    from thebes.person.settings import PersonSettings
+
+    folder = _of_a_person(home)
+    if turn is not Turned.SHOW:
+        with open_person(folder, passphrase=os.environ.get("THEBES_PASSPHRASE")) as me:
+            me.set_settings({"notices": turn is Turned.ON})
+    if not PersonSettings.read(folder).notices:
+        typer.echo("Off: nothing is said of new questions; the pages show them.")
+        return
+    by = "by the desktop and in the title of the pages" if desktop() else "in the title of the pages"
+    lacks = "" if desktop() else " (this machine has no notify-send)"
+    typer.echo(f"On: once a day the number of new questions is said {by}{lacks}, never who asks or what.")
+
+
+def _of_a_person(home: Path) -> Path:
+    from thebes.cli.homes.roles import role_of
+    from thebes.wire.homes import HomeRole
+
+    if role_of(home) is not HomeRole.PERSON:
+        raise Mistake("--home", f"{str(home)!r} is not a folder of `thebes person`")
+    return home.expanduser().resolve()
+
+
 def _destroy(home: Path) -> None:
     """Everything of a home, whether a process runs on it or not; contributions that have left stay where they are."""
     import sys
 
-    from thebes.cli.homes.roles import role_of
     from thebes.person.access import open_person
-    from thebes.wire.homes import HomeRole
 
-    if role_of(home) is not HomeRole.PERSON:
-        raise Mistake("--home", f"{str(home)!r} is no person's home")
+    _of_a_person(home)
     typer.echo("What lies here cannot be brought back. To go on type: destroy everything", err=True)
     if sys.stdin.readline().strip() != "destroy everything":
         raise Mistake("--destroy", "was not confirmed; nothing was changed")

@@ -17,6 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from thebes import machine
 from thebes.privacy.faults import Fault
 from thebes.privacy.figures import figure
 
@@ -44,7 +45,7 @@ def end_with_parent() -> None:
             time.sleep(_LOOK_SECONDS)
         os.kill(os.getpid(), signal.SIGTERM)
         time.sleep(STOP_SECONDS)
-        os.killpg(os.getpid(), signal.SIGKILL)  # it leads a session of its own
+        machine.end_group(os.getpid())  # it leads a session of its own
 
     threading.Thread(target=watch, name="watching the parent", daemon=True).start()
 
@@ -133,7 +134,7 @@ class Process:
         except subprocess.TimeoutExpired:
             status = -signal.SIGKILL
         with suppress(OSError):
-            os.killpg(self._process.pid, signal.SIGKILL)
+            machine.end_group(self._process.pid)
         self._process.wait()
         for end in (self._process.stdin,):
             with suppress(OSError):

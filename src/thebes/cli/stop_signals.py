@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from weakref import finalize
 
+from thebes import machine
+
 
 class StopAsked(BaseException):
     """Somebody asked this command to end: Ctrl-C, SIGTERM, or the terminal that went away."""
@@ -24,7 +26,7 @@ def stoppable() -> Iterator[Callable[[], None]]:
     """Inside, a request to end is only noted. What this gives is called wherever there is nothing half done, and there
     raises `StopAsked`; what cleans up calls it no more, so that further requests change nothing."""
     asked = False
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    numbers = machine.signals("SIGINT", "SIGTERM", "SIGHUP")
     before = {number: signal.getsignal(number) for number in numbers}
 
     def stop(*_: object) -> None:

@@ -5,7 +5,6 @@ Rows and states are not here: they lie in the store. A publisher's key stays pin
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import secrets
@@ -16,6 +15,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from thebes import machine
 from thebes.collectors.publication import Publication, Unverified, fingerprint
 from thebes.data.store.declaration import Declaration, collector_name
 from thebes.privacy.faults import Mistake, Refusal
@@ -160,7 +160,7 @@ class Installed:
         descriptor = os.open(self._folder / f".{app}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                machine.hold(descriptor, wait=False)
             except BlockingIOError:
                 raise Refusal(f"{app} is running already; wait for it, or stop it") from None
             yield

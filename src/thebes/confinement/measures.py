@@ -6,8 +6,7 @@ of it; elsewhere only the resource limits.
 
 from __future__ import annotations
 
-import resource
-
+from thebes import machine
 from thebes.confinement import calls
 
 MEASURES = ("network", "system-calls", "memory", "cpu", "files", "processes", "writing")
@@ -16,12 +15,12 @@ sockets, new processes, signals to others and changed files. `memory`, `cpu`, `f
 `writing` (bytes into files: none): resource limits; `processes` does not bind a privileged user."""
 
 _LIMITS = {
-    "memory": resource.RLIMIT_AS,
-    "cpu": resource.RLIMIT_CPU,
-    "files": resource.RLIMIT_NOFILE,
-    "processes": resource.RLIMIT_NPROC,
-    "writing": resource.RLIMIT_FSIZE,
-    "core": resource.RLIMIT_CORE,
+    "memory": "AS",
+    "cpu": "CPU",
+    "files": "NOFILE",
+    "processes": "NPROC",
+    "writing": "FSIZE",
+    "core": "CORE",
 }
 
 
@@ -48,9 +47,9 @@ def limit(**values: int) -> set[str]:
     achieved = set()
     for measure, value in values.items():
         try:
-            _, most = resource.getrlimit(_LIMITS[measure])
-            least = value if most == resource.RLIM_INFINITY else min(value, most)
-            resource.setrlimit(_LIMITS[measure], (least, least))
+            _, most = machine.limits(_LIMITS[measure])
+            least = value if most is None else min(value, most)
+            machine.set_limits(_LIMITS[measure], least, least)
             achieved.add(measure)
         except (ValueError, OSError):
             continue
@@ -61,6 +60,6 @@ def mapped() -> int:
     """Bytes of address space in use; 1 GiB where the system does not say."""
     try:
         with open("/proc/self/statm") as status:
-            return int(status.read().split()[0]) * resource.getpagesize()
+            return int(status.read().split()[0]) * machine.PAGE_BYTES
     except (OSError, ValueError):
         return 2**30

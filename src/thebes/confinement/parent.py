@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import thebes
+from thebes import machine
 
 
 class ChildLost(Exception):
@@ -27,6 +28,7 @@ class Child:
     """
 
     def __init__(self, module: str, *imported: str, **environment: str) -> None:
+        machine.require()
         package = str(Path(thebes.__file__).parent.parent)
         places = [package, *(place for place in sys.path if place and "site-packages" in place), *imported]
         self._process = subprocess.Popen(

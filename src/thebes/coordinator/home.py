@@ -6,7 +6,6 @@ that several processes may start in the same home at once. One that is replaced 
 
 from __future__ import annotations
 
-import fcntl
 import json
 import math
 import os
@@ -17,6 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from thebes import machine
 from thebes.coordinator import settings
 from thebes.coordinator.tasks.task_keys import Keys
 from thebes.database.folder_sync import settle
@@ -105,7 +105,7 @@ class CoordinatorHome:
         """One process at a time replaces what lies here."""
         descriptor = os.open(self.folder / "rotate.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            machine.hold(descriptor)
             yield
         finally:
             os.close(descriptor)
@@ -207,7 +207,7 @@ _MADE: dict[str, Callable[[], bytes]] = {TOKEN: _new_token, LOG_KEY: new_key, SE
 
 
 def _belongs(place: Path) -> None:
-    if place.stat().st_uid != os.geteuid():
+    if place.stat().st_uid != machine.user():
         raise Mistake("--home", f"{place} belongs to another user")
 
 

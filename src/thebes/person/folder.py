@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from thebes import machine
 from thebes.privacy.faults import Mistake
 from thebes.wire.homes import HomeRole, owner_of
 from thebes.wire.local_server import DAEMON as DAEMON
@@ -28,7 +29,7 @@ def prepared(folder: str | Path) -> Path:
     try:
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
         facts = home.stat()
-        if facts.st_uid != os.geteuid():
+        if facts.st_uid != machine.user():
             raise Mistake("home", f"{str(home)!r} belongs to somebody else")
         if any(home.iterdir()) and not any((home / name).exists() for name in _EARLY):
             told = "all of a home is destroyed together, so give the person a new or an empty folder"

@@ -24,6 +24,7 @@ from thebes.person.budget import spending_report
 from thebes.person.budget.blocks import added, consumed
 from thebes.person.budget.budget import PersonBudget
 from thebes.person.folder import DAEMON, Hold, prepared
+from thebes.person.notices import QuestionNotices
 from thebes.person.participation import lineage_report
 from thebes.person.participation.background_thread import BackgroundThread
 from thebes.person.participation.group_tokens import Memberships
@@ -135,6 +136,9 @@ class Person:
                 clock=self._clock,
                 delay=self._delay,
             )
+            self._notices = QuestionNotices(
+                self._book, self._board, on=lambda: self.settings().notices, clock=self._clock
+            )
             self._work.recover()
 
     # --- tasks ----------------------------------------------------------------------------------------
@@ -142,6 +146,7 @@ class Person:
     def tasks(self) -> list[dict[str, Any]]:
         """The open tasks that stand in the coordinator's signed list, each with explanation, price and state."""
         offers = self._with_coordinator().offers()
+        self._notices.saw(offer.task_id for offer in offers)
         mine: dict[str, list[Participation]] = {}
         for participation in self._book.participations():
             mine.setdefault(participation.task_id, []).append(participation)
@@ -470,6 +475,11 @@ class Person:
         """A mark that is another one after anything was decided, sent, answered or spent here."""
         return f"{self._book.changes}.{self._ledger.head().length}"
 
+    @property
+    def new_questions(self) -> int:
+        """The number of tasks that the last notice was about and that still wait; 0 while notices are off."""
+        return 0 if self._client is None else self._notices.new
+
     def start(self, *, poll_seconds: float = POLL_SECONDS) -> None:
         """Work in the background until `close`."""
         self._with_coordinator()
@@ -482,8 +492,8 @@ class Person:
         return self._work.turn()
 
     def poll(self) -> None:
-        """Look for results, and for tasks that standing rules cover."""
-        for look in (self._work.watch, self.apply_rules):
+        """Look for results, for tasks that standing rules cover, and once a day for new ones."""
+        for look in (self._work.watch, self.apply_rules, self._notices.look):
             try:
                 look()
             except ThebesError as error:

@@ -76,6 +76,7 @@ SETTINGS = body(
         {
             "delay_seconds": {"type": "number", "minimum": 0, "maximum": 86_400},
             "period_days": {"type": "integer", "minimum": 1, "maximum": 3660},
+            "notices": {"type": "boolean"},
             "task": _TASK,
             "local": _ALLOWANCE,
             "trusted": _ALLOWANCE,

@@ -69,12 +69,13 @@ class TaskShare:
 class PersonSettings:
     """`task` is the share of one task; None: nobody chose limits yet. `local` bounds what is noised on this machine,
     `trusted` what a server promises to noise. `delay_seconds` is the longest random wait before a contribution is sent.
-    Where there is a `proxy` nothing goes any other way."""
+    Where there is a `proxy` nothing goes any other way. `notices`: once a day the number of new questions is said."""
 
     coordinator: str | None = None
     proxy: str | None = None
     delay_seconds: float = 120.0
     period_days: int = 30
+    notices: bool = False
     task: TaskShare | None = None
     local: SpendingLimit = SpendingLimit()
     trusted: SpendingLimit = SpendingLimit()
@@ -115,6 +116,10 @@ class PersonSettings:
                 if days % 1 or not 1 <= days <= 3660:
                     raise Mistake(name, "must be a whole number of days from 1 to 3660")
                 found[name] = int(days)
+            elif name == "notices":
+                if not isinstance(value, bool):
+                    raise Mistake(name, "must be true or false")
+                found[name] = value
             elif name == "task":
                 found[name] = _share(value)
             elif name in TRUSTS:
@@ -140,6 +145,7 @@ class PersonSettings:
             "proxy": self.proxy,
             "delay_seconds": self.delay_seconds,
             "period_days": self.period_days,
+            "notices": self.notices,
             "task": None
             if self.task is None
             else {"epsilon": float(self.task.epsilon), "delta": float(self.task.delta)},
@@ -161,6 +167,8 @@ class PersonSettings:
         if self.proxy is not None:
             lines.append(f"proxy = {_text(self.proxy)}")
         lines += [f"delay_seconds = {self.delay_seconds}", f"period_days = {self.period_days}"]
+        if self.notices:  # off it is not written, so that an older version reads this file
+            lines.append("notices = true")
         if self.task is not None:
             lines += ["", "[task]", f"epsilon = {_plain(self.task.epsilon)}", f"delta = {_plain(self.task.delta)}"]
         for trust in TRUSTS:

@@ -7,7 +7,6 @@ and the others take what it got, since a token that is shown twice ends the sign
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import secrets
@@ -18,6 +17,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Self
 
+from thebes import machine
 from thebes.privacy.faults import Refusal
 
 _SERVICE = "thebes login"
@@ -109,7 +109,7 @@ class StoredLogins:
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         handle = os.open(self._folder / "login.lock", os.O_RDWR | os.O_CREAT, 0o600)
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX)
+            machine.hold(handle)
             yield
         finally:
             os.close(handle)

@@ -22,6 +22,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from thebes import machine
 from thebes.confinement.calls import die_with_parent, hide_memory
 from thebes.curator.pipelines.bundles import checked
 from thebes.curator.pipelines.workspace import deciding
@@ -352,7 +353,7 @@ def main() -> None:
     die_with_parent()
     hide_memory()
     os.umask(0o077)
-    for number in (signal.SIGINT, signal.SIGHUP):
+    for number in machine.signals("SIGINT", "SIGHUP"):
         signal.signal(number, signal.SIG_IGN)  # whoever started it ends it
     log_output.to_stderr("thebes site: %(message)s")
     try:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from thebes import machine
 from thebes.privacy.faults import Mistake
 from thebes.wire.homes import HomeRole, has_of
 from thebes.wire.local_server import Hold
@@ -33,7 +34,7 @@ class SiteHome:
             for place in (self.folder, self.datasets):
                 place.mkdir(mode=0o700, parents=True, exist_ok=True)
                 facts = place.stat()
-                if facts.st_uid != os.geteuid():
+                if facts.st_uid != machine.user():
                     raise Mistake("--home", f"{str(place)!r} belongs to somebody else")
                 if facts.st_mode & 0o077:
                     place.chmod(0o700)

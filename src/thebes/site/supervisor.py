@@ -20,6 +20,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from thebes import machine
 from thebes.ledger import Ledger
 from thebes.privacy.faults import Mistake, ThebesError
 from thebes.site.home import SiteHome, written
@@ -80,7 +81,7 @@ class Supervisor:
         for end in (wake, woken):
             end.setblocking(False)
         before = signal.set_wakeup_fd(wake.fileno(), warn_on_full_buffer=False)
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        for number in machine.signals("SIGTERM", "SIGINT", "SIGHUP"):
             signal.signal(number, self._stop)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         try:

@@ -5,7 +5,6 @@ What must stay true: the token is shown to this machine only, and only while the
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import socket
@@ -19,6 +18,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
+from thebes import machine
 from thebes.confinement import answers
 from thebes.privacy.faults import Mistake, Refusal
 from thebes.privacy.reading import NotJSON, read_json
@@ -65,7 +65,7 @@ def read_secret(path: Path) -> str:
         raise UnsafeFile(f"{path.name} is not a plain file") from None
     with os.fdopen(descriptor, "r", encoding="ascii") as file:
         facts = os.fstat(file.fileno())
-        if not stat.S_ISREG(facts.st_mode) or facts.st_uid != os.geteuid() or facts.st_mode & 0o077:
+        if not stat.S_ISREG(facts.st_mode) or facts.st_uid != machine.user() or facts.st_mode & 0o077:
             raise UnsafeFile(
                 f"{path.name} can be read by others or belongs to somebody else; run `thebes person --new-token`"
             )
@@ -88,7 +88,7 @@ class Hold:
 
     def _taken(self, *, shared: bool) -> bool:
         try:
-            fcntl.flock(self._descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+            machine.hold(self._descriptor, shared=shared, wait=False)
         except BlockingIOError:
             return False
         return True

@@ -6,13 +6,12 @@ set up in the process or its environment is offered none of it.
 
 from __future__ import annotations
 
-import resource
 from contextlib import suppress
 from typing import Any
 
 from fastapi import FastAPI
 
-from thebes import __version__
+from thebes import __version__, machine
 from thebes.wire import log_output
 from thebes.wire.routes import Exact
 from thebes.wire.whole import WholeAnswers
@@ -59,6 +58,6 @@ def manners() -> dict[str, Any]:
 
 def hold_many() -> None:
     """Let this process hold as many connections and files as the system allows it."""
-    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    with suppress(ValueError, OSError):  # a system may not allow what it says it does
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    with suppress(ValueError, OSError):  # a system may not allow what it says it does, or know no such limit
+        most = machine.limits("NOFILE")[1]
+        machine.set_limits("NOFILE", most, most)

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from thebes import machine
 from thebes.cli.homes import archive
 from thebes.cli.homes.roles import role_of
 from thebes.cli.homes.snapshot import BEARERS, snapshot
@@ -60,7 +61,7 @@ def backup(
     home, which nobody uses meanwhile, spends nothing from then on: the copy, which forgot nothing, lives instead."""
     home, to = home.resolve(), to.absolute()
     role = role_of(home)
-    if home.stat().st_uid != os.geteuid():
+    if home.stat().st_uid != machine.user():
         raise Mistake("HOME", f"{str(home)!r} belongs to somebody else; copy it as that user")
     if to.resolve().is_relative_to(home):
         raise Mistake("--to", "must lie outside the home: what is lost with the home is no copy of it")

@@ -5,7 +5,6 @@ What must stay true: no finding shows a secret or a data value; what cannot be l
 
 from __future__ import annotations
 
-import os
 import shutil
 import sqlite3
 import stat
@@ -18,8 +17,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from thebes import machine
 from thebes.cli.homes.findings import HomeFinding, How, found
 from thebes.cli.homes.identities import keys_of, of_a_coordinator, of_a_person, of_a_site
+from thebes.cli.homes.persons_machine import of_the_list, of_the_machine
 from thebes.cli.homes.reachability import database_at, over_http, over_tls
 from thebes.cli.homes.roles import role_of
 from thebes.cli.homes.snapshot import STAGE
@@ -79,7 +80,7 @@ def examined(home: Path, around: Surroundings) -> Iterator[HomeFinding]:
     home = home.resolve()
     role = role_of(home)
     yield HomeFinding(How.OK, f"{home} is the home of a {role}")
-    owned = home.stat().st_uid == os.geteuid()
+    owned = home.stat().st_uid == machine.user()
     yield found(owned, "the home is this user's own", "run this, and the role itself, as the user that it belongs to")
     if not owned:
         return
@@ -100,7 +101,7 @@ def examined(home: Path, around: Surroundings) -> Iterator[HomeFinding]:
 def _permissions(home: Path) -> Iterator[HomeFinding]:
     mode = stat.S_IMODE(home.stat().st_mode)
     yield found(not mode & 0o077, "nobody else can look into the home", f"run: chmod 700 {home}")
-    strangers = [path for path in home.rglob("*") if not path.is_symlink() and path.stat().st_uid != os.geteuid()]
+    strangers = [path for path in home.rglob("*") if not path.is_symlink() and path.stat().st_uid != machine.user()]
     advice = f"{len(strangers)} do not, made perhaps by a command that was run as another user; run chown on them"
     yield found(not strangers, "everything in the home belongs to this user", advice)
     secrets = {path for pattern in _SECRETS for path in home.glob(pattern) if path.is_file()}
@@ -201,6 +202,7 @@ def _of_the_role(home: Path, role: HomeRole, around: Surroundings) -> Iterator[H
     if role is HomeRole.PERSON:
         yield _settings("person.toml", lambda: PersonSettings.read(home))
         yield from of_a_person(home, around.passphrase)
+        yield from of_the_machine(home, now)
     if role is HomeRole.COORDINATOR:
         yield _settings(coordinator_settings.FILE, lambda: coordinator_settings.read(home))
         yield from of_a_coordinator(home, now)
@@ -258,6 +260,8 @@ def _around(home: Path, role: HomeRole, around: Surroundings) -> Iterator[HomeFi
         yield from over_tls(coordinator, home)
     else:
         yield from over_http(coordinator, proxy, around.clock)
+        if role is HomeRole.PERSON:
+            yield from of_the_list(home, coordinator, proxy)
     if around.store is not None:
         works_on = named_in(home) if role is HomeRole.COORDINATOR else None
         of_tasks = partial(keys_of, home=home, now=around.clock())

@@ -8,7 +8,6 @@ them back.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 import sqlite3
@@ -17,6 +16,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
+from thebes import machine
 from thebes.privacy.faults import Fault, Mistake
 from thebes.site.dataset import GROWING
 from thebes.wire.homes import HomeRole
@@ -154,7 +154,7 @@ def _alone(lock: Path) -> Iterator[None]:
         return
     descriptor = os.open(lock, os.O_RDWR | os.O_CLOEXEC)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        machine.hold(descriptor)
         yield
     finally:
         os.close(descriptor)

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from thebes import machine
 from thebes.collectors.declaration import Collector, Option, table
 from thebes.collectors.session import Session
 from thebes.collectors.sources import words
@@ -93,7 +94,7 @@ def _boot(proc: Path) -> str:
 
 def _processes(proc: Path) -> dict[str, _Process]:
     """{number and start: process} of this user; those that end meanwhile are left out."""
-    ticks, own, found = os.sysconf("SC_CLK_TCK"), os.geteuid(), {}
+    ticks, own, found = os.sysconf("SC_CLK_TCK"), machine.user(), {}
     for folder in proc.iterdir():
         if not folder.name.isdigit():
             continue

@@ -7,7 +7,6 @@ changed in the folder counts at once, without a restart.
 
 from __future__ import annotations
 
-import fcntl
 import ipaddress
 import json
 import os
@@ -23,6 +22,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
+from thebes import machine
 from thebes.coordinator.auth.private_files import put, stamp, write
 from thebes.coordinator.auth.signers import FIRST, Signer, signers
 from thebes.coordinator.auth.site_certificates import DAYS, SiteCertificate, check_site, few
@@ -58,7 +58,7 @@ class CertificateAuthority:
         self.folder = home.absolute() / FOLDER
         self._clock = clock
         self._read: tuple[tuple[int, int], dict[int, SiteCertificate]] | None = None
-        if self.folder.exists() and self.folder.stat().st_uid != os.geteuid():
+        if self.folder.exists() and self.folder.stat().st_uid != machine.user():
             raise Mistake("--home", f"{self.folder} belongs to another user")
 
     @property
@@ -303,7 +303,7 @@ class CertificateAuthority:
         self.folder.chmod(0o700)
         descriptor = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            machine.hold(descriptor)
             yield
         finally:
             os.close(descriptor)

@@ -7,7 +7,6 @@ from the time and from what was released; what somebody paid for is never drawn 
 
 from __future__ import annotations
 
-import fcntl
 import io
 import json
 import os
@@ -25,6 +24,7 @@ from typing import Any
 
 import numpy as np
 
+from thebes import machine
 from thebes.curator.cache.answer import Amounts, Answered, AnswerSource
 from thebes.curator.cache.released_answers import ReleasedAnswer
 from thebes.curator.cache.synopsis import SynopsisPart, View
@@ -95,7 +95,7 @@ class CacheStore:
                 return
             file = os.open(self._path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
-                fcntl.flock(file, fcntl.LOCK_EX)
+                machine.hold(file)
                 self._held += 1
                 yield
             finally:

@@ -5,7 +5,6 @@ What must stay true: a version is there whole or not at all, is never changed, a
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import re
@@ -14,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from thebes import machine
 from thebes.database.folder_sync import settle
 from thebes.privacy.faults import Mistake
 
@@ -100,7 +100,7 @@ def checked(name: str) -> str:
 def _held(place: Path) -> Iterator[None]:
     descriptor = os.open(place / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        machine.hold(descriptor)
         yield
     finally:
         os.close(descriptor)

@@ -3,13 +3,13 @@ what."""
 
 from __future__ import annotations
 
-import fcntl
 import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
+from thebes import machine
 from thebes.curator.pipelines.attempt_store import Attempts
 from thebes.curator.pipelines.bundles import Bundles, checked
 from thebes.privacy.faults import Refusal
@@ -46,7 +46,7 @@ class Workshop:
         descriptor = self._lock(file)
         try:
             try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                machine.hold(descriptor, wait=False)
             except BlockingIOError:
                 raise Refusal(refusal) from None
             yield
@@ -67,7 +67,7 @@ def deciding(folder: Path) -> Iterator[None]:
     count does not change between looking and claiming."""
     descriptor = _opened(folder, ".rights")
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        machine.hold(descriptor)
         yield
     finally:
         os.close(descriptor)

@@ -16,6 +16,7 @@ from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from thebes import machine
 from thebes.data.filter import RowFilter
 from thebes.data.schema import Schema
 from thebes.privacy.faults import Mistake, Refusal
@@ -131,7 +132,7 @@ def secret_of(variable: str | None, file: str | None, *, field: str, folder: Pat
         raise SourceUnavailable(f"source.{field}_file: cannot read {path.name}: {type(error).__name__}") from None
     with os.fdopen(descriptor, encoding="utf-8") as opened:
         facts = os.fstat(opened.fileno())
-        if not stat.S_ISREG(facts.st_mode) or facts.st_mode & 0o077 or facts.st_uid not in (os.geteuid(), 0):
+        if not stat.S_ISREG(facts.st_mode) or facts.st_mode & 0o077 or facts.st_uid not in (machine.user(), 0):
             raise Mistake(f"source.{field}_file", f"{path.name} must be a file that only its owner reads (chmod 600)")
         try:
             return opened.read(65_536).strip()

@@ -6,11 +6,12 @@ Whoever is killed cannot clean up, so the next who comes does: a folder that nob
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 import tempfile
 from pathlib import Path
+
+from thebes import machine
 
 _PREFIX = "engine-"
 
@@ -22,12 +23,12 @@ class Scratch:
         place.mkdir(mode=0o700, parents=True, exist_ok=True)
         door = os.open(place, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            fcntl.flock(door, fcntl.LOCK_EX)  # nobody else sweeps while a new folder is not yet locked
+            machine.hold(door)  # nobody else sweeps while a new folder is not yet locked
             for left in place.glob(f"{prefix}*"):
                 _swept(left)
             self.folder = Path(tempfile.mkdtemp(prefix=prefix, dir=place))
             self._held = os.open(self.folder, os.O_RDONLY | os.O_CLOEXEC)
-            fcntl.flock(self._held, fcntl.LOCK_EX)
+            machine.hold(self._held)
         finally:
             os.close(door)
 
@@ -46,7 +47,7 @@ def _swept(left: Path) -> None:
     except OSError:
         return
     try:
-        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        machine.hold(held, wait=False)
         shutil.rmtree(left, ignore_errors=True)
     except BlockingIOError:
         pass

@@ -8,7 +8,6 @@ the next who opens the data set; memory is bounded by `MEMORY`, whatever the bat
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import secrets
 import shutil
@@ -21,6 +20,7 @@ from typing import Any
 
 import duckdb
 
+from thebes import machine
 from thebes.data.connectors.scanned_source import connection, quoted, text
 from thebes.data.engines.scratch import Scratch
 from thebes.data.growing.block_rule import ATTRIBUTE, USER, BlockBy
@@ -153,7 +153,7 @@ class Writer:
     def _swept(self, left: Path) -> None:
         held = os.open(left, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            machine.hold(held, wait=False)
             if left.name not in self._manifest.folders():  # looked again, now that nobody writes it
                 shutil.rmtree(left, ignore_errors=True)
         except BlockingIOError:
@@ -185,7 +185,7 @@ class Writer:
             place = self._folder / secrets.token_hex(8)
             place.mkdir(mode=0o700)
             held = os.open(place, os.O_RDONLY | os.O_CLOEXEC)
-            fcntl.flock(held, fcntl.LOCK_EX)
+            machine.hold(held)
         try:
             yield place
         except BaseException:
@@ -308,7 +308,7 @@ def _door(folder: Path) -> Iterator[None]:
     """One at a time makes or removes folders here."""
     held = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        fcntl.flock(held, fcntl.LOCK_EX)
+        machine.hold(held)
         yield
     finally:
         os.close(held)

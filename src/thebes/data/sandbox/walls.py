@@ -8,11 +8,12 @@ bounds memory, so the heap is; and whatever all of them miss ends with the proce
 from __future__ import annotations
 
 import re
-import resource
+import time
 from collections.abc import Callable, Collection, Mapping
 
 import apsw
 
+from thebes import machine
 from thebes.confinement import measures
 
 QUERY_SECONDS = 1.8  #: after which a query is interrupted
@@ -89,10 +90,8 @@ def taken_names(connection: apsw.Connection) -> frozenset[str]:
 
 def before_query() -> None:
     """Processor time for one query more, however long the process has lived."""
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    _, most = resource.getrlimit(resource.RLIMIT_CPU)
-    soon = int(used.ru_utime + used.ru_stime + KILL_SECONDS) + 2
-    resource.setrlimit(resource.RLIMIT_CPU, (soon, most))
+    _, most = machine.limits("CPU")
+    machine.set_limits("CPU", int(time.process_time() + KILL_SECONDS) + 2, most)
 
 
 Authorizer = Callable[[int, str | None, str | None, str | None, str | None], int]

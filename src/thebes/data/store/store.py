@@ -6,7 +6,6 @@ acknowledged is on disk; nothing on disk is in the clear.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import secrets
 import shutil
@@ -19,6 +18,7 @@ from typing import Any, Self
 
 import apsw
 
+from thebes import machine
 from thebes.data import keys
 from thebes.data.featurizer import read
 from thebes.data.rows import Rows
@@ -283,14 +283,14 @@ class Store:
     def _alone_to_open(self) -> Iterator[None]:
         with self._turn:
             if self._depth == 0:
-                fcntl.flock(self._lock, fcntl.LOCK_EX)
+                machine.hold(self._lock)
             self._depth += 1
             try:
                 yield
             finally:
                 self._depth -= 1
                 if self._depth == 0:
-                    fcntl.flock(self._lock, fcntl.LOCK_UN)
+                    machine.let_go(self._lock)
 
     def _entries(self) -> list[tuple[str, str, int, str]]:
         found = self._metadata.execute("SELECT name, file, active, since FROM collector ORDER BY rowid")

@@ -6,13 +6,13 @@ written whole or not at all.
 
 from __future__ import annotations
 
-import fcntl
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from thebes import machine
 from thebes.privacy.faults import Mistake, Refusal
 from thebes.site.budget.policy import Policy
 from thebes.site.budget.policy_text import edition, read_policy
@@ -76,5 +76,5 @@ def change(
 def _alone(path: Path) -> Iterator[None]:
     """Keep every other process from changing the policy meanwhile."""
     with path.with_name(".policy.lock").open("a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        machine.hold(lock.fileno())
         yield

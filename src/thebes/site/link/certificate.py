@@ -11,6 +11,7 @@ import stat
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from thebes import machine
 from thebes.privacy.faults import Refusal
 from thebes.site.home import AUTHORITY, CERTIFICATE, KEY
 from thebes.tasks.site_document import SITE_NAME
@@ -75,6 +76,6 @@ def _file(folder: int, name: str, *, secret: bool) -> bytes:
         raise Refusal(f"there is no certificate for this site (no link/{name}); {ISSUE}") from None
     with os.fdopen(descriptor, "rb") as file:
         facts = os.fstat(file.fileno())
-        if secret and (facts.st_uid != os.geteuid() or stat.S_IMODE(facts.st_mode) & 0o077):
+        if secret and (facts.st_uid != machine.user() or stat.S_IMODE(facts.st_mode) & 0o077):
             raise Refusal(f"link/{name} can be read by others or belongs to somebody else; {ISSUE}")
         return file.read(_MOST_BYTES)

@@ -17,6 +17,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+from thebes import machine
 from thebes.confinement import landlock
 from thebes.confinement.calls import die_with_parent, hide_memory
 from thebes.site.link.control import Ear, tell
@@ -36,7 +37,7 @@ _WRITABLE = ("/dev/null",)
 def main() -> None:
     """Run until the supervisor ends."""
     die_with_parent()
-    for number in (signal.SIGINT, signal.SIGHUP):
+    for number in machine.signals("SIGINT", "SIGHUP"):
         signal.signal(number, signal.SIG_IGN)  # whoever started it ends it
     log_output.to_stderr("thebes site: %(message)s")
     logging.getLogger("uvicorn").setLevel(logging.WARNING)

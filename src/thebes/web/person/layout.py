@@ -40,8 +40,8 @@ class Indoors:
 
     def page(self, request: Request, template: str, *, title: str, **context: Any) -> Response:
         """A whole page; `template` is a file of templates/person."""
-        moment = request.state.moment
-        return self.frame.page(request, f"person/{template}", title=title, words=words, moment=moment, **context)
+        marks = {"moment": request.state.moment, "badge": self.person.new_questions}
+        return self.frame.page(request, f"person/{template}", title=title, words=words, **marks, **context)
 
     @property
     def moment(self) -> str:

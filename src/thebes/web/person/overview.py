@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -50,7 +51,7 @@ def routes(indoors: Indoors) -> APIRouter:
         if seen == indoors.moment:
             return Response(status_code=204)
         answer = indoors.part("moment.html", moment=indoors.moment)
-        answer.headers["HX-Trigger"] = "changed"
+        answer.headers["HX-Trigger"] = json.dumps({"changed": {"badge": person.new_questions}})
         return answer
 
     @made.get("/here")

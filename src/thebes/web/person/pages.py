@@ -7,6 +7,7 @@ from fastapi import FastAPI
 from thebes.person.home import Person
 from thebes.web.frame import NavigationEntry, PageFrame, serve_files, serve_no_page
 from thebes.web.person import (
+    background,
     data,
     epsilon,
     groups,
@@ -39,5 +40,18 @@ def put_on(api: FastAPI, person: Person, door: Door) -> None:
     indoors = Indoors(PageFrame("your machine", PLACES, clock=None), person, door)
     serve_files(api)
     serve_no_page(api, indoors.refused)
-    for page in (overview, welcome, data, tasks, participations, lineage, rules, groups, limits, privacy, epsilon):
+    for page in (
+        overview,
+        welcome,
+        data,
+        tasks,
+        participations,
+        lineage,
+        rules,
+        groups,
+        limits,
+        privacy,
+        background,
+        epsilon,
+    ):
         api.include_router(page.routes(indoors))

@@ -30,6 +30,11 @@ const tell = (ctx, words) => {
   ctx.text = note(words).outerHTML;
   if (ctx.sourceElement.querySelector?.(".outcome")) Object.assign(ctx.hx, { retarget: "find .outcome", reswap: "innerHTML" });
 };
+// How many questions are new stands before the title, where somebody wants to be told.
+document.addEventListener("changed", ({ detail }) => {
+  const rest = document.title.replace(/^\(\d+\) /, "");
+  if (typeof detail?.badge === "number") document.title = detail.badge ? `(${detail.badge}) ${rest}` : rest;
+});
 htmx.registerExtension("thebes", {
   // Servers of Thebes take JSON only, which no foreign page can send here.
   htmx_config_request: (element, detail) => {
