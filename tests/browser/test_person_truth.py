@@ -189,7 +189,7 @@ ALOUD = {
     - link "epsilon"
     - text: ", a moderate price"
   - img "Of a budget of epsilon 30, 0 is gone, this task would take 1"
-  - paragraph: /^3.4 % of the 30 you have left until .*[.]$/
+  - paragraph: /^3.4 % of the 30 you have left in the 30 days until .*[.]$/
   - paragraph: /^Somebody who has to guess, .* 73.2 % of the time after seeing the answer[.]/
 """,
     "declined": """
@@ -212,7 +212,7 @@ ALOUD = {
     - link "Where it stands"
 - region "What it cost":
   - heading "What it cost" [level=2]
-  - paragraph: /^1 is set aside, and paid when it leaves; 29 of 30 left until .*[.]$/
+  - paragraph: /^1 is set aside, and paid when it leaves; 29 of 30 left in the 30 days until .*[.]$/
   - img "Of a budget of epsilon 30, 0 is gone and 1 is set aside for this task"
 """,
     "sent": """
@@ -225,7 +225,7 @@ ALOUD = {
     - link "Where it stands"
 - region "What it cost":
   - heading "What it cost" [level=2]
-  - paragraph: /^You paid 1; 29 of 30 left until .*[.]$/
+  - paragraph: /^You paid 1; 29 of 30 left in the 30 days until .*[.]$/
   - img "Of a budget of epsilon 30, 1 is gone and 0 is set aside for this task"
 """,
 }  #: what somebody hears of a task, in the order in which it is read

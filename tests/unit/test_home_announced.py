@@ -13,7 +13,7 @@ import pytest
 from thebes.person.folder import DAEMON
 from thebes.person.home import Person
 from thebes.wire.access import make_token
-from thebes.wire.local_server import Hold, HomeInUse, Local
+from thebes.wire.local_server import _LOOKS, Hold, HomeInUse, Local
 
 
 @pytest.fixture
@@ -60,3 +60,27 @@ def test_two_programs_that_look_at_once_do_not_take_each_other_for_a_server(
     assert Local.running(home) is None
     other.close()
     assert heard == []
+
+
+def test_a_process_that_is_just_starting_is_waited_for(
+    home: Path, heard: list[str | None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = (home / DAEMON).read_text()
+    held, looks = Hold(home), 0
+    (home / DAEMON).unlink()
+
+    def announces(seconds: float) -> None:
+        nonlocal looks
+        looks += 1
+        if looks == 3 * _LOOKS:
+            (home / DAEMON).write_text(told)
+
+    monkeypatch.setattr("thebes.wire.local_server.time.sleep", announces)
+    found = Local.running(home, patience=60.0)
+    assert found is not None
+    found.close()
+    assert heard  # it was spoken to once it had said where
+    (home / DAEMON).unlink()
+    with pytest.raises(HomeInUse):
+        Local.running(home)  # who does not want to wait is told at once
+    held.close()

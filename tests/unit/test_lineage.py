@@ -89,6 +89,21 @@ def hashes(front: Front, task: str) -> bytes:
     return answer.content
 
 
+def test_a_task_that_its_coordinator_has_forgotten_is_not_called_forged(front: Front, me: Person) -> None:
+    looked, unlooked = answered(front, me), sent(front, me)
+    assert found(me, looked)["place"] == "included"
+    me.withdraw(unlooked)
+    front.fill(unlooked, 12, AGE)
+    for _ in range(3):  # what is left of a task that has ended is done a step later
+        front.closing.step()
+    for task in (looked, unlooked):
+        assert exit_status("forget", task, "--home", front.home.folder) == 0
+    for task, place in ((looked, "included"), (unlooked, "untold")):
+        (told,) = me.look_for_receipts(task)
+        assert (told["receipts"]["place"], told["receipts"]["warning"]) == (place, False)
+    assert "it has forgotten this task" in told["receipts"]["why"]
+
+
 # --- the commitment -----------------------------------------------------------------------------------------
 
 

@@ -282,10 +282,10 @@ def test_what_was_paid_is_told_as_past(world: World) -> None:
     assert "You paid" not in before
     world.me.accept(task)
     aside = world.http.get(f"/tasks/{task}/standing", headers=PARTIAL).text
-    assert "1 is set aside, and paid when it leaves; 29 of 30 left until" in " ".join(aside.split())
+    assert "1 is set aside, and paid when it leaves; 29 of 30 left in the 30 days until" in " ".join(aside.split())
     world.me.wait(task)
     after = world.http.get(f"/tasks/{task}/standing", headers=PARTIAL).text
-    assert "You paid 1; 29 of 30 left until" in after
+    assert "You paid 1; 29 of 30 left in the 30 days until" in after
     for passed in ("you have left", "nothing has left", "Change my mind", "Accept"):
         assert passed not in after
     assert world.me.task(task)["paid"] == {"epsilon": 1.0, "delta": 0.0}
@@ -666,6 +666,40 @@ def test_a_task_that_takes_more_than_one_may_asks_twice(world: World) -> None:
     world.server.post({**MEDIAN, "epsilon": 2.0, "name": "for the rule"})
     world.me.apply_rules()
     assert len(world.me.participations()) == 2, "what would ask twice is left to the person"
+
+
+def test_no_to_the_second_question_goes_back_and_decides_nothing(world: World) -> None:
+    world.me.set_settings({"task": {"epsilon": 1, "delta": 1e-7}})
+    task = world.server.post({**MEDIAN, "epsilon": 3.0, "delta": 0.0})
+    asked = world.http.post(f"/tasks/{task}/decide", json={"decision": "accept"}, headers=PARTIAL)
+    values = [a.get("value") for tag, a in Page(asked.text).elements if tag == "button"]
+    assert "back" in values
+    back = harmless(world.http.post(f"/tasks/{task}/decide", json={"decision": "back", "sure": "yes"}, headers=PARTIAL))
+    assert "Nothing was decided." in back
+    assert "Are you sure?" not in back
+    assert "Accept, for epsilon 3" in back
+    assert world.me.task(task)["state"] == "seen"
+
+
+def test_a_yes_that_is_not_possible_is_not_offered_and_the_page_says_why(world: World) -> None:
+    dear = world.server.post({**MEDIAN, "epsilon": 31.0, "name": "dear"})
+    lacks = {**MEDIAN, "featurizer": "SELECT age FROM nobody.there", "name": "lacks", "missing": "refuse"}
+    other = world.server.post(lacks)
+    world.http.get("/tasks")
+    for task, why in ((dear, "it costs epsilon 31, and 30 is left in the 30 days"), (other, "nothing in your store")):
+        for address in (f"/tasks/{task}", f"/tasks/{task}/standing"):
+            page = world.http.get(address)
+            assert f"You cannot accept it: {why}" in harmless(page), address
+            assert "accept" not in [a.get("value") for tag, a in Page(page.text).elements if tag == "button"]
+            assert "decline" in [a.get("value") for tag, a in Page(page.text).elements if tag == "button"]
+    assert "You cannot accept it: it costs epsilon 31" in harmless(world.http.get("/tasks"))
+
+
+def test_a_date_of_a_budget_does_not_break_and_says_how_long_it_is(world: World) -> None:
+    period = world.me.ledger()["local"]["period"]
+    told = f"in the 30 days until {period['end'].replace('-', words.NO_BREAK)}"
+    for address in ("/", "/privacy"):
+        assert told in harmless(world.http.get(address))
 
 
 def test_a_home_says_what_it_cannot_remember(world: World) -> None:

@@ -70,6 +70,7 @@ OURS = {
     "curator/questions/question.py", "data/connectors/web.py", "data/derived_columns.py", "data/keys.py",
     "data/sandbox/child.py", "data/sandbox/process.py", "data/store/collector.py", "data/store/delivery.py",
     "ledger/journal.py", "ledger/losses.py", "person/participation/group_tokens.py", "person/tasks/task_store.py",
+    "cli/homes/persons_machine.py", "person/notices.py",
     "privacy/reading.py", "site/link/control.py", "site/requests/response_store.py", "site/steward/cache_savings.py",
     "tasks/aggregation/snapshots.py", "web/coordinator/rehearsal.py", "web/coordinator/result.py",
     "wire/local_server.py",

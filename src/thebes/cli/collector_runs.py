@@ -23,9 +23,9 @@ _TICK_SECONDS = 1.0
 
 def person_of(place: Installed) -> Local:
     """The process that serves the home, or a Refusal that says how to start it."""
-    from thebes.wire.local_server import Local
+    from thebes.wire.local_server import START_SECONDS, Local
 
-    found = Local.running(place.home)
+    found = Local.running(place.home, patience=START_SECONDS)
     if found is None:
         raise Refusal(f"nobody serves this home; start it first: thebes person --home {place.home}")
     return found
@@ -35,9 +35,9 @@ def state_of(place: Installed, made: Collector, app: str) -> dict[str, Any]:
     """Return the state that a collector of that name left in the store before, led to its version, where the home is
     served; else nothing."""
     from thebes.collectors.run import progress
-    from thebes.wire.local_server import Local
+    from thebes.wire.local_server import START_SECONDS, Local
 
-    person = Local.running(place.home)
+    person = Local.running(place.home, patience=START_SECONDS)
     if person is None:
         return {}
     with person:

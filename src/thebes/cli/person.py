@@ -222,8 +222,9 @@ def _pin(home: Path, told: str) -> None:
 def _address(home: Path) -> str:
     """A one-time address of the process that holds this home; without one, a sentence that says how to start it."""
     from thebes.person.client import PersonClient
+    from thebes.wire.local_server import START_SECONDS
 
-    me = PersonClient.running(home) if home.is_dir() else None
+    me = PersonClient.running(home, patience=START_SECONDS) if home.is_dir() else None
     if me is None:
         raise Refusal(f"no `thebes person` runs in {str(home)!r}; start one, and it prints an address")
     with me:

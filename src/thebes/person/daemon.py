@@ -14,7 +14,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from thebes.ledger.keeper import UNNOTICED, WHAT_HELPS
 from thebes.person.folder import DAEMON, announce, prepared
 from thebes.person.home import POLL_SECONDS, Person
 from thebes.person.rest import Pages, guarded
@@ -25,6 +24,10 @@ from thebes.wire.local_server import listening_at
 from thebes.wire.server_options import manners
 
 QUICK_POLL_SECONDS = 1.0
+_UNNOTICED = (
+    "it runs. One thing to know: never put an older copy of this home back by hand, nobody would notice that it has "
+    "forgotten what was spent; My privacy says what helps"
+)
 
 
 def run(
@@ -80,8 +83,10 @@ def _serve(
             line |= {"home": str(folder), "notices_older_copies": person.balance()["notices_older_copies"]}
             sys.stdout.write(json.dumps(line) + "\n")
             sys.stdout.flush()
+            if sys.stderr.isatty():
+                sys.stderr.write(f"thebes: open this address in your browser; it works once: {line['url']}\n")
             if not line["notices_older_copies"]:
-                sys.stderr.write(f"thebes: {UNNOTICED}; {WHAT_HELPS}\n")
+                sys.stderr.write(f"thebes: {_UNNOTICED}\n")
 
     def stop() -> None:
         server.should_exit = True

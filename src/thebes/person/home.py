@@ -223,6 +223,11 @@ class Person:
             "misfits": misfits,
         }
 
+    def able(self, task_id: str) -> bool:
+        """Tell whether a yes would be taken, as far as the store goes: it has a value that fits, or the task takes that
+        there is none. The coordinator is not asked about a task that was shown."""
+        return self._decisions.able(self._with_coordinator().known(task_id).document)
+
     def place(self, task_id: str) -> str:
         """Say where this person's own value, as it lies here now, is in the answer of a task; empty where nothing can
         be said. Computed here from what lies here; nobody is asked, and nobody is told."""

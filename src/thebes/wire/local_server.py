@@ -29,6 +29,7 @@ from thebes.wire.refusals import Unreachable
 TOKEN, DAEMON = "token", "daemon.json"
 _LOCK = "lock"
 _MOST_BYTES = 2**30  #: of an answer, which may be a whole store
+START_SECONDS = 15.0  #: so long may a process that has taken its home need until it says where it listens
 _LOOKS, _LOOK_SECONDS = 10, 0.02  #: whoever only looks whether a home is held has it for less than all of these
 
 
@@ -118,16 +119,22 @@ class Local:
         )
 
     @classmethod
-    def running(cls, home: Path) -> Self | None:
+    def running(cls, home: Path, *, patience: float = 0.0) -> Self | None:
         """The daemon that holds `home`, or None where nobody does. The token is shown only while the home is held:
-        an address that was left behind may belong to somebody else by now."""
-        try:
-            Hold(home, shared=True).close()  # others who only look are not taken for one who holds it
-            return None
-        except HomeInUse:
-            url = announced(home).get("url")
-            if not isinstance(url, str) or not _here(url):
-                raise
+        an address that was left behind may belong to somebody else by now. One that is just starting is waited for,
+        for so many seconds."""
+        end = time.monotonic() + patience
+        while True:
+            try:
+                Hold(home, shared=True).close()  # others who only look are not taken for one who holds it
+                return None
+            except HomeInUse:
+                url = announced(home).get("url")
+                if isinstance(url, str) and _here(url):
+                    break
+                if time.monotonic() >= end:
+                    raise
+            time.sleep(_LOOK_SECONDS)
         made = cls(url, read_secret(home / TOKEN))
         try:
             made.store()

@@ -43,6 +43,7 @@ NOT_SAID = "this coordinator does not say from which contributions the answer wa
 NOT_LISTED = "it is not the one in the coordinator's signed list, which everybody sees"
 NOT_SHOWN = "the coordinator does not show the list that it commits to"
 LONG = "the list is long, so it is fetched only when you ask for it"
+GONE = "the coordinator says that it has forgotten this task, and with it the list of its contributions"
 CHANGED = "it commits to other contributions than when it was seen first"
 
 #: of which the person is warned
@@ -125,7 +126,10 @@ class Lineage:
         client, task_id = self._through(participation), participation.task_id
         release = participation.result
         if release is None or participation.state is not ParticipationState.DONE:
-            told = client.task(task_id)
+            try:
+                told = client.task(task_id)
+            except NotFound:
+                return self._gone(participation)
             release = told.get("result")
             if told.get("status") in ("failed", "cancelled", "expired"):
                 return ReceiptVerdict(Place.NONE)
@@ -148,8 +152,17 @@ class Lineage:
         except BrokenLog as error:
             return ReceiptVerdict(Place.FORGED, str(error), count, root)
         except NotFound:
+            try:
+                client.task(task_id)
+            except NotFound:
+                return self._gone(participation)
             return ReceiptVerdict(Place.FORGED, NOT_SHOWN, count, root)
         return ReceiptVerdict(*self._among(participation, there), count, root)
+
+    def _gone(self, participation: Participation) -> ReceiptVerdict:
+        """Keep what was found before the coordinator forgot the task; else it cannot be told."""
+        before = self.verdict(participation)
+        return ReceiptVerdict(Place.UNTOLD, GONE) if before.place in _OPEN else before
 
     def _among(self, participation: Participation, there: frozenset[bytes]) -> tuple[Place, str]:
         task_id, whose = participation.task_id, self._packets.contributor

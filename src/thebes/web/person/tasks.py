@@ -47,7 +47,7 @@ def routes(indoors: Indoors) -> APIRouter:
             request,
             "task.html",
             title=words.called(found["name"], found["type"]),
-            task={**found, "hidden": _hidden(found, person)},
+            task={**found, "hidden": _hidden(found, person), "able": person.able(task_id)},
             shown=shortened(found["document"]),
             reads=_reads(found["document"], person),
             preview=preview,
@@ -67,7 +67,7 @@ def routes(indoors: Indoors) -> APIRouter:
         """Yes, no, or take it back; the outcome is told where the question stood."""
         what = text(body, "decision")
         ways = {"accept": person.accept, "decline": person.decline}
-        if what not in (*ways, "withdraw"):
+        if what not in (*ways, "withdraw", "back"):
             raise Mistake("decision", "must be accept, decline or withdraw")
         question = ""
         if what == "withdraw":
@@ -75,18 +75,19 @@ def routes(indoors: Indoors) -> APIRouter:
             told = words.sentence(note or "you took it back")
         elif what == "accept" and (question := _question(task_id, sure=text(body, "sure") == "yes")):
             told = None
+        elif what == "back":  # from the second question: nothing was decided
+            told = "Nothing was decided."
         else:
             ways[what](task_id)
             told = _DONE[what]
-        return indoors.part(
-            "standing.html", task=_standing(task_id), told=told, question=question, brief=bool(text(body, "brief")),
-            share=person.settings().task,
-        )  # fmt: skip
+        brief = bool(text(body, "brief"))
+        facts: dict[str, Any] = {"task": _standing(task_id, brief=brief), "share": person.settings().task}
+        return indoors.part("standing.html", told=told, question=question, brief=brief, **facts)
 
     @made.get("/tasks/{task_id}/standing")
     def standing(request: Request, task_id: TaskId, brief: str = "") -> Response:
         """Tell where one stands with a task now. The coordinator is not asked: it would see who looks for long."""
-        return indoors.part("facing.html", task=_standing(task_id), brief=bool(brief))
+        return indoors.part("facing.html", task=_standing(task_id, brief=bool(brief)), brief=bool(brief))
 
     def _question(task_id: str, *, sure: bool) -> str:
         """Return what is to be asked before a yes counts: for limits, or once more; empty where nothing is."""
@@ -97,8 +98,11 @@ def routes(indoors: Indoors) -> APIRouter:
         epsilon, delta = (sum(part[name] for part in parts) for name in ("epsilon", "delta"))
         return "" if sure or allowed.covers(epsilon, delta) else "sure"
 
-    def _standing(task_id: str) -> dict[str, Any]:
-        return {**facing(person.task(task_id, anew=False), person.balance()), "proxied": _proxied()}
+    def _standing(task_id: str, *, brief: bool) -> dict[str, Any]:
+        found = {**facing(person.task(task_id, anew=False), person.balance()), "proxied": _proxied()}
+        if not brief and words.may_decide(found):
+            found["able"] = person.able(task_id)
+        return found
 
     def _proxied() -> bool:
         return person.settings().proxy is not None
@@ -112,7 +116,7 @@ def facing(task: Mapping[str, Any], ledger: Mapping[str, Any]) -> dict[str, Any]
     period, year, overall = (ledger[purse][name] for name in ("period", "year", "overall"))
     tighter = min(period, year, overall, key=lambda block: block["remaining"]["epsilon"])
     each, left = task["each"], tighter["remaining"]
-    window = f"until {period['end']}" if tighter is period else "within a year" if tighter is year else "for ever"
+    window = words.stretch(period) if tighter is period else "within a year" if tighter is year else "for ever"
     return {
         **task,
         "purse": purse,

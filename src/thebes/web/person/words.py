@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from typing import Any
 
 from thebes.data.store.glance import OTHERS
@@ -21,6 +22,7 @@ from thebes.tasks import registry
 from thebes.tasks.explanation import BY_RUNNING, IN_ALL, MIXED, PRICE, what_leaves, what_somebody_could_learn
 from thebes.wire.refusals import Unreachable
 
+NO_BREAK = "\u2011"  #: a hyphen at which no line ends
 MOST_REASONS = 20  #: for which tasks are not shown
 
 
@@ -168,6 +170,22 @@ def may_decide(task: Mapping[str, Any]) -> bool:
 def undecided(task: Mapping[str, Any]) -> bool:
     """Return whether nothing was ever agreed to of a task."""
     return task["state"] in ("seen", "declined") and not task["paid"]["epsilon"]
+
+
+def hindrance(task: Mapping[str, Any]) -> str:
+    """Say why a yes is not possible now; empty where it is."""
+    if not task["fits"]:
+        return (
+            f"You cannot accept it: it costs epsilon {spaced(task['each']['epsilon'])}, and "
+            f"{spaced(task['left']['epsilon'])} is left {task['window']}. My privacy shows what it was spent on."
+        )
+    return "" if task.get("able", True) else "You cannot accept it: nothing in your store fits what it reads."
+
+
+def stretch(period: Mapping[str, Any]) -> str:
+    """Name a budget's period: so many days in a row, until the next ones begin. Its date does not break."""
+    start, end = (date.fromisoformat(str(period[name])) for name in ("start", "end"))
+    return f"in the {plural((end - start).days, 'day')} until {str(end).replace('-', NO_BREAK)}"
 
 
 def takes_back(task: Mapping[str, Any]) -> bool:
