@@ -19,7 +19,7 @@ PARTS = {
     "grpc": ("gRPC", ("site", "coordinator")),
     "mbi": ("mbi", ("synth",)),
     "narwhals": ("Narwhals", ("site",)),
-    "pandas": ("pandas", ("site", "learn")),
+    "pandas": ("pandas", ("site", "learn", "coordinator")),
     "prometheus_client": ("prometheus-client", ("site", "coordinator")),
     "psycopg": ("psycopg", ("postgres",)),
     "pyarrow": ("pyarrow", ("postgres",)),

@@ -102,7 +102,7 @@ def test_an_unreachable_coordinator_is_one_line_at_the_start(tmp_path: Path) -> 
         process.stdout.close()
     offline, unnoticed = sorted((tmp_path / "said").read_text().splitlines(), key=lambda line: "older copy" in line)
     assert offline.startswith(f"thebes: the coordinator cannot be asked now: {NOWHERE}: ")
-    assert unnoticed.startswith("thebes: nothing outside this home remembers what was spent: an older copy")
+    assert unnoticed.startswith("thebes: it runs. One thing to know: never put an older copy of this home back by hand")
 
 
 def test_another_coordinator_is_a_mistake_while_the_process_runs(running: PersonProcess) -> None:

@@ -103,3 +103,23 @@ def test_every_part_is_in_the_extras_that_its_sentence_names() -> None:
     plain = [re.split(r"[\[<>=]", each)[0] for each in PROJECT["dependencies"]]
     assert not {CALLED.get(module, module) for module in PARTS} & set(plain)
     assert sentence("grpc", "coordinator").endswith("'thebes[coordinator]'")
+
+
+ROWS = """
+import numpy as np, thebes
+document = {
+    "type": "bounded", "epsilon": 1.0, "min_count": 11, "featurizer": "SELECT hours FROM sleep.nights",
+    "bounds": {"hours": {"type": "range", "low": 0, "high": 12}},
+}
+release = thebes.simulate(document, {"hours": np.full(30, 7.5)}, seed=1)
+told = release.as_json()["value"]
+same = release.as_columns()["hours"] == [row["hours"] for row in told]
+print(len(told), sorted(told[0]), len(release.points()), same)
+"""
+
+
+def test_an_answer_of_rows_is_made_and_told_without_pandas() -> None:
+    done = thin(ROWS)
+    assert done.stdout.split() == ["30", "['hours']", "1", "True"], done.stderr
+    asked = thin(ROWS + "\nrelease.value")
+    assert "this needs pandas" in asked.stderr

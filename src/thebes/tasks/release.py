@@ -202,7 +202,7 @@ class Release(FrameSource):
     def as_json(self) -> dict[str, Any]:
         main = self._main
         body = {
-            "value": plain(self.value),
+            "value": plain(self._in_json),
             "interval": None if main is None else self._bar(main),
             "certificate": plain(self.certificate.as_json()),
             "form": self.form,
@@ -212,6 +212,10 @@ class Release(FrameSource):
         elif self.interval_note:
             body["interval_note"] = self.interval_note
         return {**body, **{name: plain(v) for name, v in self.extra.items()}}
+
+    @property
+    def _in_json(self) -> Any:
+        return self.value
 
     @property
     def _main(self) -> Interval | None:

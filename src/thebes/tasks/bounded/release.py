@@ -27,13 +27,26 @@ from thebes.tasks.release_picture import Point
 
 
 class RowsRelease(Release):
-    """`rows` (also `value`) are the perturbed rows in the columns' own values; `fit` and `mean` take the noise out."""
+    """`rows` (also `value`) are the perturbed rows in the columns' own values; `fit` and `mean` take the noise out.
+
+    They are made into a DataFrame when somebody asks: who makes or passes on the release needs no pandas.
+    """
 
     form = "rows"
     no_interval = "No interval of the rows: none can be believed by itself. Means and shares of columns have their own."
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "value", self.rows)
+        self.__dict__.pop("value", None)  # read off what else it holds, when it is asked for
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "value":
+            return self.rows
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    @property
+    def answered(self) -> bool:
+        """Return that there is an answer: rows, however few."""
+        return True
 
     @cached_property
     def document(self) -> BoundedDocument:
@@ -61,7 +74,11 @@ class RowsRelease(Release):
         that may lie outside the range. No single row can be believed."""
         import pandas as pd
 
-        return pd.DataFrame(decoded(self._plan, self._reports))
+        return pd.DataFrame(self._decoded)
+
+    @cached_property
+    def _decoded(self) -> dict[str, Any]:
+        return decoded(self._plan, self._reports)
 
     @cached_property
     def moments(self) -> NoisyMoments:
@@ -99,7 +116,7 @@ class RowsRelease(Release):
 
     def as_columns(self) -> dict[str, list[Any]]:
         """Return the perturbed rows by column."""
-        return {str(name): self.rows[name].tolist() for name in self.rows.columns}
+        return {str(name): np.asarray(values).tolist() for name, values in self._decoded.items()}
 
     def points(self) -> list[Point]:
         """Return the shares of declared values with their error bars; of a task without any the means of its ranges."""
@@ -168,9 +185,13 @@ class RowsRelease(Release):
 
     def as_json(self) -> dict[str, Any]:
         body = super().as_json()
-        body["value"] = self.rows.to_dict(orient="records")
         body["frequencies"] = {column: self._told(column) for column in self.frequencies}
         return body
+
+    @property
+    def _in_json(self) -> list[dict[str, Any]]:
+        columns = self.as_columns()
+        return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
     def _told(self, column: str) -> dict[str, Any]:
         """The shares of one column with their ends, as JSON; values keep their types."""

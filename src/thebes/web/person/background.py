@@ -27,7 +27,7 @@ def routes(indoors: Indoors) -> APIRouter:
     @made.get("/privacy/walls")
     def standing(request: Request) -> Response:
         """Show which walls stand; by itself, because each is tried."""
-        return indoors.part("walls.html", walls=walls())
+        return indoors.part("walls.html", walls=[wall for wall in walls() if wall.name != "files"])  # that is a site's
 
     @made.post("/privacy/notices")
     def noticed(request: Request, body: Annotated[dict[str, Any], Body()]) -> Response:
