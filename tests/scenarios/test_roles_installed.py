@@ -17,7 +17,7 @@ from processes import PersonProcess
 ROOT = Path(__file__).parents[2]
 THIN = ROOT / "tests" / "support" / "thin"
 LARGEST = {
-    "": 220,
+    "": 180,
     "site": 520,
     "coordinator": 400,
 }  #: megabytes, before Python compiles what it uses

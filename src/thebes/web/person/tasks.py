@@ -47,7 +47,7 @@ def routes(indoors: Indoors) -> APIRouter:
             request,
             "task.html",
             title=words.called(found["name"], found["type"]),
-            task={**found, "hidden": _hidden(found, person), "able": person.able(task_id)},
+            task={**found, "hidden": _hidden(found, person), "able": _able(task_id)},
             shown=shortened(found["document"]),
             reads=_reads(found["document"], person),
             preview=preview,
@@ -101,8 +101,12 @@ def routes(indoors: Indoors) -> APIRouter:
     def _standing(task_id: str, *, brief: bool) -> dict[str, Any]:
         found = {**facing(person.task(task_id, anew=False), person.balance()), "proxied": _proxied()}
         if not brief and words.may_decide(found):
-            found["able"] = person.able(task_id)
+            found["able"] = _able(task_id)
         return found
+
+    def _able(task_id: str) -> bool:
+        able, _ = attempt(lambda: person.able(task_id))  # what cannot be looked at is told where somebody agrees
+        return able is not False
 
     def _proxied() -> bool:
         return person.settings().proxy is not None

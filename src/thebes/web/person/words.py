@@ -175,10 +175,13 @@ def undecided(task: Mapping[str, Any]) -> bool:
 def hindrance(task: Mapping[str, Any]) -> str:
     """Say why a yes is not possible now; empty where it is."""
     if not task["fits"]:
-        return (
-            f"You cannot accept it: it costs epsilon {spaced(task['each']['epsilon'])}, and "
-            f"{spaced(task['left']['epsilon'])} is left {task['window']}. My privacy shows what it was spent on."
+        each, left = task["each"], task["left"]
+        by_delta = each["epsilon"] <= left["epsilon"]
+        what = f"delta {spaced(each['delta'])}" if by_delta else f"epsilon {spaced(each['epsilon'])}"
+        rest = (
+            "more than your budget has left" if by_delta else f"and {spaced(left['epsilon'])} is left {task['window']}"
         )
+        return f"You cannot accept it: it costs {what}, {rest}. My privacy shows what was spent."
     return "" if task.get("able", True) else "You cannot accept it: nothing in your store fits what it reads."
 
 
