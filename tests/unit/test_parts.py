@@ -29,7 +29,8 @@ import importlib, pkgutil
 for room in ("person", "requestor", "collectors", "sql", "tokens", "wire", "web.person"):
     package = importlib.import_module(f"thebes.{room}")
     for found in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
-        if found.name != "thebes.requestor.curve":  # simulated answers of sites: with `thebes[site]`
+        # simulated answers of sites, and the figures of servers: with `thebes[site]`
+        if found.name not in ("thebes.requestor.curve", "thebes.wire.exposition"):
             importlib.import_module(found.name)
 from thebes.tasks import registry
 registry.load_all()
