@@ -7,7 +7,6 @@ before its proof holds.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import logging
 import os
@@ -23,6 +22,7 @@ from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
+from thebes import machine
 from thebes.coordinator.auth.authority import CertificateAuthority
 from thebes.coordinator.auth.private_files import put, stamp
 from thebes.coordinator.auth.site_certificates import DAYS, SiteCertificate, check_site
@@ -229,7 +229,7 @@ class JoinCodes:
         self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor = os.open(self._file.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            machine.hold(descriptor)
             yield
         finally:
             os.close(descriptor)
