@@ -20,11 +20,12 @@ from thebes.person.autostart import autostart
 from thebes.person.budget.blocks import base_name, of_period
 from thebes.person.budget.budget import period
 from thebes.person.settings import TRUSTS, PersonSettings
-from thebes.person.tasks.task_feed import is_fingerprint, pinned_in
+from thebes.person.tasks.task_feed import pinned_in
 from thebes.privacy.faults import Mistake, Refusal, ThebesError
 from thebes.privacy.figures import figure
 from thebes.wire import task_log
 from thebes.wire.client import CoordinatorClient
+from thebes.wire.list_pin import is_fingerprint
 from thebes.wire.local_server import Local
 from thebes.wire.refusals import BrokenLog
 
