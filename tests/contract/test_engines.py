@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from datetime import datetime
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -23,14 +24,16 @@ import pytest
 
 from tests.support.mariadb import running_mariadb
 from tests.support.postgres import new_database
+from thebes.data.connectors.connector import SourceUnavailable
 from thebes.data.engines.source import frame_table, table_of
 from thebes.data.engines.table import EngineTable
 from thebes.data.growing.reader import GrownTable
 from thebes.data.growing.row_condition import Chosen, Users
 from thebes.data.growing.source import GrowingSource
 from thebes.data.schema import Schema, schema_of
+from thebes.data.table import Sums, Term
 from thebes.testing import engines
-from thebes.testing.engines import CHECKS, SCHEMA, TYPES, Open, Row
+from thebes.testing.engines import CHECKS, LATEST, SCHEMA, TYPES, Open, Row
 
 SQL_TYPES = {
     "integer": "BIGINT",
@@ -102,7 +105,7 @@ def fill(connection: duckdb.DuckDBPyConnection, rows: list[Row]) -> None:
 
 def in_parts(schema: Schema, rows: list[Row], folder: Path) -> EngineTable:
     table = in_parquet(schema, rows, folder)
-    table.engine._sortable = 30  # of rows, so that they are sorted some at a time
+    table.engine.session.sortable = 30  # of rows, so that they are sorted some at a time
     return table
 
 
@@ -315,4 +318,47 @@ def test_rows_of_some_users_are_the_same_by_every_engine(engine: str, places: tu
     assert parts[0] | parts[1] == set(found)
     assert not parts[0] & parts[1]
     assert parts[1] == {float(user) for user in wanted if user * 2654435761 % 2**32 < round(0.3 * 2**32)}
+    table.close()
+
+
+@pytest.mark.parametrize("asked", ["sums", "batches"])
+def test_rows_that_change_between_two_looks_are_refused(asked: str, tmp_path: Path) -> None:
+    """Somebody had one row when rows were counted, and a thousand when they were added up."""
+    row = next(row for row in engines.rows_of(50) if row["who"] and row["age"] is not None)
+    table = in_csv(SCHEMA, [row], tmp_path)
+    divided = table.engine.divided
+
+    def meanwhile(*arguments: Any) -> Any:
+        found = divided(*arguments)
+        in_csv(SCHEMA, [row] * 1000, tmp_path).close()
+        return found
+
+    table.engine.divided = meanwhile  # type: ignore[method-assign]
+    with pytest.raises(SourceUnavailable, match="changed while they were read"):
+        table.sums(Sums((Term(),))) if asked == "sums" else list(table.batches(["age"]))
+    table.forget()
+    table.engine.divided = divided  # type: ignore[method-assign]
+    assert int(table.sums(Sums((Term(),)))[0, 0]) == 2
+    table.close()
+
+
+def crowd(days: int = 6) -> list[Row]:
+    """Rows of forty people, one of them with a hundred times as many as the others, on few days, so that many tie."""
+    whose = [f"p{n % 40}" for n in range(200)] + ["p0"] * 500
+    moments = [None, *(datetime(2026, 2, 1 + day) for day in range(days))]
+    made = engines.rows_of(len(whose), seed=17)
+    return [
+        {**row, "who": who, "seen": moments[n * 7 % len(moments)]}
+        for n, (row, who) in enumerate(zip(made, whose, strict=True))
+    ]
+
+
+@pytest.mark.few(2)
+@pytest.mark.parametrize("most", [1, 4, 5, 400])
+@pytest.mark.parametrize("schema", [LATEST, SCHEMA], ids=["latest", "drawn"])
+def test_few_and_many_rows_together_are_cut_as_plain_python_cuts_them(schema: Schema, most: int, opened: Open) -> None:
+    cut = schema.model_copy(update={"max_rows_per_unit": most})
+    table = opened(cut, crowd())
+    for wanted in list(engines.questions())[::2]:
+        assert table.sums(wanted).tolist() == engines.sums(crowd(), cut, wanted)
     table.close()

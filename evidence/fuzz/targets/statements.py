@@ -120,6 +120,6 @@ def _selected(text: str) -> None:
     columns = sorted({"sex", *(leaf.column for leaf in leaves(found.condition))})
     told = {}
     for name, engine in _engines().items():
-        frame = engine.rows(columns, [], None).filter(holds(found.condition, "sex"))
+        frame = engine.rows(columns, None).filter(holds(found.condition, "sex"))
         told[name] = sorted(map(str, engine.collected(frame.select(nw.col("sex"))).values.tolist()))
     assert told["memory"] == told["DuckDB"], "two engines select other rows"

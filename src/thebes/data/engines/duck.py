@@ -19,7 +19,7 @@ import pandas as pd
 from thebes.data.connectors.connector import Connector, Held, Joining, SourceUnavailable
 from thebes.data.connectors.scanned_source import ScannedSource, connection, held, quoted, text
 from thebes.data.engines import frames
-from thebes.data.engines.engine import MARK
+from thebes.data.engines.engine import MARK, Divided
 from thebes.data.engines.scratch import Scratch
 from thebes.data.filter import ENDS, RowFilter
 from thebes.data.schema import Schema
@@ -28,6 +28,7 @@ from thebes.privacy.faults import Mistake
 MEMORY = "128MB"
 MOST_THREADS = 4
 _ROW_BYTES = 100  # of memory for each row that is sorted at once
+_PERSON_BYTES, _TIME_BYTES = 1_000, 200  # of memory for each person whose latest times are looked for, and each time
 
 #: type in the schema -> what a source may hold instead
 COULD_BE: Mapping[str, frozenset[str]] = {
@@ -107,6 +108,12 @@ def portable_sql(schema: Schema, name: str) -> str:
     return number_sql(quoted(name), column.type)
 
 
+def numbered_sql(schema: Schema, statement: str, names: Collection[str]) -> str:
+    """Return a statement's rows with the portable numbers of these columns."""
+    numbers = "".join(f", {portable_sql(schema, name)} AS {quoted(MARK + name)}" for name in names)
+    return f"SELECT *{numbers} FROM ({statement})"
+
+
 class DuckSession:
     """One DuckDB connection in memory with a folder for what does not fit there, for one engine, or for two that are
     joined. Once it is `shut`, nothing outside is reached but the sources' own files."""
@@ -124,7 +131,8 @@ class DuckSession:
         except duckdb.Error:
             self._scratch.close()
             raise
-        self.sortable = max(100_000, _bytes(limit) // _ROW_BYTES)  #: rows at once
+        self.memory = _bytes(limit)
+        self.sortable = max(100_000, self.memory // _ROW_BYTES)  #: rows at once
 
     def table(self, what: str) -> str:
         """A name that no table has yet."""
@@ -165,6 +173,8 @@ class DuckEngine:
             connector.joins_within(schema)
         self._copied: tuple[object, str] | None = None
         self._own: DuckSession | None = None
+        self._limits: KeptTable | None = None
+        self._counted: tuple[object, ...] | None = None  # the files in which people's rows were counted
         try:
             if session is None:
                 session = self._own = DuckSession(scratch, memory=memory, threads=threads)
@@ -180,27 +190,55 @@ class DuckEngine:
                 raise self._unavailable(error) from None
             raise
 
-    def rows(self, columns: Sequence[str], numbered: Collection[str], where: RowFilter | None) -> nw.LazyFrame[Any]:
-        return self.lazy(self.statement(columns, numbered, where))
+    def rows(self, columns: Sequence[str], where: RowFilter | None) -> nw.LazyFrame[Any]:
+        return self.lazy(self.statement(columns, where))
 
-    def statement(self, columns: Sequence[str], numbered: Collection[str] = (), where: RowFilter | None = None) -> str:
-        """The SELECT that gives these rows."""
+    def statement(self, columns: Sequence[str], where: RowFilter | None = None) -> str:
+        """Return the SELECT that gives these rows."""
         if self._from is not None:
             source, made = self._from, [self._typed(name) for name in columns]
         else:
             source, made = self._copy(columns, where), [quoted(name) for name in columns]
-        made += [f"{self._number(name)} AS {quoted(MARK + name)}" for name in numbered]
-        if self._from is not None and numbered:  # of typed columns, so one step later
-            plain, numbers = made[: len(columns)], made[len(columns) :]
-            inner = f"SELECT {', '.join(plain)} FROM {source}"
-            return f"SELECT *, {', '.join(numbers)} FROM ({inner})"
         return f"SELECT {', '.join(made)} FROM {source}"
+
+    def numbered(self, frame: nw.LazyFrame[Any], names: Collection[str]) -> nw.LazyFrame[Any]:
+        return self.lazy(numbered_sql(self._schema, statement_of(frame), names))
+
+    def divided(self, frame: nw.LazyFrame[Any], owner: str, time: str | None, most: int) -> Divided:
+        self._counted = self._files()
+        asked, whose, late = statement_of(frame), quoted(owner), quoted(time or "")
+        held = f"SELECT {whose} AS whose, count(*) AS held FROM ({asked}) GROUP BY whose"
+        told = f"count(*), count(*) FILTER (held > {most}), sum(held), coalesce(sum(held) FILTER (held > {most}), 0)"
+        ((people, crowded, rows, theirs),) = self.run(f"SELECT {told} FROM ({held})").fetchall()
+        if not crowded:
+            return Divided(frame, None, 0, int(rows or 0))
+        back_to = f"CASE WHEN count({late}) >= {most} THEN list_last(max({late}, {most})) END" if time else "NULL"
+        memory = people * (_PERSON_BYTES + _TIME_BYTES * most) if time else 0
+        parts = memory // self.session.memory + 1  # one after another: of each person so many times are held at once
+        limits = self._limited(
+            self.lazy(
+                f"SELECT {whose} AS whose, {back_to} AS back_to FROM ({asked}) "
+                f"WHERE hash({whose}) % {parts} = {n} GROUP BY whose HAVING count(*) > {most}"
+            )
+            for n in range(parts)
+        )
+        last = f" AND (back_to IS NULL OR {late} >= back_to)" if time else ""
+        few = f"SELECT asked.* FROM ({asked}) asked ANTI JOIN {limits} ON whose = {whose}"
+        many = f"SELECT asked.* FROM ({asked}) asked JOIN {limits} ON whose = {whose}{last}"
+        counting = int(rows - theirs + crowded * most)
+        return Divided(self.lazy(few) if people > crowded else None, self.lazy(many), int(theirs), counting)
+
+    def placed(self, frame: nw.LazyFrame[Any], by: Sequence[str], order: Sequence[str], name: str) -> nw.LazyFrame[Any]:
+        window = f"PARTITION BY {', '.join(map(quoted, by))}"
+        window += f" ORDER BY {', '.join(map(quoted, order))}" if order else ""
+        return self.lazy(f"SELECT *, row_number() OVER ({window}) AS {quoted(name)} FROM ({statement_of(frame)})")
 
     def collected(self, frame: nw.LazyFrame[Any]) -> pd.DataFrame:
         try:
             found: pd.DataFrame = frame.to_native().df()
         except duckdb.Error as error:
             raise self._unavailable(error) from None
+        self._unchanged()
         return found
 
     def parts(self, rows: int) -> int:
@@ -217,6 +255,7 @@ class DuckEngine:
                 relation.insert_into(name) if n else relation.create(name)
         except duckdb.Error as error:
             raise self._unavailable(error) from None
+        self._unchanged()
         return KeptTable(self, name)
 
     def run(self, statement: str) -> Any:
@@ -227,9 +266,20 @@ class DuckEngine:
             raise self._unavailable(error) from None
 
     def forget(self) -> None:
+        self._counted = None
+        if self._limits is not None:
+            self._limits.close()
+            self._limits = None
         if self._copied is not None:
             self.run(f"DROP TABLE {self._copied[1]}")
             self._copied = None
+
+    def _limited(self, frames: Iterable[nw.LazyFrame[Any]]) -> str:
+        """Keep who has too many rows and how far back theirs count, until that is asked anew; return the table."""
+        if self._limits is not None:
+            self._limits.close()
+        self._limits = self.kept(frames)
+        return self._limits.name
 
     def close(self) -> None:
         if self._own is not None:
@@ -250,13 +300,24 @@ class DuckEngine:
             raise self._unavailable(error) from None
         return lazy
 
+    def _files(self) -> tuple[object, ...]:
+        """Tell the source's own files as they lie there now; nothing of one that is gone."""
+        found: list[object] = []
+        for path in self._connector.paths if isinstance(self._connector, ScannedSource) else ():
+            facts = path.stat() if path.exists() else None
+            found.append(facts and (facts.st_ino, facts.st_mtime_ns, facts.st_size))
+        return tuple(found)
+
+    def _unchanged(self) -> None:
+        """Refuse what was read of files that are no longer those in which people's rows were counted: somebody with few
+        rows then may have many now, and all of them would count."""
+        if self._counted is not None and self._counted != self._files():
+            raise SourceUnavailable("the rows changed while they were read; ask again when their file is written whole")
+
     def _typed(self, name: str) -> str:
         declared, native = self._schema.columns[name].type, self._native[name]
         holds = self._held[name]
         return f"{typed_sql(quoted(name), declared, holds, native)} AS {quoted(name)}"
-
-    def _number(self, name: str) -> str:
-        return portable_sql(self._schema, name)
 
     def _unavailable(self, error: duckdb.Error) -> SourceUnavailable:
         if isinstance(error, duckdb.OutOfMemoryException):
@@ -324,21 +385,32 @@ class KeptTable:
 
     def __init__(self, engine: DuckEngine, name: str) -> None:
         self._engine = engine
-        self._name = name
+        self.name = name
 
     @property
     def frame(self) -> nw.LazyFrame[Any]:
         """All of its rows."""
-        return self._engine.lazy(f"SELECT * FROM {self._name}")
+        return self._engine.lazy(f"SELECT * FROM {self.name}")
+
+    @property
+    def rows(self) -> int:
+        """The number of its rows."""
+        ((count,),) = self._engine.run(f"SELECT count(*) FROM {self.name}").fetchall()
+        return int(count)
 
     def chunks(self, rows: int) -> Iterator[pd.DataFrame]:
-        ((count,),) = self._engine.run(f"SELECT count(*) FROM {self._name}").fetchall()
-        for start in range(0, count, rows):
+        for start in range(0, self.rows, rows):
             wanted = f"rowid >= {start} AND rowid < {start + rows}"
-            yield self._engine.run(f"SELECT * FROM {self._name} WHERE {wanted} ORDER BY rowid").df()
+            yield self._engine.run(f"SELECT * FROM {self.name} WHERE {wanted} ORDER BY rowid").df()
 
     def close(self) -> None:
-        self._engine.run(f"DROP TABLE IF EXISTS {self._name}")
+        self._engine.run(f"DROP TABLE IF EXISTS {self.name}")
+
+
+def statement_of(frame: nw.LazyFrame[Any]) -> str:
+    """Return what a frame asks, as a statement that another one can hold."""
+    found: str = frame.to_native().sql_query()
+    return found
 
 
 def _bytes(written: str) -> int:

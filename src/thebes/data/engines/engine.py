@@ -7,6 +7,7 @@ expressions that all of them compute.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from thebes.data.filter import RowFilter
@@ -25,18 +26,30 @@ class Engine(Protocol):
     """Rows in one place. Columns come typed: integer as Int64 (what lies beyond 64 bits as the end), float as Float64
     without NaN, string, boolean, timestamp in UTC to the microsecond; a value that is not of its type is missing."""
 
-    def rows(self, columns: Sequence[str], numbered: Collection[str], where: RowFilter | None) -> nw.LazyFrame[Any]:
-        """These columns of every row, and for each of `numbered` (of them, never a float) a whole number that is the
-        same on every engine: a text's and a key's looks random. Rows may be left out for which `where` is certainly
-        not true."""
+    def rows(self, columns: Sequence[str], where: RowFilter | None) -> nw.LazyFrame[Any]:
+        """Return these columns of every row. Rows may be left out for which `where` is certainly not true."""
+        ...
+
+    def numbered(self, frame: nw.LazyFrame[Any], names: Collection[str]) -> nw.LazyFrame[Any]:
+        """Add, for each of these columns (never a float), a whole number that is the same on every engine: a text's
+        and a key's looks random. A text costs a hash, so it is asked of few rows."""
+        ...
+
+    def divided(self, frame: nw.LazyFrame[Any], owner: str, time: str | None, most: int) -> Divided:
+        """Tell the rows of people who have at most `most` from those of people who have more."""
+        ...
+
+    def placed(self, frame: nw.LazyFrame[Any], by: Sequence[str], order: Sequence[str], name: str) -> nw.LazyFrame[Any]:
+        """Add a column that numbers the rows from 1 within those that are equal in `by`, in this order. None of these
+        columns lacks a value."""
         ...
 
     def collected(self, frame: nw.LazyFrame[Any]) -> pd.DataFrame:
-        """A small answer."""
+        """Return a small answer."""
         ...
 
     def parts(self, rows: int) -> int:
-        """In how many parts it can sort so many rows, one after another."""
+        """Return in how many parts it can sort so many rows, one after another."""
         ...
 
     def computed(self, frame: nw.LazyFrame[Any]) -> Computed:
@@ -54,23 +67,36 @@ class Engine(Protocol):
     def close(self) -> None: ...
 
 
+@dataclass(frozen=True, slots=True)
+class Divided:
+    """Rows by how many the person has that they are of; None is no rows. An engine that would have to look for who has
+    more in a pass of its own says that all have."""
+
+    few: nw.LazyFrame[Any] | None
+    #: with a time only those that are at least as late as the person's latest that may count, ties and all
+    many: nw.LazyFrame[Any] | None
+    many_rows: int  #: at most so many
+    counting: int  #: of all rows, so many count once those of `many` are chosen
+
+
 class Computed(Protocol):
-    """Rows that are not computed again."""
+    """Rows that are not computed again, until they are closed."""
 
     @property
     def frame(self) -> nw.LazyFrame[Any]: ...
 
+    @property
+    def rows(self) -> int: ...
+
     def close(self) -> None: ...
 
 
-class KeptRows(Protocol):
+class KeptRows(Computed, Protocol):
     """Rows in a fixed order, outside the memory of Python where they are many."""
 
     def chunks(self, rows: int) -> Iterator[pd.DataFrame]:
-        """The rows in order, so many at a time (the last may be fewer)."""
+        """Give the rows in order, so many at a time (the last may be fewer)."""
         ...
-
-    def close(self) -> None: ...
 
 
 def text_number(text: str) -> int:

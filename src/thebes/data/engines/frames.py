@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from thebes.data.engines.engine import MARK, text_number
+from thebes.data.engines.engine import MARK, Divided, text_number
 from thebes.data.engines.table import EngineTable
 from thebes.data.filter import ENDS, RowFilter
 from thebes.data.schema import Schema
@@ -74,12 +74,25 @@ class FrameEngine:
             if not could_be(frame[name], column.type):
                 raise Mistake("rows", f"hold {frame[name].dtype} in column {name!r}; the schema says {column.type}")
 
-    def rows(self, columns: Sequence[str], numbered: Collection[str], where: RowFilter | None) -> nw.LazyFrame[Any]:
-        made: dict[str, pd.Series[Any]] = {name: self._column(name) for name in columns}
-        for name in numbered:
-            made[MARK + name] = self._number(name)
-        frame = pd.DataFrame(made, index=pd.RangeIndex(len(self._frame)))
-        return nw.from_native(frame).lazy()
+    def rows(self, columns: Sequence[str], where: RowFilter | None) -> nw.LazyFrame[Any]:
+        made = {name: self._column(name) for name in columns}
+        return _lazy(pd.DataFrame(made, index=pd.RangeIndex(len(self._frame))))
+
+    def numbered(self, frame: nw.LazyFrame[Any], names: Collection[str]) -> nw.LazyFrame[Any]:
+        found = self.collected(frame).reset_index(drop=True)
+        return _lazy(found.assign(**{MARK + name: self._numbers(name, found[name]) for name in names}))
+
+    def divided(self, frame: nw.LazyFrame[Any], owner: str, time: str | None, most: int) -> Divided:
+        found = self.collected(frame)
+        more = found.groupby(owner)[owner].transform("size") > most
+        few, many = found[~more], found[more]
+        counting = len(few) + most * many[owner].nunique()
+        return Divided(_lazy(few), _lazy(many) if len(many) else None, len(many), counting)
+
+    def placed(self, frame: nw.LazyFrame[Any], by: Sequence[str], order: Sequence[str], name: str) -> nw.LazyFrame[Any]:
+        found = self.collected(frame)
+        found = found.sort_values(list(order), kind="stable") if order else found
+        return _lazy(found.assign(**{name: found.groupby(list(by)).cumcount() + 1}))
 
     def collected(self, frame: nw.LazyFrame[Any]) -> pd.DataFrame:
         found: pd.DataFrame = frame.collect("pandas").to_native()
@@ -105,11 +118,9 @@ class FrameEngine:
             self._typed[name] = typed(self._frame[name].reset_index(drop=True), self._schema.columns[name].type)
         return self._typed[name]
 
-    def _number(self, name: str) -> pd.Series[Any]:
-        if MARK + name not in self._typed:
-            column = self._schema.columns[name]
-            self._typed[MARK + name] = numbers(self._column(name), "string" if column.key else column.type)
-        return self._typed[MARK + name]
+    def _numbers(self, name: str, values: pd.Series[Any]) -> pd.Series[Any]:
+        column = self._schema.columns[name]
+        return numbers(values, "string" if column.key else column.type)
 
 
 class KeptFrame:
@@ -121,7 +132,12 @@ class KeptFrame:
     @property
     def frame(self) -> nw.LazyFrame[Any]:
         """All of its rows."""
-        return nw.from_native(self._frame).lazy()
+        return _lazy(self._frame)
+
+    @property
+    def rows(self) -> int:
+        """The number of its rows."""
+        return len(self._frame)
 
     def chunks(self, rows: int) -> Iterator[pd.DataFrame]:
         for start in range(0, len(self._frame), rows):
@@ -129,6 +145,10 @@ class KeptFrame:
 
     def close(self) -> None:
         self._frame = self._frame.iloc[:0]
+
+
+def _lazy(frame: pd.DataFrame) -> nw.LazyFrame[Any]:
+    return nw.from_native(frame).lazy()
 
 
 def could_be(values: pd.Series[Any], kind: str) -> bool:

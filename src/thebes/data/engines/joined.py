@@ -17,8 +17,8 @@ import pandas as pd
 
 from thebes.data.connectors.connector import Connector
 from thebes.data.connectors.scanned_source import quoted
-from thebes.data.engines.duck import DuckEngine, DuckSession, KeptTable, portable_sql
-from thebes.data.engines.engine import MARK
+from thebes.data.engines.duck import DuckEngine, DuckSession, KeptTable, numbered_sql, statement_of
+from thebes.data.engines.engine import Divided
 from thebes.data.filter import RowFilter
 from thebes.data.join import Join
 from thebes.data.schema import Schema
@@ -41,10 +41,18 @@ class JoinedEngine:
             self._session.close()
             raise
 
-    def rows(self, columns: Sequence[str], numbered: Collection[str], where: RowFilter | None) -> nw.LazyFrame[Any]:
-        made = [quoted(name) for name in columns]
-        made += [f"{portable_sql(self._join.schema, name)} AS {quoted(MARK + name)}" for name in numbered]
-        return self._sides[0].lazy(f"SELECT {', '.join(made)} FROM {self._joined(tuple(columns))}")
+    def rows(self, columns: Sequence[str], where: RowFilter | None) -> nw.LazyFrame[Any]:
+        made = ", ".join(quoted(name) for name in columns)
+        return self._sides[0].lazy(f"SELECT {made} FROM {self._joined(tuple(columns))}")
+
+    def numbered(self, frame: nw.LazyFrame[Any], names: Collection[str]) -> nw.LazyFrame[Any]:
+        return self._sides[0].lazy(numbered_sql(self._join.schema, statement_of(frame), names))
+
+    def divided(self, frame: nw.LazyFrame[Any], owner: str, time: str | None, most: int) -> Divided:
+        return self._sides[0].divided(frame, owner, time, most)
+
+    def placed(self, frame: nw.LazyFrame[Any], by: Sequence[str], order: Sequence[str], name: str) -> nw.LazyFrame[Any]:
+        return self._sides[0].placed(frame, by, order, name)
 
     def collected(self, frame: nw.LazyFrame[Any]) -> pd.DataFrame:
         return self._sides[0].collected(frame)

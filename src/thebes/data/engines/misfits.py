@@ -28,7 +28,7 @@ def misfits_of(schema: Schema, engine: Engine, columns: Sequence[str], where: Ro
 
 def _counted(schema: Schema, engine: Engine, columns: Sequence[str], where: RowFilter | None) -> dict[str, Misfits]:
     asked = where.columns if where is not None else ()
-    frame = engine.rows(list(dict.fromkeys([*columns, *asked])), (), where)
+    frame = engine.rows(list(dict.fromkeys([*columns, *asked])), where)
     if where is not None:
         frame = frame.filter(holds(where.condition, columns[0]))
     counts = {"_all": nw.len()}

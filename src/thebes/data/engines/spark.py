@@ -17,7 +17,7 @@ from pydantic import Field, model_validator
 
 from thebes.data.connectors.connector import Held, Source, SourceUnavailable, path_of, read_source
 from thebes.data.engines.duck import fitting
-from thebes.data.engines.engine import MARK
+from thebes.data.engines.engine import MARK, Divided
 from thebes.data.filter import ENDS, RowFilter
 from thebes.data.growing.row_condition import Chosen
 from thebes.data.growing.source import GrowingSource
@@ -27,7 +27,6 @@ from thebes.privacy.faults import Mistake
 _NATIVE = {
     "integer": "BIGINT", "float": "DOUBLE", "boolean": "BOOLEAN", "string": "STRING", "timestamp": "TIMESTAMP_NTZ"
 }  # fmt: skip
-_AT_ONCE = 500_000  # rows that come to this process together
 Found = TypeVar("Found")
 
 
@@ -59,12 +58,26 @@ class SparkEngine:
         fitting(schema, {name: _held(kind) for name, kind in self._native.items()})
         frame.sparkSession.conf.set("spark.sql.session.timeZone", "UTC")
 
-    def rows(self, columns: Sequence[str], numbered: Collection[str], where: RowFilter | None) -> nw.LazyFrame[Any]:
-        made = [f"{self._typed(name)} AS {_quoted(name)}" for name in columns]
-        frame = self._frame.selectExpr(*made)
-        numbers = [f"{self._number(name)} AS {_quoted(MARK + name)}" for name in numbered]
-        lazy: nw.LazyFrame[Any] = nw.from_native(frame.selectExpr("*", *numbers) if numbers else frame)
-        return lazy
+    def rows(self, columns: Sequence[str], where: RowFilter | None) -> nw.LazyFrame[Any]:
+        return _lazy(self._frame.selectExpr(*(f"{self._typed(name)} AS {_quoted(name)}" for name in columns)))
+
+    def numbered(self, frame: nw.LazyFrame[Any], names: Collection[str]) -> nw.LazyFrame[Any]:
+        numbers = (f"{self._number(name)} AS {_quoted(MARK + name)}" for name in names)
+        return _lazy(frame.to_native().selectExpr("*", *numbers))
+
+    def divided(self, frame: nw.LazyFrame[Any], owner: str, time: str | None, most: int) -> Divided:
+        """Leave rows out before they travel: a limited rank is also taken of the rows that lie in one place. Who has
+        few is not looked for, because that would be a job of its own; how many rows stay with Spark does not matter."""
+        native, whose = frame.to_native(), _quoted(owner)
+        if time is None:
+            return Divided(None, _lazy(native.repartition(whose)), 0, 0)  # by person once, for all that follows
+        rank = f"rank() OVER (PARTITION BY {whose} ORDER BY {_quoted(time)} DESC NULLS LAST) AS _rank"
+        return Divided(None, _lazy(native.selectExpr("*", rank).where(f"_rank <= {most}").drop("_rank")), 0, 0)
+
+    def placed(self, frame: nw.LazyFrame[Any], by: Sequence[str], order: Sequence[str], name: str) -> nw.LazyFrame[Any]:
+        named, sorted_by = ", ".join(map(_quoted, by)), ", ".join(map(_quoted, order or by))
+        place = f"CAST(row_number() OVER (PARTITION BY {named} ORDER BY {sorted_by}) AS BIGINT) AS {_quoted(name)}"
+        return _lazy(frame.to_native().selectExpr("*", place))
 
     def collected(self, frame: nw.LazyFrame[Any]) -> pd.DataFrame:
         with warnings.catch_warnings():
@@ -73,13 +86,14 @@ class SparkEngine:
         return found
 
     def parts(self, rows: int) -> int:
-        return max(1, -(-rows // _AT_ONCE))
+        return 1
 
     def computed(self, frame: nw.LazyFrame[Any]) -> Persisted:
-        return Persisted(frame)
+        return Persisted(self, frame.to_native())
 
-    def kept(self, frames: Iterable[nw.LazyFrame[Any]]) -> KeptParts:
-        return KeptParts(self, list(frames))
+    def kept(self, frames: Iterable[nw.LazyFrame[Any]]) -> Persisted:
+        (frame,) = frames  # `parts` is one
+        return self.computed(frame)
 
     def people(self, key: str, most: int) -> tuple[int, int]:
         """Count the persons, and the rows if at most so many of each count."""
@@ -125,32 +139,26 @@ class SparkEngine:
 
 
 class Persisted:
-    """Rows that Spark keeps where it computed them."""
+    """Rows that Spark keeps where it computed them; to this process they come one of Spark's partitions at a time."""
 
-    def __init__(self, frame: nw.LazyFrame[Any]) -> None:
-        self._native = _asked(lambda: frame.to_native().persist())
+    def __init__(self, engine: SparkEngine, native: Any) -> None:
+        self._engine = engine
+        self._native = _asked(native.persist)
 
     @property
     def frame(self) -> nw.LazyFrame[Any]:
         """All of its rows."""
-        lazy: nw.LazyFrame[Any] = nw.from_native(self._native)
-        return lazy
+        return _lazy(self._native)
 
-    def close(self) -> None:
-        _asked(self._native.unpersist)
-
-
-class KeptParts:
-    """Sorted rows that stay where Spark has them; each part comes when it is read."""
-
-    def __init__(self, engine: SparkEngine, parts: list[nw.LazyFrame[Any]]) -> None:
-        self._engine = engine
-        self._parts = parts
+    @property
+    def rows(self) -> int:
+        """The number of its rows."""
+        return int(_asked(self._native.count))
 
     def chunks(self, rows: int) -> Iterator[pd.DataFrame]:
         left = pd.DataFrame()
-        for part in self._parts:
-            found = self._engine.collected(part)
+        for part in range(_asked(self._native.rdd.getNumPartitions)):
+            found = self._engine.collected(_lazy(self._native.where(f"spark_partition_id() = {part}")))
             found = pd.concat([left, found], ignore_index=True) if len(left) else found
             whole = len(found) - len(found) % rows
             for start in range(0, whole, rows):
@@ -160,7 +168,7 @@ class KeptParts:
             yield left.reset_index(drop=True)
 
     def close(self) -> None:
-        self._parts = []
+        _asked(self._native.unpersist)
 
 
 def spark_engine(schema: Schema, source: Mapping[str, Any], *, folder: Path) -> SparkEngine:
@@ -193,6 +201,11 @@ def grown_engine(schema: Schema, source: GrowingSource, paths: Sequence[Path], c
         return frame.where(chosen.sql(_quoted)).selectExpr(*(_quoted(name) for name in schema.columns))
 
     return SparkEngine(schema, _asked(opened))
+
+
+def _lazy(native: Any) -> nw.LazyFrame[Any]:
+    lazy: nw.LazyFrame[Any] = nw.from_native(native)
+    return lazy
 
 
 def _session(master: str | None, settings: Mapping[str, str]) -> Any:

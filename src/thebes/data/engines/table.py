@@ -6,7 +6,6 @@ time, and otherwise at random, by a hash of who it is and what the row says that
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -21,7 +20,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from thebes.data.engines.arithmetic import bin_of, clamped, drawn, folded, holds, share, shuffled, steps
-from thebes.data.engines.engine import MARK, MOST_NUMBER, PRIME, Engine, KeptRows
+from thebes.data.engines.clipping import Clipping, in_parts
+from thebes.data.engines.engine import MARK, MOST_NUMBER, PRIME, Computed, Engine, KeptRows
 from thebes.data.engines.misfits import misfits_of
 from thebes.data.filter import RowFilter
 from thebes.data.schema import Column, Schema, as_held
@@ -50,20 +50,21 @@ class EngineTable:
         """One row of totals for each cell, one column for each term; clamped to 2^61."""
         self._check(wanted)
         ranged = list(dict.fromkeys(f.column for term in wanted.terms for f in term.factors))
-        frame = self._complete(wanted.columns, wanted.where, wanted.axes)
         made = {
             f"_t{i}": steps(clamped(n, self._column(n)), self._column(n), wanted.bits) for i, n in enumerate(ranged)
         }
         place = {name: f"_t{i}" for i, name in enumerate(ranged)}
+        signs: dict[str, nw.Expr] = {}  # of rows that have to be chosen from
         signature = [*place.values()]
         for i, axis in enumerate(wanted.axes):
             made[f"_a{i}"] = self._cell(axis)
             signature.append(self._sign(f"_a{i}", axis))
             if axis.missing and signature[-1] != f"_a{i}":
-                signature[-1], made[f"_m{i}"] = f"_m{i}", nw.col(signature[-1]).fill_null(-1)
-        frame = frame.with_columns(**made) if made else frame
+                signature[-1], signs[f"_m{i}"] = f"_m{i}", nw.col(signature[-1]).fill_null(-1)
         totals = [[0] * len(wanted.terms) for _ in range(wanted.cells)]
-        for part in self._clipped(frame, list(dict.fromkeys(signature)), list(made)):
+        read = list(dict.fromkeys([*wanted.columns, *(axis.column for axis in wanted.axes)]))
+        frame = self._complete(wanted.columns, wanted.where, wanted.axes)
+        for part in self._clipped(frame, read, made, signs, list(dict.fromkeys(signature))):
             if wanted.units and self._owner is not None:
                 part = part.select(self._owner, *(f"_a{i}" for i in range(len(wanted.axes)))).unique()
             self._add(part, wanted, place, totals)
@@ -91,18 +92,8 @@ class EngineTable:
             raise Mistake("by", f"names {column!r}, which is no text: only texts can be looked through for keys")
         frame = self._complete((column,), where)
         frame = frame.filter(nw.col(column).str.len_chars() <= longest)
-        owner, number = self._owner, MARK + column
-        parts = iter([frame])
-        if owner is not None:
-            frame = frame.select(owner, MARK + owner, column, number).unique()
-            rows, held = self._rows_of(frame, owner)
-            parts = iter([frame])
-            if held > most:
-                hashed = frame.with_columns(drawn(nw.col(MARK + owner), [nw.col(number)]).alias("_hash"))
-                parts = self._parts(hashed.with_columns(_one=nw.lit(1).cast(nw.Int64)), MARK + owner, MOST_NUMBER, rows)
-                parts = (self._first(part, owner, ["_hash", number], most) for part in parts)
         found: Counter[str] = Counter()
-        for part in parts:
+        for part in self._of_few_texts(frame, column, most):
             counted = self.engine.collected(part.group_by(column).agg(nw.len().alias("_units")))
             found.update(dict(zip(counted[column].tolist(), map(int, counted["_units"]), strict=True)))
         return dict(found)
@@ -134,6 +125,11 @@ class EngineTable:
     # --- which rows count -------------------------------------------------------------------------------
 
     @property
+    def _clipping(self) -> Clipping | None:
+        """The cut of each person's rows; None where every row is a unit of its own."""
+        return None if self._owner is None else Clipping(self.schema, self.engine, self._owner)
+
+    @property
     def _owner(self) -> str | None:
         """The column by which rows are one person's; None where every row is a unit of its own."""
         return self.schema.key if Unit(self.schema.unit) is Unit.PERSON else None
@@ -147,7 +143,7 @@ class EngineTable:
         extra = [c for c in (self._owner, self.schema.time if self._owner else None) if c is not None]
         read = list(dict.fromkeys([*named, *(axis.column for axis in axes)]))
         wanted = list(dict.fromkeys([*read, *asked, *extra])) or [next(iter(self.schema.columns))]
-        frame = self.engine.rows(wanted, self._numbered(read), where)
+        frame = self.engine.rows(wanted, where)
         tests = [~nw.col(name).is_null() for name in [*named, *([self._owner] if self._owner else [])]]
         if where is not None:
             tests.append(holds(where.condition, wanted[0]))
@@ -158,79 +154,42 @@ class EngineTable:
                 tests.append(nw.col(name).is_in([as_held(value, self._column(name).type) for value in declared]))
         return frame.filter(folded(lambda a, b: a & b, tests)) if tests else frame
 
-    def _numbered(self, named: Sequence[str]) -> list[str]:
-        if self._owner is None:
-            return [n for n in named if self._is_numbered(n)]
-        time = self.schema.time
-        timed = [time] if time is not None and self._column(time).type == "timestamp" else []
-        return list(dict.fromkeys([self._owner, *timed, *(n for n in named if self._is_numbered(n))]))
-
     def _is_numbered(self, name: str) -> bool:
         return not self._column(name).ranged and self._column(name).type != "float"
 
-    def _clipped(self, frame: Frame, signature: list[str], made: list[str]) -> Iterator[Frame]:
-        """At most the declared number of rows of one person, in as many parts as the engine needs."""
-        owner = self._owner
-        if owner is None:
+    def _clipped(
+        self, frame: Frame, read: list[str], made: dict[str, nw.Expr], signs: dict[str, nw.Expr], signature: list[str]
+    ) -> Iterator[Frame]:
+        """Give the rows that count with what is made of them, in as many parts as the engine needs."""
+        clipping = self._clipping
+        if clipping is None:
+            yield _with(frame, made)
+            return
+        rows = clipping.divided(frame)
+        if rows.few is not None:
+            yield _with(rows.few, made)
+        if rows.many is None:
+            return
+        many = self.engine.numbered(rows.many, clipping.numbered([n for n in read if self._is_numbered(n)]))
+        many = clipping.timed(_with(many, {**made, **signs}), [*signature, *made])
+        for part in in_parts(self.engine, many, MARK + clipping.owner, rows.many_rows):
+            yield clipping.chosen(part, signature)
+
+    def _of_few_texts(self, frame: Frame, column: str, most: int) -> Iterator[Frame]:
+        """Give each person's texts once, and at most so many of them, drawn."""
+        clipping = self._clipping
+        if clipping is None:
             yield frame
             return
-        rows, most = self._rows_of(frame, owner)
-        if most <= self.schema.max_rows_per_unit:
-            yield frame
+        rows = self.engine.divided(frame.select(clipping.owner, column).unique(), clipping.owner, None, most)
+        if rows.few is not None:
+            yield rows.few
+        if rows.many is None:
             return
-        for part in self._parts(self._timed(frame, [*signature, *made]), MARK + owner, MOST_NUMBER, rows):
-            yield self._chosen(part, owner, signature)
-
-    def _rows_of(self, frame: Frame, owner: str) -> tuple[int, int]:
-        """Count the rows, and the rows of whoever has most."""
-        counted = frame.group_by(owner).agg(nw.len().alias("_rows"))
-        found = self.engine.collected(counted.select(nw.col("_rows").sum().alias("_all"), nw.col("_rows").max()))
-        rows, most = (0 if pd.isna(found[name].iloc[0]) else int(found[name].iloc[0]) for name in ("_all", "_rows"))
-        return rows, most
-
-    def _parts(self, frame: Frame, by: str, most: int, rows: int) -> Iterator[Frame]:
-        """The rows in parts that the engine can sort, one after another by a number below `most`."""
-        parts = self.engine.parts(rows)
-        if parts == 1:
-            yield frame
-            return
-        computed = self.engine.computed(frame)
-        for low, high in pairwise([*(most * n // parts for n in range(parts)), most]):
-            yield computed.frame.filter((nw.col(by) >= low) & (nw.col(by) < high))
-        computed.close()
-
-    def _timed(self, frame: Frame, columns: Sequence[str]) -> Frame:
-        """These columns, whose each row is, and how late it is."""
-        late = self._lateness()
-        whose = [] if self._owner is None else [self._owner, MARK + self._owner]
-        frame = frame.with_columns(_late=late) if late is not None else frame
-        return frame.select(*dict.fromkeys([*whose, *columns, *(["_late"] if late is not None else [])]))
-
-    def _chosen(self, frame: Frame, owner: str, signature: list[str]) -> Frame:
-        frame = frame.with_columns(nw.lit(1).cast(nw.Int64).alias("_one"))
-        before = ["_late"] if self.schema.time is not None else []
-        # Rows that say the same are numbered, so that each has its own chance and not only each value.
-        again = nw.col("_one").cum_sum().over(owner, *before, *signature, order_by="_one").cast(nw.Int64)
-        frame = frame.with_columns(again.alias("_again"))
-        hashed = drawn(nw.col(MARK + owner), [nw.col(name) for name in (*signature, "_again")])
-        frame = frame.with_columns(hashed.alias("_hash"))
-        order = [*before, "_hash", *signature, "_again"]
-        return self._first(frame, owner, order, self.schema.max_rows_per_unit)
-
-    def _first(self, frame: Frame, owner: str, order: list[str], most: int) -> Frame:
-        """The first rows of each person in this order."""
-        frame = frame.with_columns(nw.col("_one").cum_sum().over(owner, order_by=order).cast(nw.Int64).alias("_place"))
-        return frame.filter(nw.col("_place") <= most)
-
-    def _lateness(self) -> nw.Expr | None:
-        """A number that is the smaller the later a row is; rows without a time come last."""
-        time = self.schema.time
-        if time is None or self._owner is None:
-            return None
-        if self._column(time).type == "float":
-            return (0.0 - nw.col(time)).fill_null(math.inf)
-        number = nw.col(MARK + time if self._column(time).type == "timestamp" else time)
-        return (-1 - number).fill_null(2**63 - 1)
+        many = self.engine.numbered(rows.many, [clipping.owner, column])
+        many = many.with_columns(_hash=drawn(nw.col(MARK + clipping.owner), [nw.col(MARK + column)]))
+        for part in in_parts(self.engine, many, MARK + clipping.owner, rows.many_rows):
+            yield clipping.first(part, ["_hash", MARK + column], most)
 
     # --- sums -------------------------------------------------------------------------------------------
 
@@ -329,7 +288,6 @@ class EngineTable:
             return self._last[1]
         self.let_go()
         distinct = list(dict.fromkeys(names))
-        frame = self._complete(distinct, where)
         made: dict[str, nw.Expr] = {}
         signature: list[str] = []
         for i, name in enumerate(distinct):
@@ -340,7 +298,6 @@ class EngineTable:
                 made[f"_x{i}"] = place_of(nw.col(name), [float(v) for v in column.values or ()]).cast(nw.Float64)
             else:
                 made[f"_x{i}"] = nw.col(name)
-        frame = frame.with_columns(**made) if made else frame
         fine: dict[str, nw.Expr] = {}
         for i, name in enumerate(distinct):
             column = self._column(name)
@@ -352,23 +309,39 @@ class EngineTable:
                 signature += [f"_t{i}"]
             else:
                 signature += [MARK + name]
-        frame = frame.with_columns(**fine) if fine else frame
         numbers = [f"_x{i}" for i in range(len(distinct))]
-        frame = frame.with_columns(_order=shuffled([nw.col(name) for name in signature]))
-        frame = self._timed(frame, [*numbers, *signature, "_order"])
-        if self._owner is None:
-            whose = by = "_order"
-            found = self.engine.collected(frame.select(nw.len().alias("_all")))
-            parts = self._parts(frame, by, PRIME, int(found["_all"].iloc[0]))
-        else:
-            whose, by = self._owner, MARK + self._owner
-            rows, most = self._rows_of(frame, self._owner)
-            parts = self._parts(frame, by, MOST_NUMBER, rows)
-            if most > self.schema.max_rows_per_unit:
-                parts = (self._chosen(part, whose, signature) for part in parts)
         ranged = [f"_x{i}" for i, name in enumerate(distinct) if self._column(name).ranged]
+        texts = [n for n in distinct if self._is_numbered(n)]
+
+        def dressed(frame: Frame, numbered: list[str]) -> Frame:
+            frame = _with(_with(self.engine.numbered(frame, numbered), made), fine)
+            return frame.with_columns(_order=shuffled([nw.col(name) for name in signature]))
+
+        frame, clipping = self._complete(distinct, where), self._clipping
+        columns = list(dict.fromkeys([*numbers, *signature, "_order"]))
+        whose, by, below = "_order", "_order", PRIME
+        chosen: Computed | None = None
+        if clipping is None:
+            frame = dressed(frame, texts).select(*columns)
+            counting = int(self.engine.collected(frame.select(nw.len().alias("_all")))["_all"].iloc[0])
+        else:
+            whose, by, below = clipping.owner, MARK + clipping.owner, MOST_NUMBER
+            columns = [whose, by, *columns]
+            divided = clipping.divided(frame)
+            counting, count = divided.counting, []
+            if divided.few is not None:
+                count.append(dressed(divided.few, [whose, *texts]).select(*columns))
+            if divided.many is not None:
+                many = clipping.timed(dressed(divided.many, clipping.numbered(texts)), columns)
+                parts = in_parts(self.engine, many, by, divided.many_rows)
+                chosen = self.engine.kept(clipping.chosen(p, signature, ranged).select(*columns) for p in parts)
+                count.append(chosen.frame)
+            frame = nw.concat(count) if len(count) > 1 else count[0]
+        parts = in_parts(self.engine, frame, by, counting, below)
         order = list(dict.fromkeys([by, whose, "_order", *signature, *ranged]))
         kept = self.engine.kept(part.sort(*order).select(*numbers, nw.col(whose).alias("_whose")) for part in parts)
+        if chosen is not None:
+            chosen.close()
         self._last = (asked, kept)
         return kept
 
@@ -410,6 +383,10 @@ class EngineTable:
                 declared = pd.Index(list(column.held), dtype=object)
                 numbers[:, i] = declared.get_indexer(pd.Index(values.astype(object)))
         return Batch(numbers, person + np.cumsum(fresh, dtype=np.int64) - 1)
+
+
+def _with(frame: Frame, made: dict[str, nw.Expr]) -> Frame:
+    return frame.with_columns(**made) if made else frame
 
 
 def place_of(number: nw.Expr, values: Sequence[float]) -> nw.Expr:

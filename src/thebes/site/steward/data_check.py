@@ -34,7 +34,7 @@ def looked_at(table: EngineTable) -> dict[str, Any]:
     import narwhals.stable.v2 as nw
 
     schema: Schema = table.schema
-    frame = table.engine.rows(list(schema.columns), [], None)
+    frame = table.engine.rows(list(schema.columns), None)
     wanted = [nw.len().alias("rows")]
     for place, column in enumerate(schema.columns.values()):
         for what, counted in _counts(nw.col(list(schema.columns)[place]), column).items():
