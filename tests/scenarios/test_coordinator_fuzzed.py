@@ -119,7 +119,7 @@ def test_right_and_wrong_requests_are_told_apart(server: Server, mode: schemathe
 def test_no_token_and_a_wrong_token_are_refused_wherever_one_is_needed(server: Server) -> None:
     described = server.client.get("/openapi.json").json()["paths"]
     guarded = [(m, p) for p, methods in described.items() for m, o in methods.items() if o.get("security")]
-    assert len(guarded) == 11
+    assert len(guarded) == 14
     optional = {path for method, path in guarded if {} in described[path][method]["security"]}
     assert optional == {"/api/quote", "/api/task/{task_id}/training"}  # who signs in sees more
     rows = {"rows": [{"a": 1}]}
@@ -128,6 +128,7 @@ def test_no_token_and_a_wrong_token_are_refused_wherever_one_is_needed(server: S
         "/api/quote": AGES,
         "/api/schema": {"app": "a", "tables": {}},
         "/api/model/{name}/predict": rows,
+        "/api/site/{name}/code": {},
     }
     for method, path in guarded:
         for headers in (

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from fastapi import Body, Depends, FastAPI, Path, Query
 from fastapi.responses import Response
 from fastapi.security import HTTPBearer
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import Field
 
 from thebes.person import rest_schema
 from thebes.person.delivery import deliveries
@@ -20,6 +20,7 @@ from thebes.wire.access import Access
 from thebes.wire.error_handlers import described_problems, tell_problems
 from thebes.wire.guard import App, Door, HostGuard
 from thebes.wire.refusals import NotFound
+from thebes.wire.request_body import RequestBody, Whole
 from thebes.wire.server_options import application
 
 _ANSWERS = {
@@ -46,38 +47,28 @@ GroupName = Annotated[str, Path(pattern=GROUP_NAME)]
 TaskId = Annotated[str, Path(pattern=rest_schema.TASK_ID)]
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(strict=True, extra="forbid")
-
-
-class Insert(_Strict):
+class Insert(RequestBody):
     table: str = Field(pattern=rest_schema.NAME)
     rows: list[dict[str, Any]]
 
 
-class Remove(_Strict):
+class Remove(RequestBody):
     keep_data: bool
 
 
-class Enrol(_Strict):
+class Enrol(RequestBody):
     code: str = Field(pattern=r"^[A-Za-z0-9]{1,200}$")
     pin: str | None = Field(default=None, pattern=r"^[0-9a-f]{64}$")
     epoch: str | None = Field(default=None, pattern=GROUP_NAME)
     names: Literal["public", "private"] = "private"  #: "public": this person's name may be published with the group
 
 
-class Withdraw(_Strict):
+class Withdraw(RequestBody):
     seen: str | None = Field(default=None, max_length=20)  #: the state that was seen; where more has left since, 409
-    packets_sent: int | None = Field(default=None, ge=0)  #: of it, as it was seen
-
-    @field_validator("packets_sent", mode="before")
-    @classmethod
-    def _whole(cls, value: object) -> object:
-        """Read 2.0 as 2, as JSON does not tell them apart."""
-        return int(value) if isinstance(value, float) and value.is_integer() else value
+    packets_sent: Annotated[Whole, Field(ge=0)] | None = None  #: of it, as it was seen
 
 
-class Destroy(_Strict):
+class Destroy(RequestBody):
     confirm: Literal["destroy everything"]
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from thebes.coordinator.auth.lasting_sessions import SessionFacts
 from thebes.tasks.document import GROUP_NAME
+from thebes.wire.request_body import RequestBody
 
 #: names that travel in addresses and stand in the database
 Token = Annotated[str, Field(pattern=r"^[!-~]{1,200}$", description="1 to 200 printable ASCII characters")]
@@ -18,11 +19,7 @@ GroupName = Annotated[str, Field(pattern=GROUP_NAME)]
 _NAMED_SO: dict[str, Any] = {"additionalProperties": False}
 
 
-class _Read(BaseModel):
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
-
-
-class Submitted(_Read):
+class Submitted(RequestBody):
     """The contribution that an owner sends. `contributor` is a pseudonym made for this task only; the same again is the
     same submission. A task of a group takes a `token` instead, and the pseudonym is what the token proves."""
 
@@ -33,7 +30,7 @@ class Submitted(_Read):
     token: Shown | None = None
 
 
-class Enrolling(_Read):
+class Enrolling(RequestBody):
     """A one-time code, and the request that a member's machine made. The same again has the same answer."""
 
     code: Token
@@ -41,19 +38,19 @@ class Enrolling(_Read):
     epoch: GroupName | None = None
 
 
-class Column(_Read):
+class Column(RequestBody):
     type: Literal["float", "integer", "string", "boolean", "timestamp"]
     description: str = Field(default="", max_length=2000)
 
 
-class Table(_Read):
+class Table(RequestBody):
     description: str = Field(default="", max_length=2000)
     columns: dict[Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,62}$")], Column] = Field(
         max_length=500, json_schema_extra=_NAMED_SO
     )
 
 
-class Published(_Read):
+class Published(RequestBody):
     """The tables that a collector fills. Never a count of anything."""
 
     app: str = Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,62}$")
@@ -473,7 +470,7 @@ class ModelBundle(BaseModel):
     published_at: str
 
 
-class Unseen(_Read):
+class Unseen(RequestBody):
     """Rows to say something of, each with all of a model's inputs; null is missing."""
 
     rows: list[dict[str, bool | int | float | str | None]] = Field(min_length=1, max_length=10_000)

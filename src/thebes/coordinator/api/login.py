@@ -7,33 +7,30 @@ from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from thebes.coordinator.auth.access import LastingToken
 from thebes.coordinator.auth.device_codes import INTERVAL, LIFE, shown
 from thebes.coordinator.service import Reception
+from thebes.wire.request_body import RequestBody
 
 
-class _Read(BaseModel):
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
-
-
-class Credentials(_Read):
+class Credentials(RequestBody):
     username: str = Field(max_length=200)
     password: str = Field(max_length=4000)
 
 
-class LoginClient(_Read):
+class LoginClient(RequestBody):
     """The program that wants to be let in, in its own words."""
 
     client: str = Field(default="a program", max_length=200)
 
 
-class DeviceCode(_Read):
+class DeviceCode(RequestBody):
     device_code: str = Field(max_length=200)
 
 
-class RefreshToken(_Read):
+class RefreshToken(RequestBody):
     refresh_token: str = Field(max_length=200)
 
 

@@ -8,22 +8,19 @@ from typing import Annotated, Any
 
 from fastapi import FastAPI, Path
 from fastapi.responses import JSONResponse
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from thebes.coordinator.api.bearer import Bearer, token_of
 from thebes.coordinator.auth.join_codes import HOURS, MOST_HOURS
 from thebes.coordinator.auth.site_certificates import DAYS, MOST_DAYS
 from thebes.coordinator.service import Reception
+from thebes.wire.request_body import RequestBody, Whole
 
 SiteName = Annotated[str, Path(pattern=r"^[a-z0-9][a-z0-9._-]{0,62}$")]
 Hex = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
-class _Read(BaseModel):
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
-
-
-class JoinRequest(_Read):
+class JoinRequest(RequestBody):
     """The request that a site's own machine made, and the proof that it has a code; `code` tells which, and is not the
     code. The same again has the same answer."""
 
@@ -40,11 +37,11 @@ class Joined(BaseModel):
     proof: str
 
 
-class Inviting(_Read):
+class Inviting(RequestBody):
     """`hours` for which the code counts, `days` for which the certificate does that it gives."""
 
-    hours: int = Field(default=HOURS, ge=1, le=MOST_HOURS)
-    days: int = Field(default=DAYS, ge=1, le=MOST_DAYS)
+    hours: Whole = Field(default=HOURS, ge=1, le=MOST_HOURS)
+    days: Whole = Field(default=DAYS, ge=1, le=MOST_DAYS)
 
 
 class Invited(BaseModel):
