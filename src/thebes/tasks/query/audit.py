@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from itertools import product
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -18,7 +20,8 @@ from numpy.typing import NDArray
 
 from thebes.curator.questions.noise import noise_for
 from thebes.curator.questions.quantiles import QuantilePlan
-from thebes.data.engines.source import frame_table
+from thebes.data.engines.source import frame_table, given_join
+from thebes.data.join import join
 from thebes.data.schema import Column, Schema, schema_of
 from thebes.data.table import Batch, Sums, Table
 from thebes.privacy.mechanisms.key_selection import KeySelection
@@ -61,6 +64,26 @@ _FINDING: dict[str, Any] = {
     "by": "g",
     "epsilon": 1.0,
     "delta": 0.1,
+}
+#: two data sets of the same people, of whom two and three rows count
+_JOINED = {
+    name: schema_of(
+        {
+            "unit": "person",
+            "people": "patients",
+            "max_rows_per_unit": most,
+            "columns": {"who": {"type": "string", "key": True}, column: {"type": "float", "low": 0, "high": 10}},
+        }
+    )
+    for name, column, most in (("patients", "x", 2), ("visits", "y", ROWS))
+}
+_SUMMED: dict[str, Any] = {
+    "epsilon": 1.0,
+    "type": "query",
+    "dataset": "patients",
+    "join": "visits",
+    "statistic": "sum",
+    "column": "x",
 }
 OTHERS = pd.DataFrame({"who": ["p", "q"], "x": [0.0, 0.0], "y": [0.0, 10.0], "g": ["a", "b"]})
 #: the same answer three times, so that all of it falls into one cell; and one in every group
@@ -149,7 +172,7 @@ def cases() -> list[Case]:
             draws = 1000 if noise == "site" else 300
             made.append(Audited(title, 1.0, document.delta, ADD, one, other, draws=draws))
             made.append(sites.drawn(title, document, tables, used=0.99))
-    return [*made, *_found(), *_broken()]
+    return [*made, *_found(), *_joined(), *_broken()]
 
 
 def _found() -> list[Case]:
@@ -174,6 +197,40 @@ def _found() -> list[Case]:
         pmf, other_pmf = (_outcomes(chosen, each) for each in counts)
         made.append(Enumerated(title, epsilon, delta, ADD, pmf, other_pmf, positive_control=control))
     return made
+
+
+class JoinedRows(SummedTable):
+    """The joined rows of two frames, which are joined anew for each sum."""
+
+    def __init__(self, rows: Sequence[pd.DataFrame]) -> None:
+        self._joining = join(*_JOINED.items())
+        super().__init__(rows[0], _JOINED["patients"])
+        self.schema, self._both = self._joining.schema, rows
+
+    def sums(self, wanted: Sums) -> NDArray[np.int64]:
+        if wanted not in self._sums:
+            with (
+                TemporaryDirectory() as place,
+                closing(given_join(self._joining, self._both, scratch=Path(place))) as table,
+            ):
+                self._sums[wanted] = table.sums(wanted)
+        return self._sums[wanted]
+
+
+def _joined() -> list[Case]:
+    """List the sum of a column of joined rows: who comes has two rows in one data set and three in the other, so six
+    together, and is in neither of the neighbours. Noise for the rows of one of the two must be caught."""
+    document = KIND.check(_SUMMED)
+    others = [pd.DataFrame({"who": ["p"], name: [0.0]}) for name in "xy"]
+    mine = [pd.DataFrame({"who": ["me"] * most, name: [10.0] * most}) for name, most in (("x", 2), ("y", ROWS))]
+    tables = [JoinedRows([pd.concat(each) for each in zip(others, mine, strict=True)]), JoinedRows(others)]
+    one, other = (repeatedly(partial(_sent, document, table)) for table in tables)
+    short, without = (_underestimated(document, table, ROWS) for table in tables)
+    title, few = "query: sum of joined rows", "query: sum of joined rows, noise for those of one side"
+    return [
+        Audited(title, 1.0, 0.0, ADD, one, other, draws=1000),
+        Audited(few, 1.0, 0.0, ADD, short, without, positive_control=True, draws=1_000_000),
+    ]
 
 
 def _outcomes(selection: KeySelection, people: Sequence[int]) -> dict[Hashable, float]:
