@@ -98,7 +98,7 @@ def test_a_task_that_its_coordinator_has_forgotten_is_not_called_forged(front: F
         front.closing.step()
     for task in (looked, unlooked):
         assert exit_status("forget", task, "--home", front.home.folder) == 0
-    for task, place in ((looked, "included"), (unlooked, "untold")):
+    for task, place in ((looked, "included"), (unlooked, "unlooked")):
         (told,) = me.look_for_receipts(task)
         assert (told["receipts"]["place"], told["receipts"]["warning"]) == (place, False)
     assert "it has forgotten this task" in told["receipts"]["why"]

@@ -141,7 +141,7 @@ def test_a_release_of_sites_is_signed_in_the_moment_that_it_is_stored(tmp_path: 
             listed = task_log.verify(await world.reception.log(0))
             assert [listed.holds(done["task_id"], done["digest"]), listed.holds(place, record.digest)] == [True, True]
             with pytest.raises(BrokenRecord, match="promises nothing"):  # this kind adds no noise, and has a price
-                verify(record, saved=await world.reception.log(0), known=keys)
+                verify(record, key=listed.key, saved=await world.reception.log(0), known=keys)
 
     with known("thebes.testing.census"):
         asyncio.run(asyncio.wait_for(scenario(), 120))
@@ -234,19 +234,20 @@ def test_a_list_that_somebody_else_signed_is_refused(front: Front, task: str, ke
     with pytest.raises(BrokenRecord, match="anybody can make one"):
         verify(read(forged), known=keys)
     with pytest.raises(BrokenLog, match="another key"):
-        verify(read(forged), saved=front.client.get("/api/log").json(), known=keys)
+        verify(read(forged), key=fingerprint(front), saved=front.client.get("/api/log").json(), known=keys)
 
 
 def test_a_saved_list_that_is_cut_off_is_refused(front: Front, task: str, keys: KnownKeys) -> None:
     record, listed = read(record_of(front, task)), front.client.get("/api/log").json()
-    assert "saved list, of 5 entries" in verify(record, saved=listed, known=keys).compared
+    key = fingerprint(front)
+    assert "saved list, of 5 entries" in verify(record, key=key, saved=listed, known=keys).compared
     with pytest.raises(BrokenLog):
-        verify(record, saved={**listed, "entries": listed["entries"][:-1]}, known=keys)
+        verify(record, key=key, saved={**listed, "entries": listed["entries"][:-1]}, known=keys)
     entries = [(entry["task_id"], entry["digest"]) for entry in listed["entries"]]
     earlier = signed({}, front.home.log_key, *entries[:3])["list"]  # rightly signed, before there was the release
     with pytest.raises(BrokenLog, match="cut off, or saved before the release"):
-        verify(record, saved=earlier, known=keys)
-    assert verify(record, saved=signed({}, front.home.log_key, *entries[:4])["list"], known=keys)
+        verify(record, key=key, saved=earlier, known=keys)
+    assert verify(record, key=key, saved=signed({}, front.home.log_key, *entries[:4])["list"], known=keys)
 
 
 def test_a_coordinator_that_signs_two_lists_is_found_out(front: Front, task: str, keys: KnownKeys) -> None:
@@ -258,7 +259,7 @@ def test_a_coordinator_that_signs_two_lists_is_found_out(front: Front, task: str
     lie = signed(lie, front.home.log_key, *entries)
     assert checked(front, lie, keys)  # its own list says so
     with pytest.raises(BrokenLog, match="two lists were signed"):
-        verify(read(lie), saved=front.client.get("/api/log").json(), known=keys)
+        verify(read(lie), key=fingerprint(front), saved=front.client.get("/api/log").json(), known=keys)
 
 
 @pytest.mark.parametrize("raw", [b"", b"[]", b"{}", b"\xff", b'{"format": "thebes release 1"}', b'{"a": 1, "a": 2}'])
@@ -310,7 +311,58 @@ def test_a_key_is_believed_at_first_use_and_said_so_and_held_against_every_later
     keys.keep(client.url, replace(keys.of(client.url), key=task_log.public_key(task_log.new_key())))  # type: ignore[type-var]
     with pytest.raises(BrokenLog, match="another key than the one seen first"):
         verify(record, client=client, known=keys)
+    with pytest.raises(BrokenLog, match=r"remove .*keys\.json"):
+        verify(record, key=fingerprint(front), client=client, known=keys)
+    keys.path.unlink()
     assert verify(record, key=fingerprint(front), client=client, known=keys).trust is Trust.GIVEN
+
+
+def test_two_files_of_one_forger_are_not_believed(front: Front, task: str, keys: KnownKeys) -> None:
+    body, own = record_of(front, task), task_log.new_key()
+    entries = [(entry["task_id"], entry["digest"]) for entry in front.client.get("/api/log").json()["entries"]]
+    forged = signed(body, own, *entries)
+    with pytest.raises(BrokenRecord, match="anybody can make one"):
+        verify(read(forged), saved=forged["list"], known=keys)
+
+
+def test_a_key_that_gave_way_does_not_bring_an_old_list_back(
+    front: Front, client: CoordinatorClient, task: str, keys: KnownKeys
+) -> None:
+    early, before, old = read(record_of(front, task)), fingerprint(front), front.client.get("/api/log").json()
+    next_list_key(front.home, front.database)
+    verify(early, client=client, known=keys)
+    now = keys.of(client.url)
+
+    class Replaying(CoordinatorClient):
+        def log(self, after: int = 0) -> dict[str, Any]:
+            return dict(old)
+
+    with pytest.raises(BrokenLog):
+        verify(early, key=before, client=Replaying(client.url, "x", transport=front.transport), known=keys)
+    assert keys.of(client.url) == now
+
+
+@pytest.mark.parametrize("twice", ["task", "release"])
+def test_a_list_that_names_one_thing_twice_is_refused(front: Front, task: str, keys: KnownKeys, twice: str) -> None:
+    """Else two readers of one list could each be shown another release."""
+    body, key = record_of(front, task), fingerprint(front)
+    record, place = read(body), release_record.listed_release(task, 0)
+    lie = {**body, "answer": json.dumps({**json.loads(body["answer"]), "value": 1.0})}
+    entries = [(task, record.document_digest), (place, record.digest)]
+    again = [(task, record.document_digest)] if twice == "task" else []
+    whole = signed({}, front.home.log_key, *entries, *again, (place, read(lie).digest))["list"]
+    with pytest.raises(BrokenLog, match="twice"):
+        verify(read(signed(body, front.home.log_key, *entries)), key=key, saved=whole, known=keys)
+
+
+def test_steps_of_keys_and_phases_that_are_none_are_refused_in_words(front: Front, task: str, keys: KnownKeys) -> None:
+    body = record_of(front, task)
+    with pytest.raises(BrokenRecord, match="anybody can make one"):
+        verify(read({**body, "list": {**body["list"], "successions": 5}}), known=keys)
+    record = read(body)
+    entries = [(task, record.document_digest), (release_record.listed_release(task, 0), record.digest)]
+    strange = signed(body, front.home.log_key, *entries, (f"release~{task}~x", record.digest))
+    assert checked(front, strange, keys).notes == ()
 
 
 def test_a_key_that_gave_way_to_another_is_followed(

@@ -87,6 +87,8 @@ checked_list <- function(told) {
     right <- identical(hex(sha256(c(body, bytes_of(each$task_id)))), each$hash)
     need(follows && right, paste("the task list is broken at entry", each$index))
   }
+  names <- vapply(entries, function(each) each$task_id, "")
+  need(!anyDuplicated(names), "the task list names something twice: two readers could be shown different ones")
   last <- length(entries)
   need(identical(told$head, hashes[last]), "the task list does not end with the head it names")
   statement <- c(label("thebes task list 1"), raw_of(told$head), eight(indices[last] + 1))
@@ -97,7 +99,7 @@ checked_list <- function(told) {
   need(isTRUE(signed), "the task list is not signed by the key it names")
   list(
     key = told$key, indices = indices, hashes = hashes,
-    names = vapply(entries, function(each) each$task_id, ""),
+    names = names,
     digests = vapply(entries, function(each) each$digest, "")
   )
 }

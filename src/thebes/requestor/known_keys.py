@@ -31,7 +31,7 @@ class KnownKeys:
     """The keys by the addresses of their coordinators."""
 
     def __init__(self, place: Path | None = None) -> None:
-        self._path = (folder() if place is None else place) / "keys.json"
+        self.path = (folder() if place is None else place) / "keys.json"
 
     def of(self, url: str) -> KnownKey | None:
         """Return the key of the coordinator at this address; None before first contact."""
@@ -45,20 +45,20 @@ class KnownKeys:
     def keep(self, url: str, known: KnownKey) -> None:
         """Hold this against every later list. On the disk when this returns, whole or not at all."""
         told = {**self._read(), url: {"key": known.key, "length": known.seen.length, "head": known.seen.head}}
-        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        handle, fresh = tempfile.mkstemp(prefix="keys.json.", dir=self._path.parent)
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        handle, fresh = tempfile.mkstemp(prefix="keys.json.", dir=self.path.parent)
         try:
             with os.fdopen(handle, "w", encoding="ascii") as file:
                 json.dump(told, file, indent=1)
                 file.flush()
                 os.fsync(file.fileno())
-            os.replace(fresh, self._path)
+            os.replace(fresh, self.path)
         finally:
             Path(fresh).unlink(missing_ok=True)
 
     def _read(self) -> dict[str, dict[str, Any]]:
         try:
-            told = read_json(self._path.read_bytes())
+            told = read_json(self.path.read_bytes())
         except (FileNotFoundError, NotADirectoryError):
             return {}
         except NotJSON:
@@ -68,9 +68,7 @@ class KnownKeys:
         return told
 
     def _damaged(self) -> Mistake:
-        return Mistake(
-            "keys", f"{self._path} is damaged; remove it, then say each coordinator's fingerprint with --key"
-        )
+        return Mistake("keys", f"{self.path} is damaged; remove it, then say each coordinator's fingerprint with --key")
 
 
 def _is_known(one: object) -> bool:

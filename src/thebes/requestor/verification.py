@@ -147,16 +147,10 @@ def _by_itself(
     """Hold a record's part of the list against the key that is given or known; nobody is asked."""
     trust, whose = Trust.GIVEN, None
     if key is None:
-        told = record.listed.get("successions")
-        signers = {own.key, *(str(step.get("key")) for step in told or () if isinstance(step, Mapping))}
-        trust, whose = Trust.KNOWN, keys.whose(signers)
+        trust, whose = Trust.KNOWN, keys.whose(_signers(record.listed))
         met = None if whose is None else keys.of(whose)
         if met is None:
-            raise BrokenRecord(
-                "nobody knows here whose key signed this, and anybody can make one: give its fingerprint as the "
-                "operator says it (--key), or the coordinator's address (--coordinator). It is "
-                f"{task_log.fingerprint(own.key)}"
-            )
+            raise _unknown(own)
         key = met.key
     pinned = list_pin.meant(key, record.listed)
     return task_log.verify(record.listed, key=pinned, seen=_before(record.listed)), trust, whose
@@ -166,17 +160,38 @@ def _by_list(
     own: Verified, whole: Mapping[str, Any], key: str | None, keys: KnownKeys, url: str | None
 ) -> tuple[Verified, Trust, str | None]:
     """Hold a whole list against the key that is given or known. That of the coordinator at `url` is kept."""
-    signer = whole.get("key")
-    whose = url if url is not None else keys.whose({signer}) if isinstance(signer, str) else None
+    whose = url if url is not None else keys.whose(_signers(whole))
     met = None if whose is None else keys.of(whose)
+    if key is None and met is None and url is None:
+        raise _unknown(own)
     trust = Trust.GIVEN if key is not None else Trust.KNOWN if met is not None else Trust.FIRST_USE
-    pinned = list_pin.meant(key, whole) if key is not None else None if met is None else met.key
-    seen = met.seen if met is not None and url is not None and pinned == met.key else None
-    verified = task_log.verify(whole, key=pinned, seen=seen)
+    verified = task_log.verify(whole, key=list_pin.meant(key, whole) if key is not None else None)
+    if met is not None:  # also beside a key that is given: one that gave way long ago is no reason to go back to it
+        try:
+            task_log.verify(whole, key=met.key, seen=met.seen if url is not None else None)
+        except BrokenLog as error:
+            raise BrokenLog(
+                f"{error}. {whose} is known here by an earlier list; if its operator says that this one is right, "
+                f"remove {keys.path}"
+            ) from None
     task_log.verify(whole, key=own.key)  # the record's key signs this list, or gave way to the one that does
     if url is not None:
         keys.keep(url, KnownKey(verified.key, verified.seen))
     return verified, trust, whose
+
+
+def _signers(listed: Mapping[str, Any]) -> set[str]:
+    """Name the keys that a list is signed with, or was before."""
+    told = listed.get("successions")
+    steps = told if isinstance(told, list) else ()
+    return {str(listed.get("key")), *(str(step.get("key")) for step in steps if isinstance(step, Mapping))}
+
+
+def _unknown(own: Verified) -> BrokenRecord:
+    return BrokenRecord(
+        "nobody knows here whose key signed this, and anybody can make one: give its fingerprint as the operator says "
+        f"it (--key), or the coordinator's address (--coordinator). It is {task_log.fingerprint(own.key)}"
+    )
 
 
 def _same(entries: Sequence[TaskLogEntry], verified: Verified) -> None:
@@ -193,7 +208,8 @@ def _same(entries: Sequence[TaskLogEntry], verified: Verified) -> None:
 
 
 def _later(record: ReleaseRecord, entries: Sequence[TaskLogEntry]) -> list[str]:
-    phases = {entry.task_id for entry in entries if is_release(entry.task_id, record.task_id)}
     own = listed_release(record.task_id, record.phase)
-    later = [place for place in phases if place != own and int(place.rpartition("~")[2]) > record.phase]
+    phases = {entry.task_id.rpartition("~")[2] for entry in entries if is_release(entry.task_id, record.task_id)}
+    phases -= {own.rpartition("~")[2]}
+    later = any(phase.isascii() and phase.isdecimal() and int(phase) > record.phase for phase in phases)
     return ["The task has a later release than this one."] if later else []

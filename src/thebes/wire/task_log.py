@@ -3,7 +3,7 @@
 Each entry's hash covers the one before it, and the server signs the newest hash with the length of the list. A
 person pins the key at first contact and remembers how far they read; a list that forgot, changed or reordered
 anything since then is refused. A key that gives way to another names it in the list and signs that, or nobody follows.
-It does not show that a task was kept out of the list.
+No name is listed twice. It does not show that a task was kept out of the list.
 """
 
 from __future__ import annotations
@@ -228,7 +228,13 @@ def _hash(entry: TaskLogEntry) -> str:
 def _entries(listed: object) -> tuple[TaskLogEntry, ...]:
     if not isinstance(listed, list):
         raise BrokenLog("the task list has no entries")
-    return tuple(_entry(row, place) for place, row in enumerate(listed))
+    found = tuple(_entry(row, place) for place, row in enumerate(listed))
+    names = set[str]()
+    for entry in found:
+        if entry.task_id in names:  # two readers could each be shown another one of them
+            raise BrokenLog(f"the task list names {entry.task_id} twice; ask the server's operator")
+        names.add(entry.task_id)
+    return found
 
 
 def _entry(row: object, place: int) -> TaskLogEntry:

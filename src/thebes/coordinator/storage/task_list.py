@@ -67,7 +67,9 @@ def published(connection: sa.Connection, task_id: str, *, after: int | None = No
 
 def entries(connection: sa.Connection, *, after: int = 0) -> list[TaskLogEntry]:
     """The list without its first `after` entries."""
-    rows = connection.execute(select(ENTRY).where(ENTRY.c.index >= after).order_by(ENTRY.c.index)).all()
+    query = select(ENTRY).order_by(ENTRY.c.index)
+    query = query.where(ENTRY.c.index >= after) if after else query  # else all: one at a place that is none would show
+    rows = connection.execute(query).all()
     return [TaskLogEntry(*row) for row in rows]
 
 

@@ -160,9 +160,10 @@ class Lineage:
         return ReceiptVerdict(*self._among(participation, there), count, root)
 
     def _gone(self, participation: Participation) -> ReceiptVerdict:
-        """Keep what was found before the coordinator forgot the task; else it cannot be told."""
+        """Keep what was found before the coordinator said that it forgot the task; else look again another time: it
+        may say so of one task that it would rather not show, or something on the way may."""
         before = self.verdict(participation)
-        return ReceiptVerdict(Place.UNTOLD, GONE) if before.place in _OPEN else before
+        return ReceiptVerdict(Place.UNLOOKED, GONE) if before.place in _OPEN else before
 
     def _among(self, participation: Participation, there: frozenset[bytes]) -> tuple[Place, str]:
         task_id, whose = participation.task_id, self._packets.contributor

@@ -22,7 +22,7 @@ from thebes.person.participation.seal import Seal
 from thebes.privacy.faults import Fault
 from thebes.tasks import registry
 from thebes.tasks.document import PeopleDocument
-from thebes.wire.refusals import Conflict
+from thebes.wire.refusals import BrokenLog, Conflict
 from thebes.wire.task_log import Seen, TaskLogEntry
 
 T = TypeVar("T")
@@ -261,12 +261,14 @@ class Book:
         return Seen(**json.loads(value)) if value else Seen()
 
     def read_on(self, entries: Iterable[TaskLogEntry], seen: Seen) -> None:
-        """Take in further entries of the list."""
+        """Take in further entries of the list. A name that was listed with another digest is refused."""
 
         def work() -> None:
-            self._db.executemany(
-                "INSERT OR IGNORE INTO listed VALUES (?, ?)", [(entry.task_id, entry.digest) for entry in entries]
-            )
+            for entry in entries:
+                self._db.execute("INSERT OR IGNORE INTO listed VALUES (?, ?)", (entry.task_id, entry.digest))
+                asked = self._db.execute("SELECT digest FROM listed WHERE task_id = ?", (entry.task_id,))
+                if asked.fetchone() != (entry.digest,):
+                    raise BrokenLog(f"the task list names {entry.task_id} twice; ask the server's operator")
             self._set("seen", json.dumps({"length": seen.length, "head": seen.head}))
 
         self._write(work)
