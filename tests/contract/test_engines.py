@@ -31,7 +31,7 @@ from thebes.data.growing.reader import GrownTable
 from thebes.data.growing.row_condition import Chosen, Users
 from thebes.data.growing.source import GrowingSource
 from thebes.data.schema import Schema, schema_of
-from thebes.data.table import Sums, Term
+from thebes.data.table import Factor, Sums, Term
 from thebes.testing import engines
 from thebes.testing.engines import CHECKS, LATEST, SCHEMA, TYPES, Open, Row
 
@@ -361,4 +361,56 @@ def test_few_and_many_rows_together_are_cut_as_plain_python_cuts_them(schema: Sc
     table = opened(cut, crowd())
     for wanted in list(engines.questions())[::2]:
         assert table.sums(wanted).tolist() == engines.sums(crowd(), cut, wanted)
+    table.close()
+
+
+@pytest.mark.parametrize("key", ["whose", "held", "back_to", "asked", "few", "people"])
+@pytest.mark.parametrize("where", [in_frame, in_csv])
+def test_no_name_of_a_column_is_taken_for_one_of_the_engines_own(where: Any, key: str, tmp_path: Path) -> None:
+    """Else a question would fail exactly where somebody has too many rows, and tell it."""
+    named = {"who": key, "seen": "_".join(["when", key]), "age": "limits" if key == "asked" else f"{key}_2"}
+    body = {**engines.BODY, "time": named["seen"]}
+    columns = {named.get(name, name): column for name, column in engines.BODY["columns"].items()}
+    schema = schema_of({**body, "columns": columns})
+    rows = crowd()
+    plain = in_frame(LATEST, rows, tmp_path)
+    renamed = pd.DataFrame(values(rows), columns=[named.get(name, name) for name in TYPES], dtype=object)
+    if where is in_csv:
+        renamed.to_csv(tmp_path / "rows.csv", index=False)
+        table = table_of(schema, {"kind": "csv", "path": "rows.csv"}, folder=tmp_path)
+    else:
+        table = frame_table(schema, renamed)
+    for asked, same in ((named["age"], "age"), ("weight", "weight")):
+        terms = [(Term(), Term((Factor(name, 1, 1),))) for name in (asked, same)]
+        assert table.sums(Sums(terms[0])).tolist() == plain.sums(Sums(terms[1])).tolist()
+    table.close()
+
+
+def test_a_view_that_says_something_else_each_time_counts_nobody_with_more_rows(tmp_path: Path) -> None:
+    columns = {"id": {"type": "integer", "key": True}, "x": {"type": "float", "low": 0, "high": 1}}
+    schema = schema_of({"unit": "person", "max_rows_per_unit": 2, "columns": columns})
+    with duckdb.connect(str(tmp_path / "rows.duckdb")) as opened:
+        opened.execute("CREATE TABLE t AS SELECT 7 AS id, 0.5 AS x FROM range(100)")
+        opened.execute("CREATE VIEW v AS SELECT * FROM t WHERE random() < 0.03")
+    table = table_of(schema, {"kind": "duckdb", "path": "rows.duckdb", "table": "v"}, folder=tmp_path)
+    for _ in range(40):
+        assert int(table.sums(Sums((Term(),)))[0, 0]) <= 2
+        table.forget()
+    table.close()
+
+
+@pytest.mark.parametrize("where", [in_frame, in_duckdb])
+def test_keys_beyond_64_bits_are_nobody(where: Any, tmp_path: Path) -> None:
+    """Several people would become one, and one of them less would bring another one's row up."""
+    columns = {"id": {"type": "integer", "key": True}, "x": {"type": "float", "low": 0, "high": 1}}
+    schema = schema_of({"unit": "person", "max_rows_per_unit": 1, "columns": columns})
+    keys = [1, 2**63 - 1, 2**63 + 1, 2**63 + 2, 2**64]
+    if where is in_frame:
+        table = frame_table(schema, pd.DataFrame({"id": pd.Series(keys, dtype=object), "x": [0.5] * 5}))
+    else:
+        with duckdb.connect(str(tmp_path / "rows.duckdb")) as opened:
+            opened.execute("CREATE TABLE t (id HUGEINT, x DOUBLE)")
+            opened.executemany("INSERT INTO t VALUES (?, 0.5)", [[key] for key in keys])
+        table = table_of(schema, {"kind": "duckdb", "path": "rows.duckdb", "table": "t"}, folder=tmp_path)
+    assert int(table.sums(Sums((Term(),)))[0, 0]) == 1
     table.close()

@@ -148,5 +148,5 @@ def test_every_engine_selects_the_rows_that_sqlite_selects_from_the_same_text(
     where = read_filter(condition, SCHEMA)
     wanted = list(dict.fromkeys(["number", *where.columns]))
     for name, engine in engines.items():
-        lazy = engine.rows(wanted, (), where).filter(holds(where.condition, "number")).select(nw.col("number"))
+        lazy = engine.rows(wanted, where).filter(holds(where.condition, "number")).select(nw.col("number"))
         assert sorted(engine.collected(lazy)["number"].tolist()) == right, name

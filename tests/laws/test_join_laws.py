@@ -74,7 +74,7 @@ def test_one_person_less_takes_away_that_person_s_joined_rows_and_no_other(
     with tempfile.TemporaryDirectory() as folder:
         for without in (None, who):
             table = opened(made, frames(one, other, without), folder)
-            rows = table.engine.collected(table.engine.rows(list(made.schema.columns), (), None))
+            rows = table.engine.collected(table.engine.rows(list(made.schema.columns), None))
             found.append([tuple(map(str, row)) for row in rows.itertuples(index=False)])
             owners = rows[made.schema.key].tolist()
             assert all(owners.count(each) <= m * n for each in owners)

@@ -46,7 +46,7 @@ SCHEMA = schema_of(
 def rows(folder: Path, columns: list[str], **more: Any) -> list[tuple[Any, ...]]:
     """The rows as the engine holds them."""
     table = table_of(SCHEMA, {**DECLARED, **more}, folder=folder)
-    found = table.engine.collected(table.engine.rows(columns, [], None))
+    found = table.engine.collected(table.engine.rows(columns, None))
     table.close()
     return [tuple(None if value != value else value for value in row) for row in found.itertuples(index=False)]
 
@@ -110,7 +110,7 @@ def test_commas_between_thousands_are_declared_and_no_other_comma_counts(
     schema = schema_of({"unit": "event", "columns": {"income": {"type": "float", "low": -1e4, "high": 1e7}}})
     source = {"kind": "csv", "path": "rows.csv", "delimiter": ";", "thousands_comma": ["income"]}
     table = table_of(schema, source, folder=tmp_path)
-    (found,) = table.engine.collected(table.engine.rows(["income"], [], None))["income"]
+    (found,) = table.engine.collected(table.engine.rows(["income"], None))["income"]
     assert (None if found != found else found) == read
     table.close()
 
@@ -137,7 +137,7 @@ def test_a_date_is_what_its_declared_form_says_or_missing(
     schema = schema_of({"unit": "event", "columns": {"geboren": {"type": "timestamp"}}})
     source = {"kind": "csv", "path": "rows.csv", "delimiter": ";", "dates": {"geboren": form}}
     table = table_of(schema, source, folder=tmp_path)
-    (found,) = table.engine.collected(table.engine.rows(["geboren"], [], None))["geboren"]
+    (found,) = table.engine.collected(table.engine.rows(["geboren"], None))["geboren"]
     assert (None if found != found else str(found)[:10]) == day
     table.close()
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from thebes.data.schema import COLUMN_NAME, MOST_ROWS, Column, Schema
+from thebes.data.schema import COLUMN_NAME, MOST_COLUMNS, MOST_ROWS, Column, Schema
 from thebes.privacy.faults import Mistake
 
 
@@ -45,6 +45,8 @@ def join(one: tuple[str, Schema], other: tuple[str, Schema]) -> Join:
             f"{schemas[1].max_rows_per_unit} of {names[1]}); at most {MOST_ROWS} can be hidden",
         )
     columns = _columns(names, schemas)
+    if len(columns) >= MOST_COLUMNS:
+        raise Mistake("join", f"would have {len(columns) + 1} columns; at most {MOST_COLUMNS} are looked through")
     declared = {name: schemas[side].columns[own] for name, (side, own) in columns.items()}
     key = next(schema.columns[schema.key].type for schema in schemas if schema.key)
     schema = Schema(

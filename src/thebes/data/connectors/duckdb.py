@@ -26,7 +26,8 @@ class Duckdb(ScannedSource):
 
     def __init__(self, source: DuckdbSource, folder: Path) -> None:
         self._path = existing(path_of(source.path, folder))
-        self._table = ".".join(quoted(part) for part in source.table.split(".", 1))
+        schema, dot, table = source.table.partition(".")
+        self._parts = (schema, table) if dot else ("main", schema)
         self.paths = (self._path,)
         self.what = f"{source.table} in {self._path.name}"
 
@@ -34,8 +35,11 @@ class Duckdb(ScannedSource):
         # Named after its file: a connection may hold two of them, and a file can be attached to it only once.
         name = f"thebes_{hashlib.sha256(str(self._path).encode()).hexdigest()[:24]}"
         opened.execute(f"ATTACH IF NOT EXISTS {plain_path(self._path)} AS {name} (READ_ONLY)")
-        middle = "" if "." in self._table else '"main".'
-        return f"{name}.{middle}{self._table}"
+        schema, table = self._parts
+        views = "SELECT count(*) FROM duckdb_views() WHERE database_name = ? AND schema_name = ? AND view_name = ?"
+        ((count,),) = opened.execute(views, [name, schema, table]).fetchall()
+        self.computed = count > 0
+        return f"{name}.{quoted(schema)}.{quoted(table)}"
 
 
 def open_duckdb(source: Mapping[str, Any], *, folder: Path) -> Duckdb:

@@ -68,6 +68,7 @@ class ScannedSource(ABC):
 
     paths: tuple[Path, ...] = ()
     what = "the file"  #: in messages
+    computed = False  #: known once it is attached: rows are worked out when asked for, so perhaps not the same twice
 
     @abstractmethod
     def attach(self, opened: Any) -> str:

@@ -48,13 +48,14 @@ class Clipping:
         """Keep these columns, whose each row is, and how late it is."""
         late = self._lateness()
         whose = [self.owner, MARK + self.owner]
-        frame = frame.with_columns(_late=late) if late is not None else frame
-        return frame.select(*dict.fromkeys([*whose, *columns, *(["_late"] if late is not None else [])]))
+        if late is not None:
+            frame = frame.with_columns(_late=late, _untimed=nw.col(self.schema.time or "").is_null().cast(nw.Int64))
+        return frame.select(*dict.fromkeys([*whose, *columns, *self._before]))
 
     def chosen(self, frame: Frame, signature: Sequence[str], beside: Sequence[str] = ()) -> Frame:
         """Keep the rows that count of timed ones. Rows with one signature are numbered, in the order of `beside`, so
         that each has its own chance and not only each value."""
-        before = ["_late"] if self.schema.time is not None else []
+        before = self._before
         frame = self.engine.placed(frame, [self.owner, *before, *signature], beside, "_again")
         hashed = drawn(nw.col(MARK + self.owner), [nw.col(name) for name in (*signature, "_again")])
         frame = frame.with_columns(hashed.alias("_hash"))
@@ -64,8 +65,13 @@ class Clipping:
         """Keep the first rows of each person in this order."""
         return self.engine.placed(frame, [self.owner], order, "_place").filter(nw.col("_place") <= most)
 
+    @property
+    def _before(self) -> list[str]:
+        """The columns by which rows are chosen before any chance: those without a time come last."""
+        return [] if self.schema.time is None else ["_untimed", "_late"]
+
     def _lateness(self) -> nw.Expr | None:
-        """A number that is the smaller the later a row is; rows without a time come last."""
+        """A number that is the smaller the later a row is, and the largest for rows without a time."""
         time = self.schema.time
         if time is None:
             return None

@@ -173,7 +173,7 @@ class DuckEngine:
             connector.joins_within(schema)
         self._copied: tuple[object, str] | None = None
         self._own: DuckSession | None = None
-        self._limits: KeptTable | None = None
+        self._asides: list[KeptTable] = []
         self._counted: tuple[object, ...] | None = None  # the files in which people's rows were counted
         try:
             if session is None:
@@ -195,7 +195,7 @@ class DuckEngine:
 
     def statement(self, columns: Sequence[str], where: RowFilter | None = None) -> str:
         """Return the SELECT that gives these rows."""
-        if self._from is not None:
+        if self._from is not None and not self._worked_out:
             source, made = self._from, [self._typed(name) for name in columns]
         else:
             source, made = self._copy(columns, where), [quoted(name) for name in columns]
@@ -206,25 +206,31 @@ class DuckEngine:
 
     def divided(self, frame: nw.LazyFrame[Any], owner: str, time: str | None, most: int) -> Divided:
         self._counted = self._files()
-        asked, whose, late = statement_of(frame), quoted(owner), quoted(time or "")
-        held = f"SELECT {whose} AS whose, count(*) AS held FROM ({asked}) GROUP BY whose"
-        told = f"count(*), count(*) FILTER (held > {most}), sum(held), coalesce(sum(held) FILTER (held > {most}), 0)"
+        self._let_go()
+        asked, whose = f"({statement_of(frame)}) AS _asked", f"_asked.{quoted(owner)}"
+        held = f"SELECT {whose} AS _whose, count(*) AS _held FROM {asked} GROUP BY ALL"
+        told = (
+            f"count(*), count(*) FILTER (_held > {most}), sum(_held), coalesce(sum(_held) FILTER (_held > {most}), 0)"
+        )
         ((people, crowded, rows, theirs),) = self.run(f"SELECT {told} FROM ({held})").fetchall()
         if not crowded:
             return Divided(frame, None, 0, int(rows or 0))
-        back_to = f"CASE WHEN count({late}) >= {most} THEN list_last(max({late}, {most})) END" if time else "NULL"
-        memory = people * (_PERSON_BYTES + _TIME_BYTES * most) if time else 0
-        parts = memory // self.session.memory + 1  # one after another: of each person so many times are held at once
-        limits = self._limited(
-            self.lazy(
-                f"SELECT {whose} AS whose, {back_to} AS back_to FROM ({asked}) "
-                f"WHERE hash({whose}) % {parts} = {n} GROUP BY whose HAVING count(*) > {most}"
+        aside = self._aside([self.lazy(f"SELECT _whose FROM ({held}) WHERE _held > {most}")])
+        few = f"SELECT _asked.* FROM {asked} ANTI JOIN {aside} ON _whose = {whose}"
+        many = f"SELECT _asked.* FROM {asked} SEMI JOIN {aside} ON _whose = {whose}"
+        if time is not None:
+            late = f"_asked.{quoted(time)}"
+            back_to = f"CASE WHEN count({late}) >= {most} THEN list_last(max({late}, {most})) END"
+            parts = crowded * (_PERSON_BYTES + _TIME_BYTES * most) // self.session.memory + 1
+            limits = self._aside(  # some people after the others: of each so many times are held at once
+                self.lazy(
+                    f"SELECT {whose} AS _whose, {back_to} AS _back_to FROM ({many}) AS _asked "
+                    f"WHERE hash({whose}) % {parts} = {n} GROUP BY ALL"
+                )
+                for n in range(parts)
             )
-            for n in range(parts)
-        )
-        last = f" AND (back_to IS NULL OR {late} >= back_to)" if time else ""
-        few = f"SELECT asked.* FROM ({asked}) asked ANTI JOIN {limits} ON whose = {whose}"
-        many = f"SELECT asked.* FROM ({asked}) asked JOIN {limits} ON whose = {whose}{last}"
+            tied = f"_whose = {whose} AND (_back_to IS NULL OR {late} >= _back_to)"
+            many = f"SELECT _asked.* FROM {asked} JOIN {limits} ON {tied}"
         counting = int(rows - theirs + crowded * most)
         return Divided(self.lazy(few) if people > crowded else None, self.lazy(many), int(theirs), counting)
 
@@ -267,19 +273,19 @@ class DuckEngine:
 
     def forget(self) -> None:
         self._counted = None
-        if self._limits is not None:
-            self._limits.close()
-            self._limits = None
+        self._let_go()
         if self._copied is not None:
             self.run(f"DROP TABLE {self._copied[1]}")
             self._copied = None
 
-    def _limited(self, frames: Iterable[nw.LazyFrame[Any]]) -> str:
-        """Keep who has too many rows and how far back theirs count, until that is asked anew; return the table."""
-        if self._limits is not None:
-            self._limits.close()
-        self._limits = self.kept(frames)
-        return self._limits.name
+    def _aside(self, frames: Iterable[nw.LazyFrame[Any]]) -> str:
+        """Keep what is known of people with too many rows until that is asked anew; return the table."""
+        self._asides.append(self.kept(frames))
+        return self._asides[-1].name
+
+    def _let_go(self) -> None:
+        while self._asides:
+            self._asides.pop().close()
 
     def close(self) -> None:
         if self._own is not None:
@@ -300,12 +306,16 @@ class DuckEngine:
             raise self._unavailable(error) from None
         return lazy
 
+    @property
+    def _worked_out(self) -> bool:
+        return isinstance(self._connector, ScannedSource) and self._connector.computed
+
     def _files(self) -> tuple[object, ...]:
         """Tell the source's own files as they lie there now; nothing of one that is gone."""
         found: list[object] = []
         for path in self._connector.paths if isinstance(self._connector, ScannedSource) else ():
             facts = path.stat() if path.exists() else None
-            found.append(facts and (facts.st_ino, facts.st_mtime_ns, facts.st_size))
+            found.append(facts and (facts.st_ino, facts.st_mtime_ns, facts.st_ctime_ns, facts.st_size))
         return tuple(found)
 
     def _unchanged(self) -> None:
@@ -335,10 +345,13 @@ class DuckEngine:
             return self._copied[1]
         self.forget()
         name = self.session.table("copied")
-        made = ", ".join(f"{quoted(c)} {NATIVE[self._schema.columns[c].type]}" for c in columns)
-        self.run(f"CREATE TABLE {name} ({made})")
-        for batch in self._connector.batches(columns, where):
-            self._take(name, columns, batch)
+        if self._from is not None:  # in one look, so that all that is asked sees the same rows
+            self.run(f"CREATE TABLE {name} AS SELECT {', '.join(map(self._typed, columns))} FROM {self._from}")
+        else:
+            made = ", ".join(f"{quoted(c)} {NATIVE[self._schema.columns[c].type]}" for c in columns)
+            self.run(f"CREATE TABLE {name} ({made})")
+            for batch in self._connector.batches(columns, where):
+                self._take(name, columns, batch)
         self._copied = (asked, name)
         return name
 

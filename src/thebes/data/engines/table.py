@@ -23,7 +23,7 @@ from thebes.data.engines.arithmetic import bin_of, clamped, drawn, folded, holds
 from thebes.data.engines.clipping import Clipping, in_parts
 from thebes.data.engines.engine import MARK, MOST_NUMBER, PRIME, Computed, Engine, KeptRows
 from thebes.data.engines.misfits import misfits_of
-from thebes.data.filter import RowFilter
+from thebes.data.filter import ENDS, RowFilter
 from thebes.data.schema import Column, Schema, as_held
 from thebes.data.table import Axis, Batch, Factor, Misfits, Sums, Term
 from thebes.privacy.faults import Mistake
@@ -145,6 +145,8 @@ class EngineTable:
         wanted = list(dict.fromkeys([*read, *asked, *extra])) or [next(iter(self.schema.columns))]
         frame = self.engine.rows(wanted, where)
         tests = [~nw.col(name).is_null() for name in [*named, *([self._owner] if self._owner else [])]]
+        if self._owner is not None and self.schema.columns[self._owner].type == "integer":
+            tests.append(~nw.col(self._owner).is_in(list(ENDS)))  # beyond 64 bits several people would be one
         if where is not None:
             tests.append(holds(where.condition, wanted[0]))
         by_value = {axis.column: axis.values for axis in axes if axis.values is not None}
