@@ -51,7 +51,7 @@ def test_a_check_names_every_problem_and_puts_nothing_up(front: Front) -> None:
     assert [problem["field"] for problem in small["problems"]] == ["min_count"]
     good = front.client.post("/api/check", json=PETS).json()
     assert good["problems"] == []
-    assert good["price"] == {"epsilon": 1.0, "delta": 0.0, "unit": "device"}
+    assert good["price"] == {"epsilon": 1.0, "delta": 0.0, "unit": "device", "in_all": None}
     assert "SELECT species FROM profile.pets" in good["explanation"]
     assert front.client.get("/api/task").json() == []
 

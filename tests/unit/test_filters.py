@@ -49,6 +49,7 @@ ROOT = Path(__file__).parents[2]
 HERE = Path("src/thebes/ledger/filters.py")
 #: files that say the same words of something else: kinds of losses and of guarantees, and how both are accounted for
 OTHER_MEANINGS = {
+    Path("src/thebes/coordinator/api/bodies.py"),
     Path("src/thebes/ledger/losses.py"),
     Path("src/thebes/privacy/certificate.py"),
     Path("src/thebes/privacy/guarantees.py"),

@@ -6,7 +6,7 @@ What must stay true: a whole number is written out to its last digit; nothing fr
 from __future__ import annotations
 
 import math
-from decimal import ROUND_DOWN, Context
+from decimal import ROUND_DOWN, ROUND_UP, Context
 from typing import Any
 
 DIGITS = 6
@@ -15,7 +15,16 @@ _WRITTEN_OUT = 10**15
 
 def at_most(value: float, digits: int = DIGITS) -> str:
     """The same of what may still be spent, rounded down: no more is there than it says."""
-    return figure(float(Context(prec=digits, rounding=ROUND_DOWN).create_decimal(repr(float(value)))), digits)
+    return _rounded(value, digits, ROUND_DOWN)
+
+
+def rounded_up(value: float, digits: int = DIGITS) -> str:
+    """The same of what is paid, rounded up: no more is paid than it says."""
+    return _rounded(value, digits, ROUND_UP)
+
+
+def _rounded(value: float, digits: int, rounding: str) -> str:
+    return figure(float(Context(prec=digits, rounding=rounding).create_decimal(repr(float(value)))), digits)
 
 
 def percent(share: float) -> str:

@@ -33,10 +33,10 @@ class Price:
         """Return the epsilon and delta that one unit pays in all whose rows lie at so many sites, each at this price.
 
         With noise of its own at each site the answers are so many mechanisms over that unit's rows, asked for side by
-        side: epsilons and deltas add up (basic composition; also of concurrent interactive mechanisms: Vadhan & Wang
-        2021, theorem 1.5). With one noise for all of them, drawn for one site's rows, the unit moves the total m times
-        as far: epsilons add up, and delta is multiplied by 1 + e^epsilon + ... + e^((m - 1) epsilon) (group privacy:
-        Vadhan 2017, lemma 2.2, summed). Rounded up; beyond 1 a delta says nothing more.
+        side: epsilons and deltas add up (basic composition; also of concurrent interactive mechanisms: Lyu 2022,
+        Vadhan & Zhang 2022). With one noise for all of them, drawn for one site's rows, the unit moves the total m
+        times as far: epsilons add up, and delta is multiplied by 1 + e^epsilon + ... + e^((m - 1) epsilon) (group
+        privacy: Vadhan 2017, lemma 2.2, summed). Rounded up; beyond 1 a delta says nothing more.
         """
         factor = Decimal(sites)
         if one_noise and self.delta:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from thebes.data.schema import Column, Schema
-from thebes.privacy.figures import figure
+from thebes.privacy.figures import figure, rounded_up
 from thebes.privacy.guarantees import Price
 from thebes.privacy.promise import Unit
 from thebes.tasks.document import Document, rule
@@ -119,9 +119,9 @@ def in_all_words(told: Mapping[str, Any], which: str) -> str:
     """Say what `in_all` tells of sites that are said to be `which`; nothing of one site."""
     if told["sites"] < 2:
         return ""
-    delta = f", delta {figure(told['delta'])}" if told["delta"] else ""
+    delta = f", delta {rounded_up(told['delta'])}" if told["delta"] else ""
     at = f"all {figure(told['sites'])} sites that {which}"
-    return f"Somebody whose rows lie at {at} pays at most epsilon {figure(told['epsilon'])}{delta} in all."
+    return f"Somebody whose rows lie at {at} pays at most epsilon {rounded_up(told['epsilon'])}{delta} in all."
 
 
 def explained(document: SiteDocument, *, does: str, price: str | None = None) -> str:

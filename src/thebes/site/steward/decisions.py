@@ -126,6 +126,7 @@ def _allowed(request: SiteRequest, asked: Mapping[str, Any], scope: str, text: s
         "task": request.digest if scope == "task" else None,
     }
     facts = {"requestor": request.requestor, "dataset": request.dataset, "task": request.task, "scope": scope}
+    facts |= {"joined": request.datasets[1]} if len(request.datasets) > 1 else {}
     what = "this task" if scope == "task" else f"{request.kind} tasks"
     noise = "; exact totals leave this site, and the coordinator adds the noise" if rule["noise"] else ""
     each = " of each" if len(request.datasets) > 1 else ""
