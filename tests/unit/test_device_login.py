@@ -231,6 +231,20 @@ def test_a_session_ends_with_what_it_rests_on(front: Front, what: str) -> None:
     assert refresh(front, found["refresh_token"]).status_code == 401
 
 
+@pytest.mark.parametrize("what", ["password", "shut out for a while"])
+def test_a_program_that_was_let_in_before_a_change_of_the_user_begins_nothing_after_it(front: Front, what: str) -> None:
+    told, undecided = begun(front), begun(front)
+    let_in(front, told["user_code"])
+    if what == "password":
+        front.reception.accounts.change_password("ana", "another horse battery")
+    else:
+        front.reception.accounts.disable("ana")
+        front.reception.accounts.grant("ana", Role.REQUESTOR)
+    assert claim(front, told["device_code"]).status_code == 401
+    assert front.reception.accounts.lasting.listed("ana") == []
+    assert claim(front, undecided["device_code"]).status_code == 202, "what nobody has decided waits"
+
+
 def test_a_database_holds_no_token(front: Front) -> None:
     told = begun(front)
     let_in(front, told["user_code"])

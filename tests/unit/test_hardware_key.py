@@ -120,6 +120,23 @@ def test_the_same_by_commands(token: SoftToken, tmp_path: Path, capsys: pytest.C
     assert "command two" in token.objects()
 
 
+def test_a_token_that_is_gone_for_good_keeps_no_authority_alive(
+    token: SoftToken, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = authority(tmp_path / "home")
+    made.init(token.uri("gone"))
+    made.rotate()
+    key = made.folder / "authority.key"
+    key.write_text(token.uri("gone", token="burnt"))
+    with pytest.raises(HardwareKeyAway, match="--anyway"):
+        made.end_old()
+    assert len(made.signers()) == 2, "the same again, once the token is back, ends it"
+    assert exit_status("ca", "end-old", "--home", tmp_path / "home", "--anyway") == 0
+    assert "destroy its key 'gone' there yourself" in capsys.readouterr().err
+    assert [each.number for each in made.signers()] == [2]
+    assert not key.exists()
+
+
 @pytest.mark.parametrize(
     ("uri", "why"),
     [
@@ -133,6 +150,19 @@ def test_the_same_by_commands(token: SoftToken, tmp_path: Path, capsys: pytest.C
 def test_a_place_that_is_none_is_refused(tmp_path: Path, uri: str, why: str) -> None:
     with pytest.raises(Mistake, match=why):
         KeyPlace.read(uri.format(module=MODULE))
+
+
+def test_a_pin_that_others_can_read_opens_nothing(token: SoftToken, tmp_path: Path) -> None:
+    made = authority(tmp_path / "home")
+    for mode in (0o604, 0o640):
+        token.pin_file.chmod(mode)
+        try:
+            with pytest.raises(HardwareKeyAway, match=r"others can read .*chmod 600"):
+                made.init(token.uri("seen"))
+        finally:
+            token.pin_file.chmod(0o600)
+    assert not made.exists
+    assert "seen" not in token.objects()
 
 
 def test_without_the_token_nothing_is_signed_nothing_changes_and_doctor_says_so(

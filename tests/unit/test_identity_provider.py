@@ -145,12 +145,16 @@ def test_a_group_that_is_lost_ends_sessions_and_one_that_comes_back_lets_in_agai
     me = Identity(issuer(provider), "ana", "requestor")
     token, _ = accounts.federated.login(me)
     assert accounts.who(token).name == "ana@localhost"
+    device, code = accounts.devices.begin("a notebook", "127.0.0.1")
+    accounts.devices.decide(code, "ana@localhost", let_in=True)
     with pytest.raises(NotSignedIn, match="none of your groups"):
         accounts.federated.login(Identity(me.issuer, "ana", None))
     with pytest.raises(NotSignedIn, match="may no longer log in"):
         accounts.who(token)
     again, _ = accounts.federated.login(Identity(me.issuer, "ana", "operator"))
     assert accounts.who(again).role is Role.OPERATOR
+    with pytest.raises(NotSignedIn, match="no longer counts"):  # let in before the group was lost
+        accounts.devices.claim(device)
     accounts.disable("ana@localhost")
     with pytest.raises(NotSignedIn, match="shut out by whoever runs this server"):
         accounts.federated.login(me)

@@ -140,6 +140,40 @@ def test_a_code_that_has_ended_is_refused(
     assert {each.state(front.clock.now()) for each in codes.all()} == {"expired", "replaced", "withdrawn"}
 
 
+def kept_keys(front: Front) -> dict[str, list[str]]:
+    """The keys in the file, by site, oldest first."""
+    told = json.loads((front.home.folder / "ca" / "join_codes.json").read_text())
+    found: dict[str, list[str]] = {}
+    for each in told:
+        found.setdefault(each["site"], []).append(each["key"])
+    return found
+
+
+def test_what_verifies_a_code_is_forgotten_with_it(
+    front: Front, door: Door, codes: JoinCodes, home: SiteHome, tmp_path: Path
+) -> None:
+    used, _ = codes.make("north", by="ana")
+    join(home, used, door)
+    codes.make("south", by="ana", hours=1)
+    assert kept_keys(front)["north"] != [""], "a site whose answer was lost asks again, and a late one is told"
+    codes.make("west", by="ana")
+    codes.withdraw("west")
+    assert kept_keys(front)["west"] == [""]
+    again, _ = codes.make("north", by="ana")
+    assert kept_keys(front)["north"] == ["", again.key.hex()]
+    assert kept_keys(front)["south"] != [""]
+    front.clock.move(hours=1)
+    with pytest.raises(NotAllowed):
+        door._client.join(code="1" * 64, request="x", proof="2" * 64)
+    assert kept_keys(front)["south"] == [""], "any look at the codes is enough"
+    join(SiteHome(tmp_path / "north again"), again, door)
+    front.clock.move(hours=72)
+    assert {each.state(front.clock.now()) for each in codes.all()} == {"expired", "used", "withdrawn"}
+    assert {key for keys in kept_keys(front).values() for key in keys} == {""}
+    with pytest.raises(NotAllowed):
+        join(SiteHome(tmp_path / "late"), again, door)
+
+
 def test_revoking_a_site_ends_its_code_also_where_its_certificate_is_on_the_way(
     front: Front, door: Door, codes: JoinCodes, home: SiteHome
 ) -> None:
@@ -389,6 +423,25 @@ def test_codes_go_through_files_and_standard_input_not_through_arguments(
     assert "use --code-stdin or --code-file" in typed(*there).stderr
     said = typed("ca", "revoke", "north", "--home", folder)
     assert said.stdout == "The join code of north no longer counts; it had no certificate.\n"
+
+
+def test_a_file_of_json_with_a_code_is_for_its_owner_alone(front: Front, tmp_path: Path) -> None:
+    fresh, open_to_all = tmp_path / "fresh.json", tmp_path / "open.json"
+    open_to_all.write_text("{}")
+    open_to_all.chmod(0o644)
+    for file in (fresh, open_to_all):
+        ended = typed("ca", "invite", "north", "--home", front.home.folder, "--json", file)
+        assert ended.returncode == 0, ended.stderr
+        assert JoinCode.read(json.loads(file.read_text())["code"]).site == "north"
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    for words, file in (
+        (("create", "city", "--minimum", "3"), tmp_path / "created.json"),
+        (("enrol", "city", "ana"), tmp_path / "enrolled.json"),
+    ):
+        ended = typed("group", *words, "--home", front.home.folder, "--json", file)
+        assert ended.returncode == 0, ended.stderr
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert sorted(path.name for path in tmp_path.glob(".*")) == []
 
 
 def test_a_copy_has_no_join_code_that_was_perhaps_used_since(front: Front, codes: JoinCodes, tmp_path: Path) -> None:

@@ -4,6 +4,8 @@ them is started."""
 from __future__ import annotations
 
 import copy
+import stat
+from pathlib import Path
 from typing import Any
 
 import kubernetes_validate
@@ -11,10 +13,13 @@ import pytest
 import yaml
 
 from tests.unit.test_deploy import DEPLOY, options, spoken
+from thebes.coordinator.home import CoordinatorHome
+from thebes.site.home import SiteHome
 
 FOLDER = DEPLOY / "kubernetes"
 VERSIONS = ("1.31", "1.37")
 COMPOSE = yaml.safe_load((DEPLOY / "compose" / "compose.yaml").read_text(encoding="utf-8"))["services"]
+VOLUME, HOME = "/var/lib/thebes", "/var/lib/thebes/home"
 #: pods and their services in compose
 PODS = {"coordinator": "coordinator", "north": "north"}
 
@@ -62,13 +67,33 @@ def test_a_pod_is_the_service_of_the_compose_file(name: str) -> None:
     (container,) = told["containers"]
     assert container["image"] == service["image"]
     assert container["args"] == service["command"]
-    assert {each["name"]: each["value"] for each in container.get("env", [])} == service.get("environment", {})
+    env = {each["name"]: each["value"] for each in container.get("env", [])}
+    assert env == {**service.get("environment", {}), "THEBES_HOME": HOME}
     ports = {str(each["containerPort"]) for each in container.get("ports", [])}
     assert ports == {each.split(":")[-1] for each in service.get("ports", [])}
     homes = {each["mountPath"] for each in container["volumeMounts"] if each["name"] == "home"}
-    assert homes == {each.split(":")[1] for each in service["volumes"]} & {"/var/lib/thebes"}
+    assert homes == {each.split(":")[1] for each in service["volumes"]} & {VOLUME}
     secrets = {f"/run/secrets/{each}" for each in service.get("secrets", [])}
     assert secrets <= {each["mountPath"] for each in container["volumeMounts"]}
+
+
+@pytest.mark.parametrize("name", PODS)
+def test_a_home_is_a_folder_below_the_volume_which_the_cluster_opens_to_a_group(name: str, tmp_path: Path) -> None:
+    """As the kubelet does: at the first mount the whole volume, later only where its root is not as it left it."""
+    told = pod(name)
+    assert told["securityContext"]["fsGroup"] == told["securityContext"]["runAsGroup"] == 10001
+    assert told["securityContext"]["fsGroupChangePolicy"] == "OnRootMismatch"
+    for container in [*told["containers"], *told.get("initContainers", [])]:
+        if any(each["name"] == "home" for each in container["volumeMounts"]):
+            assert {"name": "THEBES_HOME", "value": HOME} in container["env"]
+    volume = tmp_path / "volume"
+    volume.mkdir()
+    volume.chmod(0o2770)
+    for _ in range(2):
+        home = volume / Path(HOME).relative_to(VOLUME)
+        made = CoordinatorHome(home) if name == "coordinator" else SiteHome(home)
+        assert stat.S_IMODE(volume.stat().st_mode) == 0o2770, "the root is left as it is, so nothing is opened again"
+        assert not made.folder.stat().st_mode & 0o077
 
 
 @pytest.mark.parametrize("name", PODS)

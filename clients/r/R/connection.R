@@ -6,19 +6,40 @@
 #' THEBES_TOKEN counts, and reading what is public needs none.
 thebes_connect <- function(url, token = Sys.getenv("THEBES_TOKEN")) {
   stopifnot(is.character(url), length(url) == 1)
+  if (nzchar(token)) warn_unencrypted(url, "the token")
   structure(list(url = sub("/+$", "", url), token = token), class = "thebes_coordinator")
 }
 
 #' Sign in with a name and a password, for a quarter of an hour
 thebes_login <- function(coordinator, username, password) {
+  warn_unencrypted(coordinator$url, "the password")
   told <- request(coordinator, "/api/login", body = list(username = username, password = password))
   coordinator$token <- told$token
   coordinator
 }
 
 print.thebes_coordinator <- function(x, ...) {
-  cat("<Thebes coordinator at ", x$url, ">\n", sep = "")
+  cat("<Thebes coordinator at ", plain(x$url), ">\n", sep = "")
   invisible(x)
+}
+
+# Over plain http everybody on the way reads what is sent, except within this machine.
+warn_unencrypted <- function(url, secret) {
+  authority <- sub("^[a-z]+://([^/?#]*).*$", "\\1", tolower(url))
+  host <- sub(":[0-9]*$", "", authority)
+  here <- host %in% c("localhost", "[::1]") || grepl("^127(\\.[0-9]{1,3}){3}$", host)
+  if (!here && !grepl("^https://", url, ignore.case = TRUE)) {
+    warning(secret, " travels unencrypted to ", plain(url), "; use https", call. = FALSE)
+  }
+}
+
+# Text that others wrote, as it may be shown: a terminal would obey control characters, and hide or turn around
+# what some others mark. Lines stay lines.
+plain <- function(text) {
+  unseen <- paste0(
+    "[\u0001-\u0009\u000b-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]"
+  )
+  gsub(unseen, "?", enc2utf8(as.character(text)), perl = TRUE)
 }
 
 # The answer to one request as text. A refusal is a condition of class `thebes_refusal`: its message
@@ -73,5 +94,5 @@ unreachable <- function(coordinator, error) {
 }
 
 condition <- function(message, class, ...) {
-  structure(class = c(class, "thebes_error", "error", "condition"), list(message = message, call = NULL, ...))
+  structure(class = c(class, "thebes_error", "error", "condition"), list(message = plain(message), call = NULL, ...))
 }

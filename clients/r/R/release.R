@@ -31,10 +31,10 @@ as.data.frame.thebes_release <- function(x, ...) {
 thebes_certificate <- function(release) release$told$certificate
 
 print.thebes_release <- function(x, ...) {
-  if (is.null(x$told$value)) cat("no answer: ", x$told$explanation, "\n", sep = "")
+  if (is.null(x$told$value)) cat("no answer: ", plain(x$told$explanation), "\n", sep = "")
   else if (is.list(x$told$value) && !all(vapply(x$told$value, is.numeric, NA))) cat("a model, or rows\n")
   else print(as.data.frame(x), row.names = FALSE)
-  if (!is.null(x$told$interval_note)) cat(x$told$interval_note, "\n", sep = "")
-  cat(strwrap(thebes_certificate(x)$text), sep = "\n")
+  if (!is.null(x$told$interval_note)) cat(plain(x$told$interval_note), "\n", sep = "")
+  cat(strwrap(plain(thebes_certificate(x)$text)), sep = "\n")
   invisible(x)
 }

@@ -35,11 +35,12 @@ thebes_quote <- function(coordinator, document) {
 }
 
 print.thebes_quote <- function(x, ...) {
-  cat("at most epsilon ", x$epsilon, ", delta ", x$delta, " for one ", x$unit, "\n", sep = "")
+  cat("at most epsilon ", x$epsilon, ", delta ", x$delta, " for one ", plain(x$unit), "\n", sep = "")
   for (row in seq_len(nrow(x$verdicts))) {
     verdict <- x$verdicts[row, ]
     word <- if (is.na(verdict$allowed)) "not known" else if (verdict$allowed) "would answer" else "would refuse"
-    cat(verdict$site, ": ", word, if (nzchar(verdict$message)) paste0(": ", verdict$message), "\n", sep = "")
+    said <- if (nzchar(verdict$message)) paste0(": ", plain(verdict$message))
+    cat(plain(verdict$site), ": ", word, said, "\n", sep = "")
   }
   invisible(x)
 }
@@ -51,7 +52,7 @@ thebes_submit <- function(coordinator, document) {
 }
 
 print.thebes_task <- function(x, ...) {
-  cat("<task ", x$task_id, " at ", x$coordinator$url, ">\n", sep = "")
+  cat("<task ", plain(x$task_id), " at ", plain(x$coordinator$url), ">\n", sep = "")
   invisible(x)
 }
 

@@ -9,6 +9,29 @@ said <- function(expression, class) {
   conditionMessage(told)
 }
 
+# what others wrote moves no cursor, and what is secret does not go unencrypted unsaid
+evil <- "fine\u001b[2J\u202etxt\u009b31m\nnext"
+shown <- function(value) paste(capture.output(print(value)), collapse = "\n")
+release <- structure(list(told = list(value = NULL, explanation = evil, interval_note = evil,
+  certificate = list(text = evil))), class = "thebes_release")
+verdict <- data.frame(site = evil, allowed = NA, message = evil)
+quote <- structure(list(epsilon = 1, delta = 0, unit = evil, verdicts = verdict), class = "thebes_quote")
+task <- structure(list(coordinator = coordinator, task_id = evil), class = "thebes_task")
+refused <- thebes:::refusal(403, jsonlite::toJSON(list(detail = evil), auto_unbox = TRUE), coordinator)
+for (text in c(shown(release), shown(quote), shown(task), conditionMessage(refused))) {
+  stopifnot(grepl("fine", text), !grepl("[\u0001-\u0009\u000b-\u001f\u007f-\u009f\u202e]", text, perl = TRUE))
+}
+warned <- function(expression) tryCatch({ expression; "" }, warning = function(told) conditionMessage(told))
+stopifnot(grepl("the token travels unencrypted", warned(thebes_connect("http://192.0.2.1", token = "t"))))
+abroad <- thebes_connect("http://thebes.invalid", token = "")
+stopifnot(grepl("the password travels unencrypted", warned(thebes_login(abroad, "ana", "a long password"))))
+for (url in c("https://192.0.2.1", "http://127.0.0.1:9", "http://[::1]:9", "http://localhost:9")) {
+  stopifnot(warned(thebes_connect(url, token = "t")) == "")
+}
+for (url in c("http://127.0.0.1.thebes.invalid", "http://localhost:9@thebes.invalid")) {
+  stopifnot(nzchar(warned(thebes_connect(url, token = "t"))))
+}
+
 # sites and quotes
 sites <- thebes_sites(coordinator)
 stopifnot(identical(sites$name, c("north", "south")), all(sites$state == "connected"), grepl("patients", sites$datasets))

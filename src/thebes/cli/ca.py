@@ -78,7 +78,8 @@ def invite(
         if write is not None:
             write(str(code))
     if json is not None:
-        output.write_json(json, {"site": name, "code": str(code) if out is None else None, "until": until.isoformat()})
+        told = {"site": name, "code": str(code) if out is None else None, "until": until.isoformat()}
+        output.write_json(json, told, secret=True)
         return
     typer.echo(f"{out or code}")
     typer.echo(
@@ -143,15 +144,18 @@ def list_(home: _Home, json: str | None = output.json_option()) -> None:
 @app.command("end-old")
 def end_old(
     home: _Home,
-    anyway: Annotated[bool, typer.Option("--anyway", help="Also where a site is shut out by that.")] = False,
+    anyway: Annotated[
+        bool, typer.Option("--anyway", help="Also where a site is shut out by that, or the key's token is away.")
+    ] = False,
 ) -> None:
     """End the authority in whose place `thebes rotate ca` began another: its certificates count no longer, within a
-    second also where a site is linked by one, and its key is deleted. Refused while a site has not come with a new one.
+    second also where a site is linked by one, and its key is deleted. Refused while a site has not come with a new one,
+    or a token that has the key is away.
 
     Example: thebes ca end-old --home /var/lib/thebes
     """
     authority = _authority(home)
-    ended = authority.end_old(anyway=anyway)
+    ended = authority.end_old(anyway=anyway, tell=lambda told: typer.echo(f"thebes: warning: {told}", err=True))
     said = "The old authority has ended. One counts" if ended else "There is no old authority. The one that counts"
     typer.echo(f"{said}: SHA-256 {authority.fingerprint}")
 

@@ -58,7 +58,7 @@ def create(
     codes = groups.admit(name, identities, epoch=made.epoch) if identities else {}
     if json is not None:
         told = {"name": name, "epoch": made.epoch, "digest": _pin(made), "names": names.value, "codes": codes}
-        output.write_json(json, told)
+        output.write_json(json, told, secret=True)
         return
     typer.echo(f"Group {name}, epoch {made.epoch}. Its digest, to be published where its members find it:")
     typer.echo(_pin(made))
@@ -90,7 +90,7 @@ def enrol(
         if identity in before:
             typer.echo(f"thebes: {identity}: the code given before no longer works", err=True)
     if json is not None:
-        output.write_json(json, codes)
+        output.write_json(json, codes, secret=True)
         return
     typer.echo(_names(groups.record(name, epoch).parameters.names))
     _print(codes)

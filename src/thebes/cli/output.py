@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import tempfile
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -59,16 +61,33 @@ JsonTarget = Annotated[
 ]
 
 
-def write_json(target: str, body: Any) -> None:
-    """JSON to a file, or to standard output for `-`."""
+def write_json(target: str, body: Any, *, secret: bool = False) -> None:
+    """JSON to a file, or to standard output for `-`. What lets somebody in is secret: its file is for its owner alone,
+    also where one was there that others may read, or have open."""
     text = json.dumps(body, indent=2, ensure_ascii=False) + "\n"
     if target == "-":
         typer.echo(text, nl=False)
         return
+    path = Path(target)
     try:
-        Path(target).write_text(text, encoding="utf-8")
+        if secret and (path.is_file() or not path.exists()):
+            _write_private(path, text)
+        else:
+            path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise Mistake("--json", f"cannot write {target!r}: {error.strerror}") from None
+
+
+def _write_private(path: Path, text: str) -> None:
+    path = path.resolve()
+    descriptor, beside = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)  # 0600
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.replace(beside, path)
+    except BaseException:
+        os.unlink(beside)
+        raise
 
 
 def read_document(path: Path) -> dict[str, Any]:

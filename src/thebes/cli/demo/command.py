@@ -112,7 +112,8 @@ def demo(
                 _tell_addresses(stage, console)
             if json is not None:
                 seconds = time.perf_counter() - started
-                output.write_json(json, {"tasks": rows, "urls": stage.urls, "seconds": seconds})
+                played = {"tasks": rows, "urls": stage.urls, "seconds": seconds}
+                output.write_json(json, played, secret=True)  # an address has a code that opens the person's page
                 sys.stdout.flush()
             heed()
             playing = False

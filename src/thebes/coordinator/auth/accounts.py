@@ -26,10 +26,10 @@ from sqlalchemy import select
 from thebes.coordinator.auth.capabilities import Capabilities
 from thebes.coordinator.auth.device_codes import DeviceCodes
 from thebes.coordinator.auth.federated_users import FederatedUsers
-from thebes.coordinator.auth.lasting_sessions import LastingSessions, Renewal
+from thebes.coordinator.auth.lasting_sessions import LastingSessions, Renewal, end_all
 from thebes.coordinator.clock import Clock
 from thebes.coordinator.storage.database import Database
-from thebes.coordinator.storage.schema import ENDED, FEDERATED_USER, LASTING_SESSION, USER
+from thebes.coordinator.storage.schema import ENDED, FEDERATED_USER, USER
 from thebes.privacy.faults import Mistake
 from thebes.wire.refusals import Conflict, NotAllowed, NotFound, NotSignedIn
 
@@ -136,11 +136,13 @@ class Accounts:
 
     def _change(self, name: str, **values: Any) -> None:
         def work(connection: sa.Connection) -> int:
+            # The user first: a login at the same time waits for this, or what it began is ended below.
+            found = connection.execute(USER.update().where(USER.c.name == name).values(**values)).rowcount
             if "password" in values or values.get("disabled"):
-                connection.execute(LASTING_SESSION.delete().where(LASTING_SESSION.c.user == name))
+                end_all(connection, name)
             if "disabled" in values:  # by an operator, whatever a provider said before
                 connection.execute(FEDERATED_USER.update().where(FEDERATED_USER.c.name == name).values(lost=0))
-            return connection.execute(USER.update().where(USER.c.name == name).values(**values)).rowcount
+            return found
 
         if self._database.write(work) != 1:
             raise NotFound(f"there is no user {name!r}")
@@ -163,13 +165,15 @@ class Accounts:
             found = None
         if found is None or found[2] or len(password) > LONGEST_PASSWORD:
             raise NotSignedIn("there is no such user with this password")
-        if self._hasher.check_needs_rehash(found[0]):
-            self._renew(name, found[0], self._hasher.hash(password))
-        return self._begun(name, client="a password")
+        verified = found[0]
+        if self._hasher.check_needs_rehash(verified):
+            verified = self._hasher.hash(password)
+            self._renew(name, found[0], verified)
+        return self._begun(name, client="a password", password=verified)
 
-    def _begun(self, name: str, *, client: str) -> tuple[str, datetime]:
-        """A token of a session that begins now, and when both end."""
-        session = self.lasting.note(name, client, self._clock.now() + LIFE)
+    def _begun(self, name: str, *, client: str, password: str | None = None) -> tuple[str, datetime]:
+        """A token of a session that begins now, and when both end; `password` is the hash that it rests on."""
+        session = self.lasting.note(name, client, self._clock.now() + LIFE, password)
         return self._token(name, session=session)
 
     def access(self, renewal: Renewal) -> tuple[str, datetime]:

@@ -11,7 +11,7 @@ import ipaddress
 import json
 import os
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -23,6 +23,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from thebes import machine
+from thebes.coordinator.auth.hardware_key import HardwareKeyAway
 from thebes.coordinator.auth.private_files import put, stamp, write
 from thebes.coordinator.auth.signers import FIRST, Signer, signers
 from thebes.coordinator.auth.site_certificates import DAYS, SiteCertificate, check_site, few
@@ -96,9 +97,10 @@ class CertificateAuthority:
         ahead = {each.site for each in counted if each.signer == newest and each.came is not None}
         return sorted({each.site for each in counted if each.signer in old} - ahead)
 
-    def end_old(self, *, anyway: bool = False) -> bool:
+    def end_old(self, *, anyway: bool = False, tell: Callable[[str], object] | None = None) -> bool:
         """Only the newest authority counts from now on; the keys of those before it are deleted. False where there
-        was no other. Refused while a site would be shut out, unless `anyway`."""
+        was no other. Refused while a site would be shut out or a key's token is away, unless `anyway`: what such a
+        token keeps, is told to `tell`."""
         with self._alone():
             *old, newest = self._there()
             behind = self.behind()
@@ -115,7 +117,13 @@ class CertificateAuthority:
                 self._write_register({**known, **ended})
             for each in old:
                 if (lies := each.place) is not None:
-                    lies.destroy()
+                    try:
+                        lies.destroy()
+                    except HardwareKeyAway as away:
+                        if not anyway:
+                            raise HardwareKeyAway(f"{away}; end the old authority --anyway if it stays away") from None
+                        if tell is not None:
+                            tell(f"{away}: destroy its key {lies.label!r} there yourself")
                 each.certificate_file.unlink()
                 settle(self.folder)
             for left in self.folder.glob("authority*.key"):

@@ -17,8 +17,9 @@ import sqlalchemy as sa
 from sqlalchemy import select
 
 from thebes.coordinator.auth.identity_provider import Identity
+from thebes.coordinator.auth.lasting_sessions import end_all
 from thebes.coordinator.storage.database import Database
-from thebes.coordinator.storage.schema import FEDERATED_USER, LASTING_SESSION, USER
+from thebes.coordinator.storage.schema import FEDERATED_USER, USER
 from thebes.wire.refusals import NotSignedIn
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ class FederatedUsers:
             if not user.disabled:
                 connection.execute(FEDERATED_USER.update().where(mine).values(lost=1))
                 connection.execute(USER.update().where(USER.c.name == known.name).values(disabled=1))
-                connection.execute(LASTING_SESSION.delete().where(LASTING_SESSION.c.user == known.name))
+                end_all(connection, known.name)
             return None
         if user.disabled and not known.lost:
             raise NotSignedIn("this account was shut out by whoever runs this server")

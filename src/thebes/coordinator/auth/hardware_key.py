@@ -6,6 +6,8 @@ What must stay true: the key is made in the token and cannot be read out of it; 
 
 from __future__ import annotations
 
+import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -101,16 +103,23 @@ class KeyPlace:
 
         return list(session.get_objects({Attribute.LABEL: self.label}))
 
+    def _pin(self) -> str:
+        try:
+            with self.pin_file.open(encoding="utf-8") as file:
+                if stat.S_IMODE(os.fstat(file.fileno()).st_mode) & 0o077:
+                    told = f"others can read {self.pin_file}, which has the PIN of the token {self.token!r}"
+                    raise HardwareKeyAway(f"{told}: change the PIN, and chmod 600 its file")
+                return file.read().splitlines()[0]
+        except (OSError, UnicodeError, IndexError):
+            raise HardwareKeyAway(f"the PIN of the token {self.token!r} cannot be read from its file") from None
+
     @contextmanager
     def _session(self, *, rw: bool = False) -> Iterator[Any]:
         try:
             import pkcs11
         except ImportError:
             raise Mistake("--key", "needs python-pkcs11 for a token: pip install 'thebes[hsm]'") from None
-        try:
-            pin = self.pin_file.read_text(encoding="utf-8").splitlines()[0]
-        except (OSError, UnicodeError, IndexError):
-            raise HardwareKeyAway(f"the PIN of the token {self.token!r} cannot be read from its file") from None
+        pin = self._pin()
         try:
             with pkcs11.lib(self.module).get_token(token_label=self.token).open(rw=rw, user_pin=pin) as session:
                 yield session

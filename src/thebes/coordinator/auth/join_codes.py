@@ -1,8 +1,12 @@
 """The codes by which sites join: made by an operator, each for one site, used once, kept in HOME/ca/join_codes.json.
 
 What must stay true: a code gives one certificate, of one key, however often either side dies on the way; the code
-itself is kept nowhere, and what is kept to verify its proofs goes when it ends; nothing of a stranger's request is read
-before its proof holds.
+itself is kept nowhere; nothing of a stranger's request is read before its proof holds.
+
+A key verifies a code's proofs. It is forgotten when another code takes the place of its own, or this one is withdrawn
+or ends by wrong proofs; and at the first look at the codes (by anybody who lists them or shows one) after its time.
+Until then that of a used code is kept: by it a site that lost its answer gets the same again, and one that came late
+hears that another key was faster.
 """
 
 from __future__ import annotations
@@ -42,9 +46,9 @@ log = logging.getLogger("thebes.coordinator")
 
 @dataclass(frozen=True, slots=True)
 class JoinCodeRecord:
-    """A code as it is kept. `name` tells it from others, `key` verifies its proofs and is gone once it ended without
-    being used. `ended` says how it ended: used, replaced, withdrawn, wrong. Of one that was used `certificate` is what
-    it gave, `entry` and `serial` what the register has of that, `request` the digest of who asked."""
+    """A code as it is kept. `name` tells it from others, `key` verifies its proofs and is empty once it was forgotten.
+    `ended` says how it ended: used, replaced, withdrawn, wrong. Of one that was used `certificate` is what it gave,
+    `entry` and `serial` what the register has of that, `request` the digest of who asked."""
 
     name: str
     site: str
@@ -66,7 +70,11 @@ class JoinCodeRecord:
         """Open, or how it ended."""
         if self.ended is not None:
             return self.ended
-        return "open" if now < datetime.fromisoformat(self.until) else "expired"
+        return "expired" if self.late(now) else "open"
+
+    def late(self, now: datetime) -> bool:
+        """Return whether its time is over, used or not."""
+        return now >= datetime.fromisoformat(self.until)
 
     def as_json(self, now: datetime) -> dict[str, Any]:
         """The facts that operators are told."""
@@ -116,12 +124,12 @@ class JoinCodes:
                 authority=sha256(believed.encode()).hexdigest(),
             )
             self._write(known)
-        log.info("site %s: a join code was made", site)
+        log.info("site %s: a join code was made", site, extra={"event": "join.code-made", "site": site})
         return code, until
 
     def all(self) -> list[JoinCodeRecord]:
         """Every code that is remembered, the newest first."""
-        return sorted(self._known().values(), key=lambda each: each.made, reverse=True)
+        return sorted(self._current().values(), key=lambda each: each.made, reverse=True)
 
     def withdraw(self, site: str) -> int:
         """End the codes of a site, also those whose certificate does not count yet; how many were open."""
@@ -130,15 +138,14 @@ class JoinCodes:
         with self._alone():
             now, known = self._clock.now(), self._known()
             count = sum(each.site == site and each.state(now) == "open" for each in known.values())
-            mine = {n: replace(each, key="") for n, each in known.items() if each.site == site}
-            self._write({**known, **{n: self._over(each, "withdrawn") for n, each in mine.items()}})
+            self._write({n: self._over(each, "withdrawn") if each.site == site else each for n, each in known.items()})
             return count
 
     def redeem(self, name: str, request: str, proof: str) -> JoinAnswer:
         """The certificate for whoever has a code. The same request again has the same answer; another one under the
         same code is refused."""
         now = self._clock.now()
-        known = self._known().get(name)
+        known = self._current().get(name)
         if known is None or not known.key:
             raise self._stranger(now)
         if not equal(proof, request_proof(bytes.fromhex(known.key), request)):
@@ -152,15 +159,13 @@ class JoinCodes:
             now = self._clock.now().replace(microsecond=0)
             known = self._known()
             record = known.get(name)
-            if record is None or not record.key:
+            if record is None or not record.key or record.late(now):
                 raise NotAllowed(_REFUSED)
             if record.ended == "used" and record.request != asked:
                 raise Conflict(
                     f"the join code of the site {record.site} was used already, by another key: if that was not you, "
                     "tell the coordinator's operator at once (thebes ca revoke)"
                 )
-            if record.ended is None and now >= datetime.fromisoformat(record.until):
-                raise NotAllowed(f"the join code of the site {record.site} has expired; ask the operator for another")
             believed = self._authority.believed().decode()
             if record.authority != sha256(believed.encode()).hexdigest():
                 raise NotAllowed("the authority that this join code names is no longer the one; ask for another code")
@@ -169,7 +174,7 @@ class JoinCodes:
                 used = replace(record, ended="used", at=now.isoformat(), request=asked, certificate=pem.decode())
                 record = replace(used, entry=issued.entry, serial=f"{issued.serial:x}")
                 self._write({**known, name: record})
-                log.info("site %s: joined by a code", record.site)
+                log.info("site %s: joined by a code", record.site, extra={"event": "join.used", "site": record.site})
             # Killed before this, the certificate counts for nobody until its site asks again.
             assert record.certificate is not None  # noqa: S101
             assert record.entry is not None  # noqa: S101
@@ -188,8 +193,13 @@ class JoinCodes:
                 return
             record = replace(record, wrong=record.wrong + 1)
             if record.wrong >= MOST_WRONG:
-                record = replace(self._over(record, "wrong"), key="")
-                log.warning("site %s: its join code ended after %d wrong proofs", record.site, record.wrong)
+                record = self._over(record, "wrong")
+                log.warning(
+                    "site %s: its join code ended after %d wrong proofs",
+                    record.site,
+                    record.wrong,
+                    extra={"event": "join.code-ended", "site": record.site},
+                )
             self._write({**known, name: record})
 
     def _stranger(self, now: datetime) -> NotAllowed | Busy:
@@ -198,17 +208,26 @@ class JoinCodes:
         if len(self._strangers) >= MOST_STRANGERS:
             return Busy("too many wrong join codes were tried just now", PAUSE.total_seconds())
         self._strangers.append(now)
-        log.warning("a join code that does not count was refused")
+        log.warning("a join code that does not count was refused", extra={"event": "join.refused"})
         return NotAllowed(_REFUSED)
 
     def _over(self, record: JoinCodeRecord, how: str) -> JoinCodeRecord:
-        """A code that ends now without having been used; one that has ended stays as it is."""
+        """A code that ends now without having been used; of one that has ended the key alone is forgotten."""
         if record.ended is not None:
-            return record
+            return replace(record, key="")
         at = self._clock.now().replace(microsecond=0)
-        if at >= datetime.fromisoformat(record.until):
+        if record.late(at):
             how = "expired"
         return replace(record, ended=how, at=at.isoformat(), key="")
+
+    def _current(self) -> dict[str, JoinCodeRecord]:
+        """Every code, once the keys of those are forgotten whose time is over."""
+        now = self._clock.now()
+        if any(each.key and each.late(now) for each in self._known().values()):
+            with self._alone():
+                known = self._known()
+                self._write({n: replace(each, key="") if each.late(now) else each for n, each in known.items()})
+        return self._known()
 
     def _known(self) -> dict[str, JoinCodeRecord]:
         now = stamp(self._file)

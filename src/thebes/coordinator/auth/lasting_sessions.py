@@ -19,7 +19,7 @@ from sqlalchemy import select
 
 from thebes.coordinator.clock import Clock
 from thebes.coordinator.storage.database import Database
-from thebes.coordinator.storage.schema import LASTING_SESSION, USER
+from thebes.coordinator.storage.schema import DEVICE_CODE, LASTING_SESSION, USER
 from thebes.wire.refusals import NotFound, NotSignedIn
 
 UNUSED = timedelta(hours=12)  #: after so long without a renewal a session has ended
@@ -65,12 +65,19 @@ class LastingSessions:
         connection.execute(LASTING_SESSION.insert().values(id=session, until=until.timestamp(), **values))
         return Renewal(session, user, f"{session}.{secret}", until)
 
-    def note(self, user: str, client: str, until: datetime) -> str:
-        """Note a session that nothing renews; its id."""
+    def note(self, user: str, client: str, until: datetime, password: str | None = None) -> str:
+        """Note a session that nothing renews; its id. NotSignedIn where the user was shut out meanwhile, or no longer
+        has the password of which this hash was verified."""
         session, now = secrets.token_hex(16), self._clock.now().timestamp()
         values = {"user": user, "client": client, "token": _RENEWED_BY_NONE, "began": now, "until": until.timestamp()}
 
+        same = [USER.c.name == user, USER.c.disabled == 0]
+        same += [] if password is None else [USER.c.password == password]
+
         def work(connection: sa.Connection) -> None:
+            # Held until the session is there: a change of the password finds and ends it, or was before it.
+            if connection.execute(select(USER.c.name).where(*same).with_for_update()).first() is None:
+                raise NotSignedIn("the account or its password was changed just now; sign in again")
             connection.execute(LASTING_SESSION.delete().where(LASTING_SESSION.c.until < now))
             connection.execute(LASTING_SESSION.insert().values(id=session, **values))
 
@@ -137,3 +144,10 @@ class LastingSessions:
 
     def _hashed(self, secret: str) -> str:
         return hmac.new(self._key(), b"thebes renewal " + secret.encode(), "sha256").hexdigest()
+
+
+def end_all(connection: sa.Connection, user: str) -> None:
+    """End what a user began: every session, and every program that was let in and has not begun its own yet. Those
+    first: one that begins meanwhile has its session by then, or begins none."""
+    connection.execute(DEVICE_CODE.delete().where(DEVICE_CODE.c.user == user))
+    connection.execute(LASTING_SESSION.delete().where(LASTING_SESSION.c.user == user))
