@@ -151,6 +151,43 @@ def test_what_is_proved_is_little_more_than_what_two_values_truly_cost(people, l
     assert two_values(people, local, proved / 1.6) > DELTA or proved > local / 4
 
 
+def exact_delta(people, own, other, stray, epsilon):
+    """The exact delta of reports that speak for their owner's value, or for the other one of two, with these odds,
+    where all others have a third value, so that their reports speak for either with odds `stray`."""
+    others = people - 1
+    counts = np.arange(int(others * stray + 10 * math.sqrt(others * stray)) + 10)
+
+    def say(one, two):
+        both = (one >= 0) & (two >= 0)
+        one, two = np.maximum(one, 0), np.maximum(two, 0)
+        return both * binom.pmf(one, others, stray) * binom.pmf(two, others - one, stray / (1 - stray))
+
+    one, two = np.meshgrid(counts, counts, indexing="ij")
+    with_one, with_two, with_none = say(one - 1, two), say(one, two - 1), (1 - own - other) * say(one, two)
+    here = own * with_one + other * with_two + with_none
+    there = other * with_one + own * with_two + with_none
+    return float(np.maximum(here - math.exp(epsilon) * there, 0).sum())
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "people", "epsilons"),
+    [(RandomizedResponse(16, 2.0), 2_000, (0.05, 0.1, 0.2)), (AsymmetricUnaryEncoding(3, 2.0), 250, (0.05, 0.1))],
+    ids=["randomized-response", "asymmetric-unary"],
+)
+def test_no_exact_sum_of_a_crowd_is_above_what_reports_that_tell_nothing_leave_of_it(mechanism, people, epsilons):
+    """In crowds this large enough reports surely tell nothing, which enumeration of a few people never reaches."""
+    hold, stray = float(mechanism.hold), float(mechanism.stray)
+    odds = hold, stray, stray
+    if isinstance(mechanism, AsymmetricUnaryEncoding):  # who has one of the two bits alone speaks for that value
+        odds = hold * (1 - stray), stray * (1 - hold), stray * (1 - stray)
+    law = ReportLaw.of_supports(float(mechanism.loss().epsilon), mechanism.hold, mechanism.stray)
+    for epsilon in epsilons:
+        truth = exact_delta(people, *odds, epsilon)
+        reports = MixedReports(law, people, delta=truth)
+        assert reports._least.max() > 0
+        assert truth <= reports.delta_at(epsilon)
+
+
 def slow_delta(people, local, epsilon):
     """The same bound summed over every number of telling reports and every split of them, without a shortcut."""
     grown, e = math.exp(local), math.exp(epsilon)

@@ -63,18 +63,26 @@ def alone(server: int) -> tuple[Randomness, Randomness]:
 
 @pytest.mark.parametrize("server", [0, 1], ids=["leader", "helper"])
 @pytest.mark.parametrize(
-    ("asked", "scale", "coordinates"),
+    ("asked", "scales"),
     [
-        (document("count", missing="count", bounds=None), 1 / EPSILON, 1),
-        (document("mean"), STEPS / EPSILON, 1),
-        (document("sum"), 100 / EPSILON / (200 / STEPS), 1),
-        (document("histogram", bins=20), 2 / EPSILON, 20),
-        (document("median", bins=20), 2 / EPSILON, 20),
+        (document("count", missing="count", bounds=None), {1: 1 / EPSILON}),
+        (document("mean"), {1: STEPS / EPSILON}),
+        (document("sum"), {1: 100 / EPSILON / (200 / STEPS)}),
+        # the sum, and beside it how many have no value, for a twentieth of epsilon
+        (document("sum", missing="count"), {1: 100 / (0.95 * EPSILON) / (200 / STEPS), 2: 1 / (0.05 * EPSILON)}),
+        (document("variance"), {2: 25 / 8 * STEPS / EPSILON}),
+        (document("histogram", bins=20), {20: 2 / EPSILON}),
+        (document("median", bins=20), {20: 2 / EPSILON}),
     ],
-    ids=["count", "mean", "sum", "histogram", "median"],
+    ids=["count", "mean", "sum", "sum with missing values", "variance", "histogram", "median"],
 )
-def test_each_server_alone_adds_laplace_noise_that_suffices(asked, scale, coordinates, server) -> None:
-    assert_size(drawn(asked, alone(server), -(-4000 // coordinates)), "laplace", scale)
+def test_each_server_alone_adds_laplace_noise_that_suffices(asked, scales, server) -> None:
+    """`scales` are those of the coordinates that end there."""
+    width, start = max(scales), 0
+    noise = drawn(asked, alone(server), -(-4000 // min(scales))).reshape(-1, width)
+    for end, scale in scales.items():
+        assert_size(noise[:, start:end], "laplace", scale)
+        start = end
 
 
 @pytest.mark.parametrize("server", [0, 1], ids=["leader", "helper"])

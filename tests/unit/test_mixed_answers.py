@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,8 +14,13 @@ import pytest
 from tests.support.coordinator import Front
 from tests.support.peers import Peer, group_of
 from thebes.person.participation.schedule import Pacing, delay_of, left_of_mixed, limits_of
+from thebes.requestor.known_keys import KnownKeys
+from thebes.requestor.verification import verify
 from thebes.tasks import registry
 from thebes.tokens import Context
+from thebes.wire import task_log
+from thebes.wire.refusals import BrokenRecord
+from thebes.wire.release_record import ReleaseRecord, listed_release
 
 MEMBERS = 12
 ASKED: dict[str, Any] = {
@@ -70,6 +76,30 @@ def test_a_report_that_is_sent_twice_is_one_and_taken_back_is_none(front: Front,
     front.closing.step()
     told = front.task(task_id)["result"]["certificate"]["parameters"]["mixed"]
     assert (told["n"], told["honest"], told["as_accepted"]) == (MEMBERS, MEMBERS, True)
+
+
+def test_a_better_promise_than_follows_is_refused_though_it_is_signed(
+    front: Front, peers: list[Peer], tmp_path: Path
+) -> None:
+    task_id = front.post(ASKED)
+    for peer in peers:
+        assert sent(front, task_id, peer).status_code == 202
+    front.closing.step()
+    body = front.client.get(f"/api/task/{task_id}/record").json()
+    key = task_log.fingerprint(task_log.public_key(front.home.log_key))
+    known = KnownKeys(tmp_path / "settings")
+    verify(ReleaseRecord.read(json.dumps(body).encode()), key=key, known=known)
+
+    certificate = json.loads(body["certificate"])
+    certificate["parameters"]["mixed"]["epsilon"] = 0.01
+    lie = {**body, "certificate": json.dumps(certificate)}
+    record = ReleaseRecord.read(json.dumps(lie).encode())
+    listed: list[task_log.TaskLogEntry] = []
+    for name, digest in ((task_id, record.document_digest), (listed_release(task_id, 0), record.digest)):
+        listed.append(task_log.TaskLogEntry.after(listed[-1] if listed else None, name, digest))
+    lie["list"] = task_log.published(front.home.log_key, listed)
+    with pytest.raises(BrokenRecord, match=r"mixed answers: its epsilon is 0\.01"):
+        verify(ReleaseRecord.read(json.dumps(lie).encode()), key=key, known=known)
 
 
 def test_whatever_is_cancelled_has_no_answer_and_so_no_figure(front: Front, peers: list[Peer]) -> None:

@@ -9,20 +9,22 @@ import pytest
 
 import thebes
 from tests.support.command import exit_status
+from thebes.person.settings import PersonSettings
 from thebes.privacy import randomness
 from thebes.privacy.accounting.mixing import mixed_epsilon
 from thebes.privacy.certificate import Certificate
 from thebes.privacy.promise import Adjacency, Unit
 from thebes.simulation.rehearsal import rehearsed
-from thebes.tasks import registry
+from thebes.tasks import form, registry
 from thebes.tasks.aggregation.mixed_crowds import MixedCrowds
 from thebes.tasks.aggregation.snapshots import packed, unpacked
 from thebes.tasks.contributions import Contributions
 from thebes.tasks.document import InvalidDocument
 from thebes.tasks.mixed_document import planned
-from thebes.tasks.mixed_reports import MixedCrowd, local_epsilon, mixed_figure, usual_delta
+from thebes.tasks.mixed_reports import MixedCrowd, local_epsilon, mixed_figure, mixed_words, usual_delta
 from thebes.tasks.protocols import Setting, State
 from thebes.tasks.release_reader import release_from_json
+from thebes.web.person import words
 
 TWO = {"v": {"type": "set", "values": ["a", "b"], "default": "a"}}
 ASKED = {
@@ -210,7 +212,7 @@ def test_the_certificate_carries_the_second_promise_and_on_what_it_rests():
     assert {name: told[name] for name in ("against", "n", "honest", "parts", "as_accepted")} == {
         "against": "collector", "n": 1_000, "honest": 500, "parts": 1, "as_accepted": True
     }  # fmt: skip
-    assert "at least 500 of 1,000 followed the rules" in certificate.text
+    assert "at least 500 of 1,000 followed the rules and hid where they sent from" in certificate.text
     assert certificate.text.index("Nobody has to be trusted") < certificate.text.index("cannot tell whose is whose")
     again = release_from_json(json.loads(json.dumps(aggregator.release().as_json())))
     assert again.certificate.parameters["mixed"] == told
@@ -333,13 +335,38 @@ def test_a_certificate_that_somebody_else_wrote_is_read_without_a_second_promise
 
 def test_people_are_told_both_odds_and_that_the_first_is_charged():
     document = registry.check(ASKED)
-    words = registry.kind("bounded").explain(document)
-    alone, mixed = (next(line for line in words.splitlines() if begun in line) for begun in ("Price: ", "Mixed with"))
+    told = registry.kind("bounded").explain(document)
+    alone, mixed = (next(line for line in told.splitlines() if begun in line) for begun in ("Price: ", "Mixed with"))
     assert "at most 99.2 % of the time" in alone
     assert "5 000 of 10 000" in mixed.replace("\u00a0", " ").replace("\u202f", " ")
     assert "at most 73.2 % of the time" in mixed
     assert "charges the price above" in mixed
     assert float(registry.kind("bounded").price(document).epsilon) == document.epsilon
+
+
+def test_everybody_is_told_that_only_those_count_who_hid_where_they_sent_from():
+    document = registry.check(ASKED)
+    told = registry.kind("bounded").explain(document)
+    assert "followed the rules and hid where they sent from, as a machine without a proxy does not" in told
+    assert "up to 120 seconds, from one range for everybody: your own setting, which may be longer" in told
+    assert "hide where they send from, which no machine without a proxy does" in mixed_words(document.promised)
+    assert "every machine without a proxy" in form.EVERYWHERE["mixed.colluding"].help
+
+
+@pytest.mark.parametrize(
+    ("proxy", "hidden"), [("none", False), ("tor", True), ("socks5h://127.0.0.1:9150?isolation=none", False)]
+)
+def test_the_second_promise_counts_for_nothing_where_a_proxy_links_all_that_is_sent(proxy, hidden):
+    settings = PersonSettings().changed({"proxy": proxy})
+    assert settings.hides_sender == hidden
+    task = {
+        "price": {"epsilon": 1.0, "delta": 0.0},
+        "trust": "none",
+        "explanation": registry.kind("bounded").explain(registry.check(ASKED)),
+        "hides_sender": settings.hides_sender,
+    }
+    (_, _), (_, second) = words.both_odds(task)
+    assert ("against them count on the first alone" in second) != hidden
 
 
 def test_the_builders_find_the_local_epsilon():

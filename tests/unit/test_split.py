@@ -145,6 +145,21 @@ def test_people_are_told_that_both_together_could_read_their_value() -> None:
     told = registry.kind("basic").explain(registry.check(asked("mean")))
     assert "both together could put your value back together" in told
     assert "unchanged" not in told
+    assert "keeps its share to itself and adds its noise" in told
+
+
+@pytest.mark.parametrize(
+    ("document", "proved"),
+    [
+        (asked("mean"), "it lies within bounds, though not that it is sent once"),
+        (asked("variance"), "each of its two numbers lies within bounds, though not that they belong together"),
+        (asked("sum", missing="count"), "it and the mark that it is missing lie within bounds"),
+    ],
+)
+def test_people_are_told_no_more_of_the_proof_than_it_shows(document, proved) -> None:
+    told = registry.kind("basic").explain(registry.check(document))
+    assert f"with a proof that {proved}" in told
+    assert "once" in told[told.index(proved) :].split(".")[0]
 
 
 def test_a_simulation_with_two_servers_is_repeatable() -> None:

@@ -81,6 +81,12 @@ class PersonSettings:
     trusted: SpendingLimit = SpendingLimit()
     caps: Mapping[str, RequestorCap] = field(default_factory=dict)
 
+    @property
+    def hides_sender(self) -> bool:
+        """Return whether all that is sent goes through a proxy, and no two things that are sent by the same way. A
+        proxy that keeps nothing apart links them, and may belong to one person alone."""
+        return self.proxy is not None and Proxy.read(self.proxy).isolates
+
     def allowance(self, trust: str) -> SpendingLimit:
         return self.trusted if trust == "trusted" else self.local
 

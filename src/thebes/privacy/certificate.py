@@ -98,11 +98,12 @@ class Certificate:
         except (KeyError, TypeError, ValueError):
             return ""
         if told.get("against") == "readers":
-            begun = "For whoever sees only what is released: if the server tells nobody whose answer is whose"
+            begun, kept = "For whoever sees only what is released: if the server tells nobody whose answer is whose", ""
         else:
             begun = "If those who see the answers cannot tell whose is whose and asked everybody the same"
+            kept = " and hid where they sent from"
         return (
-            f"{begun}, and at least {honest} of {n}{apart} followed the rules, it is at most e^{epsilon} (delta "
+            f"{begun}, and at least {honest} of {n}{apart} followed the rules{kept}, it is at most e^{epsilon} (delta "
             f"{delta}). Nobody can check that; the first sentence holds without it."
         )
 

@@ -8,6 +8,7 @@ from typing import Any
 from thebes.privacy.certificate import Certificate
 from thebes.privacy.faults import Mistake
 from thebes.privacy.figures import figure
+from thebes.requestor import mixed_check
 from thebes.tasks import registry
 from thebes.tasks.document import Document, PeopleDocument
 from thebes.tasks.kind_failure import KindFailed
@@ -58,6 +59,8 @@ def _kept(certificate: Certificate, document: Document, epsilon: Any, delta: Any
     least = document.min_count if isinstance(document, PeopleDocument) else 0
     if certificate.contributors is not None and certificate.contributors < least:
         raise BrokenRecord("the certificate does not fit: it counts fewer contributors than the document needs")
+    if "mixed" in certificate.parameters:
+        mixed_check.held(certificate, document)
 
 
 def _ordered(low: Any, high: Any) -> None:

@@ -5,7 +5,8 @@ the opened sums tell, whatever they do. A share alone is uniform: the helper's i
 encoding and proof less the expansion of that seed, hence uniform while the expansion is unknown. The verifier shares
 that are exchanged can be made without the report (`proofs`, zero-knowledge). Sums of several reports are opened only:
 noise on them is the caller's work. And while both servers follow this, what is added up is what an honest person may
-send: others are found but for odds of (checks + 2 size) / ORDER to the power of the number of proofs.
+send: others are found but for odds of (checks + 2 size + chunk) / ORDER to the power of the number of proofs, for each
+choice of the joint randomness that a liar tries; chunk is 0 where there is none.
 
 Not promised: that the sum is right if a server lies; that taking part is hidden. Not proved here: the whole protocol
 in the ideal permutation model, which Davis, Patton, Rosulek & Schoppmann 2023 do; no outside party has audited this.

@@ -59,16 +59,16 @@ def sent_as_is(document: PeopleDocument, *, what: str, made: str) -> str:
     )
 
 
-def sent_in_shares(document: PeopleDocument, *, what: str, made: str) -> str:
-    """Say what leaves in a kind that trusts one of two servers: two shares of `what`, and everybody's becomes what is
-    `made`."""
+def sent_in_shares(document: PeopleDocument, *, what: str, made: str, proved: str) -> str:
+    """Say what leaves in a kind that trusts one of two servers: two shares of `what`, of which is `proved` so much, and
+    everybody's becomes what is `made`."""
     return (
         f"If you accept, your machine splits {what} into two shares, each of which is chance alone, with a proof that "
-        "you answer once and within bounds. One share goes to the server, the other, sealed, to a second one, the "
+        f"{proved}. One share goes to the server, the other, sealed, to a second one, the "
         "helper, which belongs to another institution. They check the proof and add everybody's shares up without "
-        "seeing any value. You would have to trust that at least one of the two keeps its share to itself: both "
-        f"together could put your value back together. Once at least {document.min_count} people have sent theirs each "
-        f"server adds random noise of its own, and only then they open {made}."
+        f"seeing any value. Once at least {document.min_count} people have sent theirs each server adds random noise "
+        f"of its own, and only then they open {made}. You would have to trust that at least one of the two keeps its "
+        "share to itself and adds its noise: both together could put your value back together."
     )
 
 
@@ -111,15 +111,17 @@ def what_mixing_adds(document: PeopleDocument) -> str:
     if mixed is None:
         return ""
     assert isinstance(document, MixedDocument)  # noqa: S101
-    fewest, honest = document.smallest_crowd, document.honest
-    apart = "" if fewest.partitions == 1 else " in each part of the people"
+    crowd, honest = document.deciding_crowd, document.honest
+    apart = "" if crowd.partitions == 1 else " in each part of the people"
     often = meaning(mixed.epsilon, mixed.delta).how_often
     return (
         f"{MIXED}if whoever sees the answers cannot tell whose is whose and asked everybody the same, and at least "
-        f"{spaced(honest)} of {spaced(fewest.least)}{apart} followed the rules, "
-        f"that guess is right {often} (epsilon {figure(mixed.epsilon)}, delta {figure(mixed.delta)}). Nobody can check "
-        "this, and it fails if the task ends before it is complete; so your machine charges the price above, which "
-        "holds whatever anybody does."
+        f"{spaced(honest)} of {spaced(crowd.least)}{apart} followed the rules and hid where they sent from, as a "
+        f"machine without a proxy does not, that guess is right {often} (epsilon {figure(mixed.epsilon)}, delta "
+        f"{figure(mixed.delta)}). Nobody can check this, and it fails if the task ends before it is complete; so "
+        "your machine charges the price above, which "
+        f"holds whatever anybody does. An answer waits a random time of up to {spaced(mixed.delay_seconds)} seconds, "
+        "from one range for everybody: your own setting, which may be longer, does not count here."
     )
 
 

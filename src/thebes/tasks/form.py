@@ -210,12 +210,18 @@ EVERYWHERE: Mapping[str, Hint] = {
     "delta": Hint(help="0 if empty: only pure guarantees", place="price"),
     "mixed.epsilon": Hint(
         label="Epsilon of mixed answers",
-        help="of whoever sees the collected answers and cannot tell whose is whose; needs a group's tokens. Then empty "
-        "the epsilon above, and the largest that keeps this is found",
+        help="of whoever sees the collected answers and cannot tell whose is whose; needs a group's tokens, and people "
+        "whose machines send through a proxy. Then empty the epsilon above, and the largest that keeps this is found",
         place="price",
     ),
     "mixed.delta": Hint(label="Delta of mixed answers", help="0.000001 if empty, or less", place="price", expert=True),
-    "mixed.colluding": Hint(label="Share of others who may collude", help="0.5 if empty", place="price", expert=True),
+    "mixed.colluding": Hint(
+        label="Share of others who may collude",
+        help="0.5 if empty. Who breaks the rules or does not exist, and every machine without a proxy: where hardly "
+        "anybody has one, say so here",
+        place="price",
+        expert=True,
+    ),
     "mixed.delay_seconds": Hint(
         label="Longest wait before an answer leaves",
         help="the same for everybody; 120 seconds if empty",

@@ -15,13 +15,22 @@ from pydantic import Field, model_validator
 from thebes.privacy.faults import Mistake
 from thebes.privacy.figures import figure
 from thebes.tasks.document import SERVER_FLOOR, PeopleDocument, Strict, is_new, rule
-from thebes.tasks.mixed_reports import COLLUDING, LARGEST_LOCAL, MixedCrowd, local_epsilon, mixed_figure, usual_delta
+from thebes.tasks.mixed_reports import (
+    COLLUDING,
+    LARGEST_LOCAL,
+    MixedCrowd,
+    deciding,
+    local_epsilon,
+    mixed_figure,
+    usual_delta,
+)
 
 
 class MixedPromise(Strict):
-    """The second promise: (epsilon, delta) against whoever sees the answers and cannot tell whose is whose, if at most
-    a share `colluding` of the others breaks the rules or tells what it sent. Answers wait up to `delay_seconds`, each
-    a random time of its own, the same for everybody."""
+    """The second promise: (epsilon, delta) against whoever sees the answers and cannot tell whose is whose, if at
+    least a share 1 - `colluding` of those who answered followed the rules and hid where they sent from: who breaks the
+    rules, tells what it sent, sends from its own address or does not exist covers nobody. Answers wait up to
+    `delay_seconds`, each a random time of its own, from one range for everybody."""
 
     epsilon: float = Field(gt=0, le=LARGEST_LOCAL)
     delta: float = Field(gt=0, lt=1)
@@ -90,18 +99,18 @@ class MixedDocument(PeopleDocument):
         return [self.crowd(phase, self.least_in(phase)) for phase in range(self.phases)]
 
     @property
-    def smallest_crowd(self) -> MixedCrowd:
-        """The one of these with the fewest honest reports."""
+    def deciding_crowd(self) -> MixedCrowd:
+        """The one of these that the promise comes from: in all others it is smaller."""
         mixed = self.mixed
         assert mixed is not None  # noqa: S101
-        return min(self.fewest, key=lambda crowd: crowd.honest(mixed.delta, mixed.colluding))
+        return deciding(self.fewest, self.epsilon, delta=mixed.delta, colluding=mixed.colluding)
 
     @property
     def honest(self) -> int:
         """The number of honest reports that the promise rests on."""
         mixed = self.mixed
         assert mixed is not None  # noqa: S101
-        return self.smallest_crowd.honest(mixed.delta, mixed.colluding)
+        return self.deciding_crowd.honest(mixed.delta, mixed.colluding)
 
     @property
     def promised(self) -> dict[str, float] | None:
@@ -110,7 +119,7 @@ class MixedDocument(PeopleDocument):
         if self.mixed is None:
             return None
         told = {"epsilon": self.figure(self.fewest), "delta": self.mixed.delta}
-        return {**told, "n": self.smallest_crowd.least, "honest": self.honest}
+        return {**told, "n": self.deciding_crowd.least, "honest": self.honest}
 
     def crowd(self, phase: int, people: int, smallest: int | None = None) -> MixedCrowd:
         """Return among how many people a report to each part of a phase is mixed. `smallest` is what the smallest peer

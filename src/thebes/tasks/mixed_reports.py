@@ -1,5 +1,8 @@
 """The promise of a task's reports mixed among each other, from how many took part: assumptions first, then the figure.
 
+Honest is who follows the rules and hides where they send from: a report whose sender is seen can be assigned to its
+owner, and covers nobody. All others are colluders, whatever they mean to do.
+
 What must stay true: colluders are left out before anything is reckoned; where reports fall into peer partitions, how
 many honest ones are in the owner's own is drawn and taken at its least, at a tenth of delta; a report that is mixed
 among fewer than two has no figure but its local one.
@@ -21,6 +24,8 @@ COLLUDING = 0.5  #: of the others, where a document says nothing
 LARGEST_LOCAL = 8.0  #: that is chosen for anybody
 USUAL_DELTA = 1e-6
 DRAWN_SHARE = 10  #: one in so many parts of delta is kept back for partitions that are drawn too small
+#: the loss of a mechanism, and how often its reports support their owner's category and another one
+Supports = tuple[Decimal, Fraction, Fraction]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +47,8 @@ class MixedCrowd:
     def honest(self, delta: float, colluding: float) -> int:
         """Return how many honest reports there are at least, the owner's own among them. Where slots fall into
         partitions, honest people fall into the owner's each with one chance in so many, wherever colluders sit:
-        Chernoff's bound, but for a tenth of delta over all packets."""
+        Chernoff's bound, but for a tenth of delta over all packets. Whoever drops honest people for the partition that
+        they fell into breaks this, and nobody can see it."""
         kept = Fraction(1) - Fraction(str(colluding))
         sure = math.ceil(kept * self.least)
         if self.partitions == 1:
@@ -58,23 +64,57 @@ def mixed_figure(
     *,
     delta: float,
     colluding: float = COLLUDING,
-    supports: tuple[Decimal, Fraction, Fraction] | None = None,
+    supports: Supports | None = None,
 ) -> float:
-    """The epsilon at `delta` of whoever sends in any one of these phases what costs `epsilon` in all; rounded up to
-    four digits. `supports` is the loss of a mechanism, and how often its reports support their owner's category and
-    another one."""
-    worst = Decimal(0)
-    for crowd in set(crowds):
-        each = exact.epsilon(epsilon) / crowd.packets
-        own = None
-        if supports is not None and crowd.packets == 1 and supports[0] <= each:
-            each, own = supports[0], supports[1:]
-        spent = delta if crowd.partitions == 1 else delta * (1 - 1 / DRAWN_SHARE)
-        honest = crowd.honest(delta, colluding) if crowd.least >= 2 else 1
-        found = mixed_epsilon(each, honest=honest, delta=spent, packets=crowd.packets, supports=own)
-        worst = max(worst, found)
-    step = Decimal(1).scaleb(worst.adjusted() - 3)
-    return min(float(epsilon), float(worst.quantize(step, ROUND_CEILING)))
+    """The epsilon at `delta` of whoever sends in any one of these phases what costs `epsilon` in all."""
+    return max(
+        figure_among(
+            crowd.honest(delta, colluding) if crowd.least >= 2 else 1,
+            epsilon,
+            delta=delta,
+            packets=crowd.packets,
+            partitions=crowd.partitions,
+            supports=supports,
+        )
+        for crowd in set(crowds)
+    )
+
+
+def figure_among(
+    honest: int,
+    epsilon: float,
+    *,
+    delta: float,
+    packets: int,
+    partitions: int,
+    supports: Supports | None = None,
+) -> float:
+    """The epsilon at `delta` of whoever sends in one phase what costs `epsilon` in all, each packet mixed among so many
+    honest reports; rounded up to four digits."""
+    each, own = exact.epsilon(epsilon) / packets, None
+    if supports is not None and packets == 1 and supports[0] <= each:
+        each, own = supports[0], supports[1:]
+    spent = delta if partitions == 1 else delta * (1 - 1 / DRAWN_SHARE)
+    found = mixed_epsilon(each, honest=honest, delta=spent, packets=packets, supports=own)
+    step = Decimal(1).scaleb(found.adjusted() - 3)
+    return min(float(epsilon), float(found.quantize(step, ROUND_CEILING)))
+
+
+def deciding(
+    crowds: Sequence[MixedCrowd],
+    epsilon: float,
+    *,
+    delta: float,
+    colluding: float = COLLUDING,
+    supports: Supports | None = None,
+) -> MixedCrowd:
+    """Return the crowd that the figure of all of them comes from; of several the one with the fewest honest reports."""
+
+    def rank(crowd: MixedCrowd) -> tuple[float, int]:
+        figure = mixed_figure([crowd], epsilon, delta=delta, colluding=colluding, supports=supports)
+        return figure, -crowd.honest(delta, colluding)
+
+    return max(dict.fromkeys(crowds), key=rank)
 
 
 def usual_delta(people: int) -> float:
@@ -98,5 +138,6 @@ def mixed_words(told: Mapping[str, float]) -> str:
     """The promise of a document in one line, for whoever asks: {"epsilon", "delta", "n", "honest"}."""
     return (
         f"mixed: epsilon {figure(told['epsilon'])}, delta {figure(told['delta'])} against whoever sees the answers and "
-        f"cannot tell whose is whose, if {spaced(int(told['honest']))} of {spaced(int(told['n']))} follow the rules"
+        f"cannot tell whose is whose, if {spaced(int(told['honest']))} of {spaced(int(told['n']))} follow the rules "
+        "and hide where they send from, which no machine without a proxy does"
     )

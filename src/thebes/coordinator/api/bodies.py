@@ -306,7 +306,8 @@ class WayTaken(BaseModel):
 
 
 class MixedTold(BaseModel):
-    """The promise of mixed answers with the fewest people, which rests on `honest` of `n` following the rules."""
+    """The promise of mixed answers with the fewest people, which rests on `honest` of `n` who follow the rules and hide
+    where they send from."""
 
     epsilon: float
     delta: float

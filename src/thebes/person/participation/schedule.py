@@ -19,8 +19,8 @@ Packet = tuple[int, int]  #: a participation, and which of its packets
 
 
 def delay_of(document: Document) -> float | None:
-    """Return the longest wait that a document sets for everybody alike, so that no moment tells who somebody is; None
-    where each machine has its own."""
+    """Return the longest wait that a document sets for everybody alike, so that no machine's own setting tells whose it
+    is; None where each machine has its own. It may be the shorter: to take the longer of both would tell them apart."""
     mixed = document.mixed if isinstance(document, MixedDocument) else None
     return None if mixed is None else mixed.delay_seconds
 

@@ -2,8 +2,8 @@
 
 One owner's report is changed at random, up to `local` epsilon, and collected with those of others. For whoever cannot
 tell whose is whose, (epsilon, delta) with a far smaller epsilon holds too, under replace-one, where `honest` reports
-(the owner's own among them) have coins that nobody else knows. Everything that the adversary knows or sends itself is
-left out of `honest`.
+(the owner's own among them) have coins that nobody else knows. Everything that the adversary knows, sends itself
+or can assign to its owner (by an address, where nothing hides it) is left out of `honest`.
 
 Proof, for x against x' of one owner, everything about the others known but their coins:
 

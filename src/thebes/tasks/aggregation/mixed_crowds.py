@@ -1,7 +1,8 @@
 """The crowds that an aggregator's reports were mixed in, phase by phase, and what its certificate may say of that.
 
 What must stay true: only phases that have closed count, each with its own number of people and its own smallest peer
-partition; nothing is said where one of them is below two, where the promise is not pure, or where nothing is gained.
+partition; what is told is the crowd that gave the figure; nothing is said where one of them is below two, where the
+promise is not pure, or where nothing is gained.
 """
 
 from __future__ import annotations
@@ -9,16 +10,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
-from decimal import Decimal
-from fractions import Fraction
 from typing import Any
 
 from thebes.tasks.document import PeopleDocument
 from thebes.tasks.mixed_document import MixedDocument
-from thebes.tasks.mixed_reports import COLLUDING, MixedCrowd, mixed_figure, usual_delta
+from thebes.tasks.mixed_reports import COLLUDING, MixedCrowd, Supports, deciding, mixed_figure, usual_delta
 from thebes.tasks.release import Release
-
-Supports = tuple[Decimal, Fraction, Fraction]
 
 
 class MixedCrowds:
@@ -63,23 +60,23 @@ class MixedCrowds:
         mixed = document.mixed
         delta = usual_delta(max(crowd.people for crowd in self._closed)) if mixed is None else mixed.delta
         colluding = COLLUDING if mixed is None else mixed.colluding
-        figure, own = (
-            mixed_figure(self._closed, document.epsilon, delta=delta, colluding=colluding, supports=law)
+        worst = deciding(self._closed, document.epsilon, delta=delta, colluding=colluding, supports=supports)
+        of_any, found = (
+            mixed_figure([worst], document.epsilon, delta=delta, colluding=colluding, supports=law)
             for law in (None, supports)
         )
-        if mixed is None and min(own, figure) >= document.epsilon:
+        if mixed is None and found >= document.epsilon:
             return None
-        fewest = min(self._closed, key=lambda crowd: crowd.honest(delta, colluding))
         return {
-            "epsilon": min(own, figure),
+            "epsilon": found,
             "delta": delta,
             "against": "collector" if document.anonymity == "token" else "readers",
-            "n": fewest.least,
-            "honest": fewest.honest(delta, colluding),
-            "parts": max(crowd.packets for crowd in self._closed),
-            "partitions": fewest.partitions,
-            "mechanism": "its own" if own < figure else "any",
-            "as_accepted": mixed is not None and min(own, figure) <= mixed.epsilon,
+            "n": worst.least,
+            "honest": worst.honest(delta, colluding),
+            "parts": worst.packets,
+            "partitions": worst.partitions,
+            "mechanism": "its own" if found < of_any else "any",
+            "as_accepted": mixed is not None and found <= mixed.epsilon,
         }
 
     # --- what is remembered ---------------------------------------------------------------------------------

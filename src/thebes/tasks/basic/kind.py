@@ -196,8 +196,21 @@ class BasicKind:
             "histogram": "how many people have which value",
             "count": "how many of those who take part have a value",
         }.get(document.aggregator, f"the {document.aggregator}")
-        sent = explanation.sent_in_shares if document.server == "split" else explanation.sent_as_is
-        return explanation.together(document, leaves=sent(document, what="that one value", made=f"one result ({what})"))
+        value, made = "that one value", f"one result ({what})"
+        if document.server == "split":
+            leaves = explanation.sent_in_shares(document, what=value, made=made, proved=_proved(document))
+        else:
+            leaves = explanation.sent_as_is(document, what=value, made=made)
+        return explanation.together(document, leaves=leaves)
+
+
+def _proved(document: BasicDocument) -> str:
+    """Say what a report in shares proves of itself; that nobody answers twice is never shown by it."""
+    if document.aggregator == "variance":
+        return "each of its two numbers lies within bounds, though not that they belong together or are sent once"
+    if document.aggregator == "sum" and document.missing == "count":
+        return "it and the mark that it is missing lie within bounds, though not that only one counts or is sent once"
+    return "it lies within bounds, though not that it is sent once"
 
 
 KIND = BasicKind()

@@ -14,7 +14,6 @@ from thebes.privacy.gain_quality import SQUARED
 from thebes.privacy.mechanisms.local.categories import CategoryMechanism
 from thebes.privacy.promise import Adjacency
 from thebes.tasks.aggregation.checking import Checking
-from thebes.tasks.aggregation.mixed_crowds import Supports
 from thebes.tasks.aggregation.people import Gathering
 from thebes.tasks.aggregation.snapshots import Arrays
 from thebes.tasks.bounded import checked_model
@@ -24,6 +23,7 @@ from thebes.tasks.bounded.release import RowsRelease
 from thebes.tasks.contributions import Contributions, Layout
 from thebes.tasks.document import FAILURE, Range, Values
 from thebes.tasks.missing_values import WORKED
+from thebes.tasks.mixed_reports import Supports
 from thebes.tasks.protocols import Setting
 from thebes.tasks.release import Release
 

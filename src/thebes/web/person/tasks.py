@@ -41,7 +41,7 @@ def routes(indoors: Indoors) -> APIRouter:
 
     @made.get("/tasks/{task_id}")
     def task(request: Request, task_id: TaskId) -> Response:
-        found = {**facing(person.task(task_id), person.balance()), "proxied": _proxied()}
+        found = _facing(person.task(task_id))
         preview, trouble = attempt(lambda: person.preview(task_id))
         return indoors.page(
             request,
@@ -99,17 +99,17 @@ def routes(indoors: Indoors) -> APIRouter:
         return "" if sure or allowed.covers(epsilon, delta) else "sure"
 
     def _standing(task_id: str, *, brief: bool) -> dict[str, Any]:
-        found = {**facing(person.task(task_id, anew=False), person.balance()), "proxied": _proxied()}
+        found = _facing(person.task(task_id, anew=False))
         if not brief and words.may_decide(found):
             found["able"] = _able(task_id)
         return found
 
+    def _facing(task: Mapping[str, Any]) -> dict[str, Any]:
+        return {**facing(task, person.balance()), "hides_sender": person.settings().hides_sender}
+
     def _able(task_id: str) -> bool:
         able, _ = attempt(lambda: person.able(task_id))  # what cannot be looked at is told where somebody agrees
         return able is not False
-
-    def _proxied() -> bool:
-        return person.settings().proxy is not None
 
     return made
 

@@ -104,10 +104,10 @@ FEW_AWAY, SHARE_AWAY = 3, 0.1
 BACK = (ParticipationState.RESERVED, ParticipationState.ASKED, ParticipationState.COMPUTED, ParticipationState.SENT)
 #: and what stands where it is not
 MIXED_IN = KEPT
-#: what the second promise of mixed answers is worth without a proxy
+#: what the second promise of mixed answers is worth without a proxy that keeps apart what is sent
 SEEN_DIRECTLY = (
-    "Your machine uses no proxy, so whoever runs the server sees your address with your answer: against them count on "
-    "the first alone."
+    "Your machine uses no proxy that keeps apart what you send, so whoever runs the server may see whose your answer "
+    "is: against them count on the first alone."
 )
 #: something is still on its way
 UNFINISHED = tuple(state for state in ParticipationState if state.unfinished)
@@ -232,7 +232,7 @@ def both_odds(task: Mapping[str, Any]) -> list[tuple[str, str]]:
     if not mixed:
         return []
     alone = "Whatever anybody does", odds(task)
-    direct = "" if task.get("proxied", True) else f" {SEEN_DIRECTLY}"
+    direct = "" if task.get("hides_sender") else f" {SEEN_DIRECTLY}"
     return [alone, ("If nobody can tell whose answer is whose", sentence(mixed[0]) + direct)]
 
 
