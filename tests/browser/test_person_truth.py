@@ -263,3 +263,43 @@ def test_the_decision_stands_on_the_first_screen_of_a_telephone(home: OpenHome, 
     me.picture("person-decision-390")
     for path in ("/favicon.ico", "/static/thebes.svg"):
         assert me.page.request.get(home.origin + path).status == 200
+
+
+def test_a_refusal_stays_when_the_page_keeps_itself_fresh(home: OpenHome, visit: Callable[..., Visitor]) -> None:
+    task = home.server.post({**MEDIAN, "name": "Capped meanwhile"})
+    who = home.me.task(task)["requestor"]
+    for address in ("/tasks", f"/tasks/{task}"):
+        home.me.set_settings({"caps": {}})
+        me = visit(home.origin)
+        me.expected = {402}
+        me.open(home.front())
+        me.open(address)
+        standing = me.page.locator(f"#standing-{task}")
+        standing.get_by_role("button", name="Accept").wait_for()
+        home.me.set_settings({"caps": {who: {"epsilon": 0.1}}})
+        standing.get_by_role("button", name="Accept").click()
+        expect(standing.locator(".outcome .note.bad")).to_contain_text("Your budget does not allow it")
+        expect(standing).to_contain_text("You cannot accept it", timeout=1000 * SECONDS)  # the page came anew
+        home.me.decline(home.server.post({**MEDIAN, "name": f"Other {address}"}))
+        me.page.wait_for_timeout(2000)
+        expect(standing.locator(".outcome .note.bad")).to_contain_text("Your budget does not allow it")
+        me.picture(f"person-refusal-stays-{address.count('/')}")
+    home.me.set_settings({"caps": {}})
+
+
+def test_the_page_of_a_task_shows_its_answer_when_it_comes(home: OpenHome, visit: Callable[..., Visitor]) -> None:
+    task = home.server.post({**MEDIAN, "name": "Answered while looked at"})
+    me = visit(home.origin)
+    me.open(home.front())
+    me.open(f"/tasks/{task}")
+    came = me.page.locator(f"#came-{task}")
+    expect(came).to_contain_text("of the 20 an answer needs")
+    home.me.accept(task)
+    claim = home.me._purse.claim(f"task {task} participation 0")
+    assert claim is not None
+    claim.consume()
+    moved(home.me, task, ParticipationState("sent"))
+    book = home.me._book
+    book.move(book.participations(task_id=task)[-1], ParticipationState.DONE, result={"value": None})
+    expect(came.get_by_role("heading", name="The answer")).to_be_visible(timeout=1000 * SECONDS)
+    expect(came).not_to_contain_text("an answer needs")

@@ -1090,3 +1090,59 @@ def test_tasks_for_institutions_are_no_concern_of_a_person(world: World) -> None
     assert world.me.tasks() == []
     assert world.me.unread() == []
     assert "Nothing is asked just now" in world.http.get("/tasks").text
+
+
+def test_a_cap_of_a_requestor_counts_in_what_is_left_and_in_what_is_offered(world: World) -> None:
+    task = world.server.post({**MEDIAN, "epsilon": 0.4, "delta": 0.0})
+    who = world.me.task(task)["requestor"]
+    for name in (who, "*"):
+        world.me.set_settings({"caps": {name: {"epsilon": 0.2}}})
+        for address in (f"/tasks/{task}", f"/tasks/{task}/standing", f"/tasks/{task}/standing?brief=yes", "/tasks"):
+            page = world.http.get(address)
+            assert f"by your cap for {who}" in harmless(page), address
+            assert "and 0.2 is left in the 30 days" in harmless(page), address
+            assert "Under My privacy you can change the cap." in harmless(page), address
+            assert "accept" not in [a.get("value") for tag, a in Page(page.text).elements if tag == "button"], address
+    world.me.set_settings({"caps": {"*": {"epsilon": 0.2}, who: {"epsilon": 0.7}}})
+    assert "Accept, for epsilon 0.4" in harmless(world.http.get(f"/tasks/{task}"))
+    world.me.accept(task)
+    again = world.server.post({**MEDIAN, "epsilon": 0.4, "delta": 0.0, "name": "Once more"})
+    assert "it costs epsilon 0.4, and 0.3 is left" in harmless(world.http.get(f"/tasks/{again}"))
+
+
+def test_looking_at_tasks_of_capped_requestors_writes_nothing(world: World) -> None:
+    task = world.server.post(MEDIAN)
+    world.me.set_settings({"caps": {"*": {"epsilon": 0.2}}})
+    world.http.get("/tasks")
+    before = world.me.moment
+    world.http.get("/tasks")
+    world.http.get(f"/tasks/{task}")
+    assert world.me.moment == before
+
+
+def test_a_table_that_is_missing_is_said_beside_the_decision(world: World) -> None:
+    task = world.server.post({**ROWS, "featurizer": "SELECT species, age FROM sleep.nights"})
+    for address in (f"/tasks/{task}", f"/tasks/{task}/standing", "/tasks"):
+        assert "Your store has no table sleep.nights: you would send" in harmless(world.http.get(address)), address
+
+
+def test_sentences_about_a_price_stand_apart_and_say_nothing_untrue(world: World) -> None:
+    dear = world.server.post({**MEDIAN, "epsilon": 31.0})
+    page = harmless(world.http.get("/tasks"))
+    assert re.search(r"does not allow it\.\s+Somebody", page)
+    assert "My privacy shows what was spent" not in page
+    world.me.decline(dear)
+    page = harmless(world.http.get(f"/tasks/{dear}"))
+    assert "You cannot accept it" in page
+    assert "change your mind" not in page
+
+
+def test_what_was_sent_and_taken_back_is_not_said_to_be_open_again(world: World) -> None:
+    task = world.server.post(ROWS)
+    world.me.accept(task)
+    world.me.turn()
+    world.me.withdraw(task)
+    for address in (f"/tasks/{task}", "/accepted"):
+        page = harmless(world.http.get(address))
+        assert "you may agree to it again" not in page, address
+        assert "You cannot agree to it again" in page, address

@@ -329,6 +329,10 @@ class Person:
         tell."""
         return spending_report.balance(self._purse)
 
+    def under_cap(self, requestor: str, trust: str) -> dict[str, Any] | None:
+        """Tell what this person's cap for a requestor leaves in this period; None without one."""
+        return self._purse.under_cap(requestor, trust)
+
     def remembers(self) -> dict[str, Any]:
         """Tell since when this home counts what is spent, and when it was brought back from a copy or moved."""
         entries = list(self._ledger.journal())

@@ -108,7 +108,7 @@ class PersonBlocks:
 
     def _carry(self, old: Block, new: Block) -> None:
         # Claims still open in the old block count whole, so what they give back later is lost to the new one.
-        for who, (epsilon, delta) in _by_spender(self.ledger.claims(block=old.name)).items():
+        for who, (epsilon, delta) in held_by(self.ledger.claims(block=old.name)).items():
             key = f"{CARRIED} from {old.name} to {new.name} for {who}"
             claim = self.ledger.claimed(key) or self.ledger.reserve(
                 [new.name],
@@ -159,7 +159,8 @@ def added(amounts: Iterable[Budget]) -> Budget:
     return Budget(Amount(sum(each.epsilon for each in every)), Amount(sum(each.delta for each in every)))
 
 
-def _by_spender(claims: Iterable[LedgerClaim]) -> dict[str, tuple[Decimal, Decimal]]:
+def held_by(claims: Iterable[LedgerClaim]) -> dict[str, tuple[Decimal, Decimal]]:
+    """Return what each spender holds of these claims: what is open counts whole."""
     held: dict[str, tuple[Decimal, Decimal]] = {}
     for claim in claims:
         amount = loss_as_budget(claim.loss) if claim.state.open else consumed(claim)

@@ -14,7 +14,7 @@ from decimal import Decimal
 from typing import Any
 
 from thebes.ledger import Block, Budget, Ledger, LedgerClaim
-from thebes.person.budget.blocks import OVERALL, YEAR_DAYS, PersonBlocks, of_period, step
+from thebes.person.budget.blocks import OVERALL, YEAR_DAYS, PersonBlocks, held_by, of_period, step
 from thebes.person.settings import PersonSettings
 from thebes.privacy.faults import Refusal
 from thebes.privacy.promise import Adjacency, Unit
@@ -52,6 +52,24 @@ class PersonBudget:
                 unit=Unit.DEVICE,
                 adjacency=Adjacency.REPLACE_ONE,
             )
+
+    def under_cap(self, requestor: str, trust: str) -> dict[str, Any] | None:
+        """Tell what the cap of this requestor leaves in this period, which `reserve` will hold them to; None without
+        one. Nothing is written: whoever names requestors would fill the ledger otherwise."""
+        caps = self._settings().caps
+        cap = caps.get(requestor, caps.get("*"))
+        if cap is None:
+            return None
+        with self._lock:
+            block = self.blocks(trust)[0]
+            held = held_by(self.ledger.claims(spender=requestor, block=block.name)).get(requestor)
+        epsilon, delta = held or (Decimal(0), Decimal(0))
+        left = Budget(max(Decimal(0), cap.epsilon - epsilon), max(Decimal(0), (cap.delta or Decimal(0)) - delta))
+        remaining = left.as_json()
+        return {
+            "epsilon": float(cap.epsilon),
+            "remaining": remaining if cap.delta is not None else {**remaining, "delta": None},
+        }
 
     def claim(self, key: str) -> LedgerClaim | None:
         """The claim under a key, if there is one."""

@@ -32,9 +32,12 @@ def routes(indoors: Indoors) -> APIRouter:
     def tasks(request: Request) -> Response:
         found, trouble = attempt(person.tasks)
         ledger = person.balance()
-        offers = [facing(task, ledger) for task in found or ()]
+        here = _tables(person)
+        offers = [{**facing(task, ledger, _cap(task)), "lacks": _lacks(task, here)} for task in found or ()]
         for task in offers:
             task["hidden"] = _hidden(task, person)
+            if task["lacks"] and words.may_decide(task):
+                task["able"] = _able(task["task_id"])
         decided = [task for task in offers if task["state"] != "seen"]
         told = {"decided": decided, "trouble": trouble, "unread": () if trouble else words.unread(person.unread())}
         return indoors.page(request, "tasks.html", title="Open tasks", tasks=offers, **told)
@@ -84,6 +87,12 @@ def routes(indoors: Indoors) -> APIRouter:
         facts: dict[str, Any] = {"task": _standing(task_id, brief=brief), "share": person.settings().task}
         return indoors.part("standing.html", told=told, question=question, brief=brief, **facts)
 
+    @made.get("/tasks/{task_id}/came")
+    def came(request: Request, task_id: TaskId) -> Response:
+        """Show what came of a task so far, as it is known here: the coordinator is not asked."""
+        found = person.task(task_id, anew=False)
+        return indoors.part("came.html", task=found, **_answer(found, person))
+
     @made.get("/tasks/{task_id}/standing")
     def standing(request: Request, task_id: TaskId, brief: str = "") -> Response:
         """Tell where one stands with a task now. The coordinator is not asked: it would see who looks for long."""
@@ -100,12 +109,16 @@ def routes(indoors: Indoors) -> APIRouter:
 
     def _standing(task_id: str, *, brief: bool) -> dict[str, Any]:
         found = _facing(person.task(task_id, anew=False))
-        if not brief and words.may_decide(found):
+        if (found["lacks"] or not brief) and words.may_decide(found):
             found["able"] = _able(task_id)
         return found
 
     def _facing(task: Mapping[str, Any]) -> dict[str, Any]:
-        return {**facing(task, person.balance()), "hides_sender": person.settings().hides_sender}
+        lacks, hides = _lacks(task, _tables(person)), person.settings().hides_sender
+        return {**facing(task, person.balance(), _cap(task)), "lacks": lacks, "hides_sender": hides}
+
+    def _cap(task: Mapping[str, Any]) -> dict[str, Any] | None:
+        return person.under_cap(task["requestor"], words.purse(task["trust"]))
 
     def _able(task_id: str) -> bool:
         able, _ = attempt(lambda: person.able(task_id))  # what cannot be looked at is told where somebody agrees
@@ -114,23 +127,29 @@ def routes(indoors: Indoors) -> APIRouter:
     return made
 
 
-def facing(task: Mapping[str, Any], ledger: Mapping[str, Any]) -> dict[str, Any]:
-    """A task as it faces this person: its price beside what is left of the budget it draws on."""
+def facing(
+    task: Mapping[str, Any], ledger: Mapping[str, Any], cap: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """A task as it faces this person: its price beside what is left of the budget it draws on, or of the cap of its
+    requestor where that leaves less."""
     purse = words.purse(task["trust"])
     period, year, overall = (ledger[purse][name] for name in ("period", "year", "overall"))
-    tighter = min(period, year, overall, key=lambda block: block["remaining"]["epsilon"])
+    limits = (period, year, overall, *([cap] if cap else ()))
+    tighter = min(limits, key=lambda block: block["remaining"]["epsilon"])
     each, left = task["each"], tighter["remaining"]
-    window = words.stretch(period) if tighter is period else "within a year" if tighter is year else "for ever"
+    window = words.stretch(period) if tighter in (period, cap) else "within a year" if tighter is year else "for ever"
+    deltas = [block["remaining"]["delta"] for block in limits]
     return {
         **task,
         "purse": purse,
         "limit": tighter["epsilon"],
         "gone": tighter["epsilon"] - left["epsilon"],
         "left": left,
-        "window": window,
+        "capped": cap is not None and tighter is cap,
+        "window": f"{window}, by your cap for {task['requestor']}" if tighter is cap else window,
         "share": each["epsilon"] / left["epsilon"] if left["epsilon"] > 0 else None,
         "fits": each["epsilon"] <= left["epsilon"]
-        and all(each["delta"] <= block["remaining"]["delta"] for block in (period, year, overall)),
+        and all(each["delta"] <= delta for delta in deltas if delta is not None),
     }
 
 
@@ -168,13 +187,22 @@ def _reads(document: Mapping[str, Any], person: Person) -> list[dict[str, Any]]:
         for table in collector["tables"]
         for column in table["columns"]
     }
-    tables = {full for full, _ in known}
+    here = _tables(person)
     found = read(str(document.get("featurizer", ""))).tables
     return [
         {
             "table": table,
-            "here": table.lower() in tables,
+            "here": table.lower() in here,
             "columns": [(column, known.get((table.lower(), column.lower()))) for column in columns],
         }
         for table, columns in found.items()
     ]
+
+
+def _tables(person: Person) -> set[str]:
+    return {f"{each['name']}.{table['name']}".lower() for each in person.store() for table in each["tables"]}
+
+
+def _lacks(task: Mapping[str, Any], here: set[str]) -> list[str]:
+    """List the tables that a task reads and this store does not have."""
+    return [table for table in read(str(task["document"].get("featurizer", ""))).tables if table.lower() not in here]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from typing import Any
 
@@ -159,7 +159,19 @@ def standing(p: Mapping[str, Any]) -> StateWords:
     """The words for a participation as it stands now."""
     if p["note"] == NOT_KNOWN:
         return FORGOTTEN
-    return SO_FAR if p["state"] == ParticipationState.SENT and p.get("result") else state(p["state"])
+    if p["state"] == ParticipationState.SENT and p.get("result"):
+        return SO_FAR
+    told = state(p["state"])
+    if p["state"] in (ParticipationState.WITHDRAWN, ParticipationState.FAILED) and _was_last(p):
+        return replace(told, next="You cannot agree to it again: what was paid was for the last time.")
+    return told
+
+
+def _was_last(p: Mapping[str, Any]) -> bool:
+    """Return whether what was taken back was sent and was all that a task takes of one person."""
+    if "turns_left" in p:
+        return not p["turns_left"]
+    return p.get("times", 1) == 1 and bool(p.get("spent") and p["spent"]["epsilon"])
 
 
 def may_decide(task: Mapping[str, Any]) -> bool:
@@ -181,8 +193,24 @@ def hindrance(task: Mapping[str, Any]) -> str:
         rest = (
             "more than your budget has left" if by_delta else f"and {spaced(left['epsilon'])} is left {task['window']}"
         )
-        return f"You cannot accept it: it costs {what}, {rest}. My privacy shows what was spent."
+        if task["capped"]:
+            more = "Under My privacy you can change the cap."
+        else:
+            more = "My privacy shows what was spent." if task["gone"] else "Under My privacy you can change your limits."
+        return f"You cannot accept it: it costs {what}, {rest}. {more}"
     return "" if task.get("able", True) else "You cannot accept it: nothing in your store fits what it reads."
+
+
+def lacking(task: Mapping[str, Any]) -> str:
+    """Say beside the decision which tables are not here, and that a yes costs the same; empty where all are."""
+    tables = task.get("lacks") or []
+    if not tables:
+        return ""
+    named = f"table {tables[0]}" if len(tables) == 1 else f"tables {', '.join(tables)}"
+    return (
+        f"Your store has no {named}: you would send an answer about what counts instead (a default that the task "
+        "declares, or that there is nothing), at the same price."
+    )
 
 
 def stretch(period: Mapping[str, Any]) -> str:
