@@ -166,3 +166,40 @@ def test_the_command_of_the_unit_runs_as_it_stands_and_comes_back_after_a_crash(
     mistaken = UserService(unit_of(user), user, log, pauses.append)
     assert not mistaken.follow()
     assert mistaken.process.returncode == 2
+
+
+def test_what_starts_a_home_goes_with_it(user: Path, home: Path) -> None:
+    autostart(home).turn_on()
+    with Person(home) as me:
+        me.destroy()
+    assert not [path for path in (user / ".config").rglob("*") if not path.is_dir()]
+
+
+def test_what_starts_a_home_that_is_gone_can_be_seen_and_turned_off(
+    user: Path, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    autostart(home).turn_on()
+    shutil.rmtree(home)
+    assert exit_status("person", "autostart", "show", "--home", home) == 0
+    assert capsys.readouterr().out.startswith("On: ")
+    assert exit_status("person", "autostart", "off", "--home", home) == 0
+    assert capsys.readouterr().out.startswith("Off: ")
+    assert not [path for path in (user / ".config").rglob("*") if not path.is_dir()]
+
+
+def test_where_no_systemd_answers_that_is_said(
+    user: Path, home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(user))  # no systemctl
+    assert exit_status("person", "autostart", "on", "--home", home) == 0
+    assert "No systemd answers for this user" in capsys.readouterr().out
+    answering = user / "systemctl"
+    answering.write_text("#!/bin/sh\nexit 0\n")
+    answering.chmod(0o700)
+    assert exit_status("person", "autostart", "on", "--home", home) == 0
+    assert "No systemd" not in capsys.readouterr().out
+
+
+def test_an_address_with_a_mistake_leaves_no_folder(user: Path) -> None:
+    assert exit_status("person", "--home", user / "nonsense", "--coordinator", "blah") == 2
+    assert not (user / "nonsense").exists()

@@ -1146,3 +1146,20 @@ def test_what_was_sent_and_taken_back_is_not_said_to_be_open_again(world: World)
         page = harmless(world.http.get(address))
         assert "you may agree to it again" not in page, address
         assert "You cannot agree to it again" in page, address
+
+
+def test_a_page_that_is_open_while_its_home_closes_is_answered_in_words(world: World) -> None:
+    moment = world.me.moment
+    world.me.close()
+    for address in (f"/moment/{moment}", "/tasks", "/api/participations"):
+        answered = world.http.get(address)
+        assert answered.status_code == 409, address
+        assert "this home is closed" in answered.text, address
+
+
+def test_a_cap_for_a_name_that_no_task_has_is_warned_about(world: World) -> None:
+    who = world.me.task(world.server.post(MEDIAN))["requestor"]
+    for name, warned in (("Nobody At All", True), (who, False), ("*", False)):
+        body = {"requestor": name, "epsilon": 1.0}
+        told = harmless(world.http.post("/privacy/caps", json=body, headers=PARTIAL))
+        assert ("No task that this machine knows is of that name" in told) is warned, name

@@ -5,16 +5,13 @@ from __future__ import annotations
 import os
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from thebes.cli.help_pages import Commands
 from thebes.cli.output import LogForm
 from thebes.privacy.faults import Mistake, Refusal
-
-if TYPE_CHECKING:
-    from thebes.person.autostart import Autostart
 
 app = typer.Typer(
     help="Keep a person's data, show what is asked, and answer what the person agrees to.\n\n"
@@ -92,6 +89,7 @@ def person(
     from thebes.web.person import pages
     from thebes.wire import log_output
     from thebes.wire.access import make_token
+    from thebes.wire.address import base_url
 
     if destroy:
         _destroy(home)
@@ -99,6 +97,8 @@ def person(
     if open_:
         typer.echo(_address(home))
         return
+    if coordinator is not None:
+        base_url(coordinator)  # a mistake is told before anything is made on the disk
     try:
         # Whoever goes on to serve the home must be able to; by itself either is meant for one that runs.
         with nullcontext() if coordinator is None else closing(Hold(prepared(home))):
@@ -138,29 +138,25 @@ def autostart(turn: _Turn, home: Annotated[Path, _HomeOption]) -> None:
     """
     from thebes.person import autostart as starting
 
-    folder = _of_a_person(home)
+    folder = home.expanduser().resolve()
     there = starting.autostart(folder)
+    if turn is Turned.ON or not there.left:  # else the home may be gone, and what starts it is not
+        _of_a_person(home)
+    heard = True
     if turn is Turned.ON:
         starting.startable(folder)
         there.turn_on()
-        _told_to_systemd(there)
+        heard = there.heard()
     elif turn is Turned.OFF:
         there.turn_off()
-        _told_to_systemd(there)
+        there.heard()
     if not there.on:
         typer.echo(f"Off: {folder} starts only by hand. What runs now goes on until it is stopped.")
         return
     typer.echo(f"On: {folder} starts with your next session, by {there.path}.")
+    if not heard:
+        typer.echo(starting.UNHEARD)
     typer.echo(f"To start it now: {there.now}. For an address of its pages: thebes person --home {home} --open")
-
-
-def _told_to_systemd(there: Autostart) -> None:
-    """Let a systemd that runs for this user look again; where none does, the next one will look by itself."""
-    import shutil
-    import subprocess
-
-    if there.wanted is not None and (systemctl := shutil.which("systemctl")) is not None:
-        subprocess.run([systemctl, "--user", "daemon-reload"], capture_output=True, timeout=30, check=False)
 
 
 @app.command()

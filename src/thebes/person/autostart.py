@@ -9,6 +9,8 @@ from __future__ import annotations
 import hashlib
 import os
 import plistlib
+import shutil
+import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,7 +21,13 @@ from thebes.data import keys
 from thebes.person.settings import PersonSettings
 from thebes.privacy.faults import Refusal
 
+#: told where no systemd runs for this user: a container, a session without one, another system of services
+UNHEARD = (
+    "No systemd answers for this user just now (systemctl --user), and without one nothing starts by itself: this "
+    "counts only in sessions where one runs."
+)
 _AGAIN_SECONDS = 30  #: after which a machine that failed starts again
+_HEARD_SECONDS = 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +55,24 @@ class Autostart:
             self.wanted.parent.mkdir(parents=True, exist_ok=True)
             self.wanted.unlink(missing_ok=True)
             self.wanted.symlink_to(self.path)
+
+    @property
+    def left(self) -> bool:
+        """Return whether anything of it lies there, wanted or not."""
+        return self.path.is_file() or (self.wanted is not None and self.wanted.is_symlink())
+
+    def heard(self) -> bool:
+        """Let a systemd that runs for this user look again; return whether one does, or where none is needed."""
+        if self.wanted is None:
+            return True
+        systemctl = shutil.which("systemctl")
+        if systemctl is None:
+            return False
+        reload = [systemctl, "--user", "daemon-reload"]
+        try:
+            return subprocess.run(reload, capture_output=True, timeout=_HEARD_SECONDS, check=False).returncode == 0
+        except (OSError, subprocess.TimeoutExpired):
+            return False
 
     def turn_off(self) -> None:
         """Remove both; a process that runs goes on until it is stopped."""

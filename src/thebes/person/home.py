@@ -10,6 +10,7 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,6 +21,8 @@ from thebes.data import keys
 from thebes.data.store import Store
 from thebes.data.store.delivery import Overtaken
 from thebes.ledger import Ledger
+from thebes.machine import NotOnThisSystem
+from thebes.person.autostart import autostart
 from thebes.person.budget import spending_report
 from thebes.person.budget.blocks import added, consumed
 from thebes.person.budget.budget import PersonBudget
@@ -329,6 +332,11 @@ class Person:
         tell."""
         return spending_report.balance(self._purse)
 
+    def requestors(self) -> set[str]:
+        """Name the requestors of all tasks that were looked at since this was opened, or were decided about."""
+        asked = set() if self._client is None else self._board.requestors()
+        return asked | {participation.requestor for participation in self._book.participations()}
+
     def under_cap(self, requestor: str, trust: str) -> dict[str, Any] | None:
         """Tell what this person's cap for a requestor leaves in this period; None without one."""
         return self._purse.under_cap(requestor, trust)
@@ -447,6 +455,8 @@ class Person:
         self.close()
         for path in self.home.iterdir():
             shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink(missing_ok=True)
+        with suppress(NotOnThisSystem):
+            autostart(self.home).turn_off()  # what would start this home with every session, on nothing
 
     # --- running --------------------------------------------------------------------------------------------
 
@@ -478,6 +488,11 @@ class Person:
             said = {name: told.get(name) for name in ("operator", "contact")}
             self._about = {n: plain_text(printable(v, 200)) if isinstance(v, str) else None for n, v in said.items()}
         return dict(self._about)
+
+    @property
+    def closed(self) -> bool:
+        """Return whether this home was closed, or destroyed: nothing of it can be asked any more."""
+        return self._closed
 
     @property
     def moment(self) -> str:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sqlite3
 import threading
 from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
-from fastapi import Body, Depends, FastAPI, Path, Query
-from fastapi.responses import Response
+from fastapi import Body, Depends, FastAPI, Path, Query, Request
+from fastapi.responses import JSONResponse, Response
 from fastapi.security import HTTPBearer
 from pydantic import Field
 
@@ -19,7 +20,8 @@ from thebes.tasks.document import GROUP_NAME
 from thebes.wire.access import Access
 from thebes.wire.error_handlers import described_problems, tell_problems
 from thebes.wire.guard import App, Door, HostGuard
-from thebes.wire.refusals import NotFound
+from thebes.wire.problems import MEDIA_TYPE, to_problem
+from thebes.wire.refusals import Conflict, NotFound
 from thebes.wire.request_body import RequestBody, Whole
 from thebes.wire.server_options import application
 
@@ -81,6 +83,15 @@ def guarded(person: Person, access: Access, *, port: int, stop: Callable[[], Non
     api = application("thebes person", responses=described_problems(_ANSWERS), dependencies=[Depends(_TOKEN)])
     guard = HostGuard(api, access, port=port)
     tell_problems(api)
+
+    @api.exception_handler(sqlite3.ProgrammingError)
+    def closed(request: Request, error: sqlite3.ProgrammingError) -> JSONResponse:
+        """Answer what was asked while the home was being closed, as a page that is open does all the time."""
+        if not person.closed:
+            raise error
+        status, told = to_problem(Conflict("this home is closed; nothing more is answered"))
+        return JSONResponse(told, status, media_type=MEDIA_TYPE)
+
     _store(api, person)
     deliveries(api, person)
     _tasks(api, person)

@@ -14,6 +14,7 @@ from decimal import Decimal
 from typing import Any
 
 from thebes.ledger import Block, Budget, Ledger, LedgerClaim
+from thebes.ledger.amounts import Amount
 from thebes.person.budget.blocks import OVERALL, YEAR_DAYS, PersonBlocks, held_by, of_period, step
 from thebes.person.settings import PersonSettings
 from thebes.privacy.faults import Refusal
@@ -64,7 +65,8 @@ class PersonBudget:
             block = self.blocks(trust)[0]
             held = held_by(self.ledger.claims(spender=requestor, block=block.name)).get(requestor)
         epsilon, delta = held or (Decimal(0), Decimal(0))
-        left = Budget(max(Decimal(0), cap.epsilon - epsilon), max(Decimal(0), (cap.delta or Decimal(0)) - delta))
+        rest = cap.epsilon - epsilon, (cap.delta or Decimal(0)) - delta
+        left = Budget(*(Amount(max(Decimal(0), each)) for each in rest))
         remaining = left.as_json()
         return {
             "epsilon": float(cap.epsilon),

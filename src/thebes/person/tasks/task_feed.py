@@ -122,6 +122,10 @@ class Board:
         """Return the documents of the tasks that were verified in this process; the coordinator is not asked."""
         return {task_id: offer.document for task_id, offer in list(self._known.items())}
 
+    def requestors(self) -> set[str]:
+        """Return who asked the tasks that were verified in this process; the coordinator is not asked."""
+        return {offer.requestor for offer in list(self._known.values())}
+
     def listed(self, name: str) -> str | None:
         """Return what the signed list has under a name: a task's id, or a group's place."""
         return self._listed({name}).get(name)

@@ -11,7 +11,7 @@ from fastapi.responses import Response
 
 from thebes.data.sandbox.standing import walls
 from thebes.person import notices
-from thebes.person.autostart import autostart, startable
+from thebes.person.autostart import UNHEARD, autostart, startable
 from thebes.person.home import Person
 from thebes.privacy.faults import Mistake
 from thebes.web.person.layout import Indoors, attempt, text
@@ -42,9 +42,11 @@ def routes(indoors: Indoors) -> APIRouter:
         if _on(body):
             startable(person.home)
             there.turn_on()
-            told = "From your next session on this machine starts by itself."
+            heard = there.heard()
+            told = "From your next session on this machine starts by itself." if heard else UNHEARD
         else:
             there.turn_off()
+            there.heard()
             told = "It starts only by hand. What runs now goes on."
         return indoors.part("background.html", told=told, **_context(person))
 

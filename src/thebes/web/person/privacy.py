@@ -63,6 +63,8 @@ def routes(indoors: Indoors) -> APIRouter:
             kept[who] = {"epsilon": body["epsilon"]}
         person.set_settings({"caps": kept})
         told = f"{who} may have at most that much in a period." if "epsilon" in body else f"{who} has no cap any more."
+        if "epsilon" in body and who != "*" and who not in person.requestors():
+            told += " No task that this machine knows is of that name: write it as the tasks show it."
         return indoors.part("balance.html", told=told, **_context(person))
 
     @made.post("/privacy/destroy")

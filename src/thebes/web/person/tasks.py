@@ -127,9 +127,7 @@ def routes(indoors: Indoors) -> APIRouter:
     return made
 
 
-def facing(
-    task: Mapping[str, Any], ledger: Mapping[str, Any], cap: Mapping[str, Any] | None = None
-) -> dict[str, Any]:
+def facing(task: Mapping[str, Any], ledger: Mapping[str, Any], cap: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """A task as it faces this person: its price beside what is left of the budget it draws on, or of the cap of its
     requestor where that leaves less."""
     purse = words.purse(task["trust"])

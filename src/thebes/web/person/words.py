@@ -196,7 +196,8 @@ def hindrance(task: Mapping[str, Any]) -> str:
         if task["capped"]:
             more = "Under My privacy you can change the cap."
         else:
-            more = "My privacy shows what was spent." if task["gone"] else "Under My privacy you can change your limits."
+            limits = "Under My privacy you can change your limits."
+            more = "My privacy shows what was spent." if task["gone"] else limits
         return f"You cannot accept it: it costs {what}, {rest}. {more}"
     return "" if task.get("able", True) else "You cannot accept it: nothing in your store fits what it reads."
 

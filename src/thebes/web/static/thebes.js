@@ -21,7 +21,7 @@ const gone = (lost) => {
   const told = document.querySelector("#gone");
   if (!lost) return told?.remove();
   if (told) return;
-  const made = note("The server of this page does not answer any more, so what stands here may be old. Start it again, then load this page anew.");
+  const made = note("The server of this page does not answer any more, so what stands here may be old. Start it again. Its command prints the address: where that is another one than before, open it; else load this page anew.");
   made.id = "gone";
   made.setAttribute("role", "alert");
   document.querySelector("main h1")?.after(made);
