@@ -1163,3 +1163,22 @@ def test_a_cap_for_a_name_that_no_task_has_is_warned_about(world: World) -> None
         body = {"requestor": name, "epsilon": 1.0}
         told = harmless(world.http.post("/privacy/caps", json=body, headers=PARTIAL))
         assert ("No task that this machine knows is of that name" in told) is warned, name
+
+
+@pytest.mark.parametrize(("epsilon", "said"), [(0.05, True), (10.0, False)])
+def test_an_answer_whose_bar_holds_everything_possible_is_said_to_tell_nothing(epsilon: float, said: bool) -> None:
+    release = thebes.simulate({**ROWS, "epsilon": epsilon}, people(1000), seed=1)
+    drawn = answer.shown(json.loads(json.dumps(release.as_json())), release.document)
+    assert drawn is not None
+    for section, _ in drawn.sections:
+        if section.title in ("species", "age"):
+            assert ("says no more than guessing" in section.words) is said, section
+
+
+def test_where_it_went_says_that_it_was_taken_back(world: World) -> None:
+    task = world.server.post(ROWS)
+    world.me.accept(task)
+    world.me.turn()
+    assert "You took it back" not in harmless(world.http.get("/lineage"))
+    world.me.withdraw(task)
+    assert "You took it back; what it cost stays spent." in harmless(world.http.get("/lineage"))

@@ -45,6 +45,8 @@ def list_(
         return
     for row in rows:
         typer.echo(shown.line(row))
+    if not taken:
+        typer.echo("What one reads: thebes collector show NAME; to begin: thebes collector install NAME", err=True)
 
 
 @app.command()

@@ -12,6 +12,11 @@ from thebes.tasks.document import PeopleDocument, Range
 from thebes.tasks.release import Release
 
 FIRST_ROWS = 12  #: on the page
+#: told of figures whose error bar holds all that was possible beforehand
+NOTHING_TOLD = (
+    "The error bar is as wide as everything that is possible, or wider: this says no more than guessing would. Too few "
+    "took part for its noise."
+)
 
 
 def sections(release: Release, document: PeopleDocument) -> list[Section]:
@@ -26,7 +31,9 @@ def sections(release: Release, document: PeopleDocument) -> list[Section]:
         words = "How frequent each value is among those who took part, freed of the noise."
         percents = {name: 100 * share for name, share in names.items()}
         picture = Bars(percents, title=title, low=low, high=high, unit=" %")
-        sections.append(Section(column, words + ("" if bar is None else " With 95 % error bars."), picture))
+        words += "" if bar is None else " With 95 % error bars."
+        empty = low and high and all(low[name] <= 0 and high[name] >= 100 for name in names)
+        sections.append(Section(column, words + (f" {NOTHING_TOLD}" if empty else ""), picture))
     for column, bound in list((document.bounds or {}).items())[:MOST_DRAWN]:
         if isinstance(bound, Range):
             mean, bar = told.mean(column)
@@ -40,7 +47,8 @@ def sections(release: Release, document: PeopleDocument) -> list[Section]:
                 title=f"Mean of {column} with its error bar at several levels",
             )
             words += f" ({percent(bar.level)} interval {short(float(bar.low))} to {short(float(bar.high))})."
-            sections.append(Section(column, words, picture))
+            empty = float(bar.low) <= bound.low and float(bar.high) >= bound.high
+            sections.append(Section(column, words + (f" {NOTHING_TOLD}" if empty else ""), picture))
     head, rows = table(release)
     words = f"{len(rows)} rows, each changed at random before it left. No single one can be believed."
     return [*sections, Section("Rows", words, table=AnswerTable.of(head, rows, FIRST_ROWS), folded=True)]
