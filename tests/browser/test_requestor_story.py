@@ -19,6 +19,7 @@ import pytest
 from playwright.sync_api import expect
 
 import thebes
+from thebes.wire import task_log
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "scenarios"))
 from processes import PATIENCE, coordinator
@@ -288,8 +289,10 @@ def test_a_requestor_composes_rehearses_asks_and_takes_the_answer_home(
         page.get_by_role("link", name="Download, signed").click()
     assert waiting.value.suggested_filename == f"thebes-{task_id[:8]}-record.json"
     listed = tmp_path / "list.json"
-    listed.write_text(json.dumps(town.server.client.log()))
-    assert exit_status("verify", str(waiting.value.path()), "--list", str(listed)) == 0
+    log = town.server.client.log()
+    listed.write_text(json.dumps(log))
+    key = task_log.fingerprint(str(log["key"]))
+    assert exit_status("verify", str(waiting.value.path()), "--list", str(listed), "--key", key) == 0
     with page.expect_download() as waiting:
         page.get_by_role("link", name="Download the numbers (CSV)").click()
     table = list(csv.reader(io.StringIO(Path(waiting.value.path()).read_text(encoding="utf-8"))))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
@@ -11,6 +12,8 @@ from pathlib import Path
 
 import httpx
 import pytest
+
+from thebes.wire import task_log
 
 sys.path.insert(0, str(Path(__file__).parent))
 from institutions import Institutions
@@ -63,4 +66,5 @@ def test_a_generated_client_is_typed_asks_real_sites_and_hears_refusals_in_words
     assert lines[4].startswith("refused: statistic: must be ")
     listed = tmp_path / "list.json"
     listed.write_text(httpx.get(f"{url}/api/log").text)
-    assert exit_status("verify", str(tmp_path / "release.json"), "--list", str(listed)) == 0
+    key = ("--key", task_log.fingerprint(json.loads(listed.read_text())["key"]))
+    assert exit_status("verify", str(tmp_path / "release.json"), "--list", str(listed), *key) == 0
