@@ -103,7 +103,7 @@ def entries_of(ids: list[str]) -> list[task_log.TaskLogEntry]:
     return made
 
 
-@given(st.lists(IDS, max_size=8), st.data())
+@given(st.lists(IDS, max_size=8, unique=True), st.data())
 def test_a_list_read_in_any_pieces_is_the_list_read_at_once(ids: list[str], data: st.DataObject) -> None:
     entries = entries_of(ids)
     whole = task_log.verify(task_log.published(KEY, entries))
@@ -116,7 +116,7 @@ def test_a_list_read_in_any_pieces_is_the_list_read_at_once(ids: list[str], data
     assert task_log.verify(task_log.published(KEY, entries), key=first.key, seen=first.seen).seen == whole.seen
 
 
-@given(st.lists(IDS, min_size=1, max_size=6), st.data())
+@given(st.lists(IDS, min_size=1, max_size=6, unique=True), st.data())
 def test_any_change_to_a_list_is_noticed(ids: list[str], data: st.DataObject) -> None:
     entries = entries_of(ids)
     body = json.loads(json.dumps(task_log.published(KEY, entries)))
