@@ -18,6 +18,7 @@ from pathlib import Path
 
 from thebes import machine
 from thebes.coordinator import settings
+from thebes.coordinator.auth import private_files
 from thebes.coordinator.tasks.task_keys import Keys
 from thebes.database.folder_sync import settle
 from thebes.privacy.faults import Mistake
@@ -161,13 +162,7 @@ class CoordinatorHome:
 
     def _put(self, name: str, content: bytes) -> None:
         """In place of what was there, whole or not at all."""
-        descriptor, beside = tempfile.mkstemp(prefix=f".{name}.", dir=self.folder)  # 0600, O_EXCL
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(beside, self.folder / name)
-        settle(self.folder)
+        private_files.put(self.folder / name, content)
 
     def _secret(self, name: str, make: Callable[[], bytes]) -> bytes:
         file = self.folder / name

@@ -13,7 +13,7 @@ _NO_CACHE = Cache(kind="none")  #: what is released of one data set follows from
 
 @dataclass
 class JoinedDataSets:
-    """Those that were asked for, each kept until one of its two is declared anew."""
+    """The joined data sets that were asked for, each kept until one of its two is declared anew."""
 
     _made: dict[tuple[str, str], DataSet] = field(default_factory=dict)
 

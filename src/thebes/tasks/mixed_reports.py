@@ -30,8 +30,8 @@ Supports = tuple[Decimal, Fraction, Fraction]
 
 @dataclass(frozen=True, slots=True)
 class MixedCrowd:
-    """Those among whom one owner's reports to a phase are mixed: `people` in each of its parts, in `partitions`; one
-    owner sends `packets` in all that cannot be linked, which share the local epsilon. `smallest` is how many the
+    """The people among whom one owner's reports to a phase are mixed: `people` in each of its parts, in `partitions`;
+    one owner sends `packets` in all that cannot be linked, which share the local epsilon. `smallest` is how many the
     smallest partition had, where that is known."""
 
     people: int
@@ -57,6 +57,17 @@ class MixedCrowd:
         drawn = mean - math.sqrt(2 * mean * math.log(DRAWN_SHARE * self.packets / delta))
         return max(1, min(sure, math.floor(drawn)))
 
+    def figure(self, epsilon: float, *, delta: float, colluding: float, supports: Supports | None) -> float:
+        """Return the epsilon at `delta` of whoever sends in this phase what costs `epsilon` in all."""
+        return figure_among(
+            self.honest(delta, colluding) if self.least >= 2 else 1,
+            epsilon,
+            delta=delta,
+            packets=self.packets,
+            partitions=self.partitions,
+            supports=supports,
+        )
+
 
 def mixed_figure(
     crowds: Sequence[MixedCrowd],
@@ -67,17 +78,7 @@ def mixed_figure(
     supports: Supports | None = None,
 ) -> float:
     """The epsilon at `delta` of whoever sends in any one of these phases what costs `epsilon` in all."""
-    return max(
-        figure_among(
-            crowd.honest(delta, colluding) if crowd.least >= 2 else 1,
-            epsilon,
-            delta=delta,
-            packets=crowd.packets,
-            partitions=crowd.partitions,
-            supports=supports,
-        )
-        for crowd in set(crowds)
-    )
+    return max(crowd.figure(epsilon, delta=delta, colluding=colluding, supports=supports) for crowd in set(crowds))
 
 
 def figure_among(
@@ -111,7 +112,7 @@ def deciding(
     """Return the crowd that the figure of all of them comes from; of several the one with the fewest honest reports."""
 
     def rank(crowd: MixedCrowd) -> tuple[float, int]:
-        figure = mixed_figure([crowd], epsilon, delta=delta, colluding=colluding, supports=supports)
+        figure = crowd.figure(epsilon, delta=delta, colluding=colluding, supports=supports)
         return figure, -crowd.honest(delta, colluding)
 
     return max(dict.fromkeys(crowds), key=rank)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ipaddress
 import json
-import os
 import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -24,7 +23,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from thebes import machine
 from thebes.coordinator.auth.hardware_key import HardwareKeyAway
-from thebes.coordinator.auth.private_files import put, stamp, write
+from thebes.coordinator.auth.private_files import alone, put, stamp, write
 from thebes.coordinator.auth.signers import FIRST, Signer, signers
 from thebes.coordinator.auth.site_certificates import DAYS, SiteCertificate, check_site, few
 from thebes.coordinator.clock import Clock
@@ -309,12 +308,8 @@ class CertificateAuthority:
         """One process at a time changes the folder."""
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.folder.chmod(0o700)
-        descriptor = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            machine.hold(descriptor)
+        with alone(self.folder / "lock"):
             yield
-        finally:
-            os.close(descriptor)
 
 
 def _site_name(site: str) -> x509.SubjectAlternativeName:

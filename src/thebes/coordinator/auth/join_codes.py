@@ -13,9 +13,7 @@ from __future__ import annotations
 
 import json
 import logging
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from hashlib import sha256
@@ -26,9 +24,8 @@ from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from thebes import machine
 from thebes.coordinator.auth.authority import CertificateAuthority
-from thebes.coordinator.auth.private_files import put, stamp
+from thebes.coordinator.auth.private_files import alone, put, stamp
 from thebes.coordinator.auth.site_certificates import DAYS, SiteCertificate, check_site
 from thebes.coordinator.clock import Clock
 from thebes.privacy.faults import Mistake
@@ -242,16 +239,9 @@ class JoinCodes:
     def _write(self, known: dict[str, JoinCodeRecord]) -> None:
         put(self._file, json.dumps([asdict(each) for each in known.values()], indent=1).encode() + b"\n")
 
-    @contextmanager
-    def _alone(self) -> Iterator[None]:
+    def _alone(self) -> AbstractContextManager[None]:
         """One process at a time changes the codes; whoever does may change the register, never the other way round."""
-        self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor = os.open(self._file.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            machine.hold(descriptor)
-            yield
-        finally:
-            os.close(descriptor)
+        return alone(self._file.with_suffix(".lock"))
 
 
 def _public_key(request: str) -> ec.EllipticCurvePublicKey:

@@ -1,12 +1,14 @@
-"""Files of the authority's folder: for their owner alone, and whole or not at all."""
+"""Files of the authority's folder: for their owner alone, whole or not at all, and changed by one process at a time."""
 
 from __future__ import annotations
 
 import os
 import tempfile
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from thebes import machine
 from thebes.database.folder_sync import settle
 
 
@@ -29,6 +31,18 @@ def put(file: Path, content: bytes) -> None:
     """Write a file so that it is there after the power failed."""
     write(file, content)
     settle(file.parent)
+
+
+@contextmanager
+def alone(lock: Path) -> Iterator[None]:
+    """Keep every other process that asks for this lock waiting; its folder is made where it is missing."""
+    lock.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        machine.hold(descriptor)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def stamp(file: Path) -> tuple[int, int]:

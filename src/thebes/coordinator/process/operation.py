@@ -24,7 +24,7 @@ _SHARE = 0.99
 
 
 class CoordinatorOperation:
-    """That of one coordinator. `readers` are the threads that ask the database."""
+    """The state of one coordinator at work. `readers` are the threads that ask the database."""
 
     def __init__(
         self, database: Database, inquiries: Inquiries, metrics: CoordinatorMetrics, readers: Executor
