@@ -31,7 +31,7 @@ for _role in ("coordinator", "person", "site", "requestor"):
     BELOW[_role] = BELOW["wire"] | {"wire"}
 BELOW["coordinator"] = BELOW["coordinator"] - {"curator"}
 BELOW["requestor"] = BELOW["requestor"] | {"sql", "simulation"}  # what may be asked is rehearsed on one's own machine
-BELOW["collectors"] = {"privacy", "data", "wire"}  # beside the roles: they meet a person by HTTP only
+BELOW["collectors"] = {"privacy", "database", "data", "wire"}  # beside the roles: they meet a person by HTTP only
 BELOW["simulation"] = BELOW["wire"]  # beside the roles, above tasks, without wire
 BELOW["web"] = BELOW["wire"] | {"wire", "coordinator", "person", "site", "requestor", "simulation", "collectors", "sql"}
 BELOW["cli"] = BELOW["web"] | {"web"}

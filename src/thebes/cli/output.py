@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
+from thebes.database import private_files
 from thebes.privacy.faults import Mistake
 from thebes.privacy.figures import figure
 from thebes.privacy.reading import NotJSON, read_json
@@ -71,23 +70,11 @@ def write_json(target: str, body: Any, *, secret: bool = False) -> None:
     path = Path(target)
     try:
         if secret and (path.is_file() or not path.exists()):
-            _write_private(path, text)
+            private_files.write(path.resolve(), text)
         else:
             path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise Mistake("--json", f"cannot write {target!r}: {error.strerror}") from None
-
-
-def _write_private(path: Path, text: str) -> None:
-    path = path.resolve()
-    descriptor, beside = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)  # 0600
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
-        os.replace(beside, path)
-    except BaseException:
-        os.unlink(beside)
-        raise
 
 
 def read_document(path: Path) -> dict[str, Any]:

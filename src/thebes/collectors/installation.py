@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, field
@@ -18,6 +17,7 @@ from typing import Any
 from thebes import machine
 from thebes.collectors.publication import Publication, Unverified, fingerprint
 from thebes.data.store.declaration import Declaration, collector_name
+from thebes.database import private_files
 from thebes.privacy.faults import Mistake, Refusal
 from thebes.wire.local_server import Hold, HomeInUse
 
@@ -179,12 +179,7 @@ class Installed:
             raise Unverified("the pinned publishers' keys in the home cannot be read; nothing is trusted") from None
 
     def _put(self, path: Path, body: dict[str, Any]) -> None:
-        fresh = self._folder / f".{secrets.token_hex(4)}.new"
-        with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
-            json.dump(body, file, indent=1)
-            file.flush()
-            os.fsync(file.fileno())
-        fresh.replace(path)
+        private_files.write(path, json.dumps(body, indent=1))
 
 
 def _staying(app: str | None) -> str:

@@ -11,15 +11,14 @@ import math
 import os
 import secrets
 import stat
-import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from thebes import machine
 from thebes.coordinator import settings
-from thebes.coordinator.auth import private_files
 from thebes.coordinator.tasks.task_keys import Keys
+from thebes.database import private_files
 from thebes.database.folder_sync import settle
 from thebes.privacy.faults import Mistake
 from thebes.wire.homes import HomeRole, has_of
@@ -101,15 +100,9 @@ class CoordinatorHome:
         os.replace(self.folder / NEXT_LOG_KEY, self.folder / LOG_KEY)
         settle(self.folder)
 
-    @contextmanager
-    def alone(self) -> Iterator[None]:
+    def alone(self) -> AbstractContextManager[None]:
         """One process at a time replaces what lies here."""
-        descriptor = os.open(self.folder / "rotate.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            machine.hold(descriptor)
-            yield
-        finally:
-            os.close(descriptor)
+        return private_files.alone(self.folder / "rotate.lock")
 
     @property
     def store(self) -> str:
@@ -134,7 +127,7 @@ class CoordinatorHome:
 
     def work_on(self, name: str) -> None:
         """Work on the database of that name from now on, and on no other."""
-        self._write_once(self.folder / DATABASE, name.encode() + b"\n")
+        private_files.create(self.folder / DATABASE, name.encode() + b"\n")
         settle(self.folder)
 
     def authority(self, name: str, epoch: str, make: Callable[[], bytes] | None = None) -> bytes | None:
@@ -167,22 +160,9 @@ class CoordinatorHome:
     def _secret(self, name: str, make: Callable[[], bytes]) -> bytes:
         file = self.folder / name
         if not file.exists():
-            self._write_once(file, make())
+            private_files.create(file, make())
         _own(file)
         return file.read_bytes()
-
-    def _write_once(self, file: Path, content: bytes) -> None:
-        """Write beside, then link into place: whoever is first wins, and nobody reads half a secret."""
-        descriptor, beside = tempfile.mkstemp(prefix=f".{file.name}.", dir=self.folder)  # 0600, O_EXCL
-        try:
-            os.write(descriptor, content)
-            os.fsync(descriptor)
-            os.close(descriptor)
-            os.link(beside, file)
-        except FileExistsError:
-            pass
-        finally:
-            os.unlink(beside)
 
 
 def named_in(folder: Path) -> str | None:

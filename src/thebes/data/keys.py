@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import hmac
 import json
-import os
 import secrets
 from pathlib import Path
 from typing import Any
 
+from thebes.database import private_files
 from thebes.database.folder_sync import settle
 from thebes.privacy.faults import Mistake
 
@@ -154,17 +154,4 @@ def _read(path: Path) -> dict[str, Any]:
 
 def _create(path: Path, record: dict[str, Any]) -> None:
     """Written whole or not at all; where two processes race, the first one's key counts."""
-    fresh = path.with_name(f"{_RECORD}.{secrets.token_hex(4)}")
-    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            json.dump(record, file)
-            file.flush()
-            os.fsync(file.fileno())
-        try:
-            os.link(fresh, path)
-        except FileExistsError:
-            return
-        settle(path.parent)
-    finally:
-        fresh.unlink(missing_ok=True)
+    private_files.create(path, json.dumps(record))

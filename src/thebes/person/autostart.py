@@ -18,6 +18,7 @@ from pathlib import Path
 
 from thebes import machine
 from thebes.data import keys
+from thebes.database import private_files
 from thebes.person.settings import PersonSettings
 from thebes.privacy.faults import Refusal
 
@@ -47,10 +48,7 @@ class Autostart:
     def turn_on(self) -> None:
         """Write the file, whole or not at all, and say that it is wanted."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        fresh = self.path.with_name(f".{self.path.name}.new")
-        fresh.write_bytes(self.content)
-        fresh.chmod(0o600)
-        fresh.replace(self.path)
+        private_files.write(self.path, self.content)
         if self.wanted is not None:
             self.wanted.parent.mkdir(parents=True, exist_ok=True)
             self.wanted.unlink(missing_ok=True)

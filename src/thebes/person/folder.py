@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
 from thebes import machine
+from thebes.database import private_files
 from thebes.privacy.faults import Mistake
 from thebes.wire.homes import HomeRole, owner_of
 from thebes.wire.local_server import DAEMON as DAEMON
@@ -45,7 +45,4 @@ def prepared(folder: str | Path) -> Path:
 
 def announce(home: Path, facts: dict[str, Any]) -> None:
     """Write where the process that holds this home listens."""
-    fresh = home / f".{DAEMON}.new"
-    with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
-        json.dump(facts, file)
-    fresh.replace(home / DAEMON)
+    private_files.write(home / DAEMON, json.dumps(facts))

@@ -5,7 +5,6 @@ What must stay true: an unknown or wrong entry is refused by name; nothing falls
 
 from __future__ import annotations
 
-import os
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -13,6 +12,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+from thebes.database import private_files
 from thebes.privacy import exact
 from thebes.privacy.faults import Mistake
 from thebes.wire.address import base_url
@@ -138,12 +138,7 @@ class PersonSettings:
 
     def write(self, home: Path) -> None:
         """Into person.toml, whole or not at all."""
-        path, fresh = home / FILE, home / f".{FILE}.new"
-        with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
-            file.write(self.as_toml())
-            file.flush()
-            os.fsync(file.fileno())
-        fresh.replace(path)
+        private_files.put(home / FILE, self.as_toml())
 
     def as_json(self) -> dict[str, Any]:
         return {

@@ -7,12 +7,11 @@ since is refused. Nothing in the file is secret.
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from thebes.database import private_files
 from thebes.privacy.faults import Mistake
 from thebes.privacy.reading import NotJSON, read_json
 from thebes.requestor.stored_logins import folder
@@ -46,15 +45,7 @@ class KnownKeys:
         """Hold this against every later list. On the disk when this returns, whole or not at all."""
         told = {**self._read(), url: {"key": known.key, "length": known.seen.length, "head": known.seen.head}}
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        handle, fresh = tempfile.mkstemp(prefix="keys.json.", dir=self.path.parent)
-        try:
-            with os.fdopen(handle, "w", encoding="ascii") as file:
-                json.dump(told, file, indent=1)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(fresh, self.path)
-        finally:
-            Path(fresh).unlink(missing_ok=True)
+        private_files.put(self.path, json.dumps(told, indent=1))
 
     def _read(self) -> dict[str, dict[str, Any]]:
         try:

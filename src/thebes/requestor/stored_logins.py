@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Self
 
-from thebes import machine
+from thebes.database import private_files
 from thebes.privacy.faults import Refusal
 
 _SERVICE = "thebes login"
@@ -103,16 +102,9 @@ class StoredLogins:
             _out_of_keyring(url)
         self._write(every)
 
-    @contextmanager
-    def locked(self) -> Iterator[None]:
+    def locked(self) -> AbstractContextManager[None]:
         """Keep every other process of this user from renewing meanwhile."""
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        handle = os.open(self._folder / "login.lock", os.O_RDWR | os.O_CREAT, 0o600)
-        try:
-            machine.hold(handle)
-            yield
-        finally:
-            os.close(handle)
+        return private_files.alone(self._folder / "login.lock")
 
     def _read(self) -> dict[str, dict[str, Any]]:
         try:
@@ -129,16 +121,7 @@ class StoredLogins:
         return told
 
     def _write(self, every: Mapping[str, Any]) -> None:
-        fresh = self._path.with_name(f"login.json.{secrets.token_hex(4)}")
-        handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                json.dump(every, file)
-                file.flush()
-                os.fsync(file.fileno())
-            fresh.replace(self._path)
-        finally:
-            fresh.unlink(missing_ok=True)
+        private_files.write(self._path, json.dumps(every))
 
     def _unreadable(self, why: str) -> UnreadableLogins:
         return UnreadableLogins(f"{self._path} {why}; or remove it and sign in again: thebes login")

@@ -7,10 +7,10 @@ works in it.
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from thebes import machine
+from thebes.database import private_files
 from thebes.privacy.faults import Mistake
 from thebes.wire.homes import HomeRole, has_of
 from thebes.wire.local_server import Hold
@@ -79,13 +79,8 @@ class SiteHome:
 
 
 def written(path: Path, text: str) -> None:
-    """A file whole or not at all, for its owner's eyes only."""
-    fresh = path.with_name(f".{path.name}.new")
-    with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    fresh.replace(path)
+    """A file of a home, whole or not at all."""
+    private_files.write(path, text)
 
 
 def stamp(path: Path) -> tuple[int, int, int] | None:

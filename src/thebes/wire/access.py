@@ -6,12 +6,12 @@ What must stay true: the secrets have 256 bits, are compared in constant time, a
 from __future__ import annotations
 
 import hmac
-import os
 import secrets
 import threading
 from collections.abc import Callable
 from pathlib import Path
 
+from thebes.database import private_files
 from thebes.privacy.faults import Refusal
 from thebes.wire.local_server import TOKEN as FILE
 from thebes.wire.local_server import UnsafeFile as UnsafeFile
@@ -23,16 +23,10 @@ _MOST_SESSIONS = 32
 def make_token(home: Path, *, anew: bool = False) -> Path:
     """HOME/token with 256 random bits, mode 0600; an existing one is kept unless `anew`."""
     path = home / FILE
-    fresh = home / f".{FILE}.{secrets.token_hex(4)}"
     if path.exists() and not anew:
         read_secret(path)
         return path
-    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-    with os.fdopen(descriptor, "w", encoding="ascii") as file:
-        file.write(secrets.token_urlsafe(32) + "\n")
-        file.flush()
-        os.fsync(file.fileno())
-    fresh.replace(path)
+    private_files.write(path, secrets.token_urlsafe(32) + "\n")
     return path
 
 

@@ -23,11 +23,11 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from thebes import machine
 from thebes.coordinator.auth.hardware_key import HardwareKeyAway
-from thebes.coordinator.auth.private_files import alone, put, stamp, write
 from thebes.coordinator.auth.signers import FIRST, Signer, signers
 from thebes.coordinator.auth.site_certificates import DAYS, SiteCertificate, check_site, few
 from thebes.coordinator.clock import Clock
 from thebes.database.folder_sync import settle
+from thebes.database.private_files import alone, put, stamp, write
 from thebes.privacy.faults import Mistake, Refusal
 from thebes.wire.link import SERVER_NAME
 from thebes.wire.refusals import NotFound

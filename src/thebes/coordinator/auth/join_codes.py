@@ -25,9 +25,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from thebes.coordinator.auth.authority import CertificateAuthority
-from thebes.coordinator.auth.private_files import alone, put, stamp
 from thebes.coordinator.auth.site_certificates import DAYS, SiteCertificate, check_site
 from thebes.coordinator.clock import Clock
+from thebes.database.private_files import alone, put, stamp
 from thebes.privacy.faults import Mistake
 from thebes.wire.join_codes import JoinCode, answer_proof, equal, request_proof
 from thebes.wire.refusals import Busy, Conflict, NotAllowed

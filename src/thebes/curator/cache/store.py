@@ -28,6 +28,7 @@ from thebes import machine
 from thebes.curator.cache.answer import Amounts, Answered, AnswerSource
 from thebes.curator.cache.released_answers import ReleasedAnswer
 from thebes.curator.cache.synopsis import SynopsisPart, View
+from thebes.database import private_files
 from thebes.database.private import opened
 from thebes.database.transaction import whole
 
@@ -279,11 +280,7 @@ class CacheStore:
         if not make:
             return b""
         key = secrets.token_bytes(_KEY_BYTES)
-        path.unlink(missing_ok=True)
-        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            file.write(key)
-            file.flush()
-            os.fsync(file.fileno())
+        private_files.put(path, key)
         return key
 
     # --- what was asked -----------------------------------------------------------------------------------

@@ -6,15 +6,12 @@ What must stay true: a version is there whole or not at all, is never changed, a
 from __future__ import annotations
 
 import json
-import os
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from thebes import machine
-from thebes.database.folder_sync import settle
+from thebes.database import private_files
 from thebes.privacy.faults import Mistake
 
 FORMAT = 1
@@ -59,21 +56,14 @@ class Bundles:
         """Make it the next version and give its number. `origin` names where it came from: the same again is the
         version that it is already, so that whoever was interrupted can say it again."""
         place = self.folder / checked(name)
-        place.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with _held(place):
+        with private_files.alone(place / _LOCK):
             versions = self.versions(name)
             for version in reversed(versions):
                 if self.get(name, version).get("origin") == origin:
                     return version
             version = versions[-1] + 1 if versions else 1
             whole = {"format": FORMAT, "name": name, "version": version, "origin": origin, **body}
-            fresh = place / ".new"
-            with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
-                file.write(written(whole) + "\n")
-                file.flush()
-                os.fsync(file.fileno())
-            fresh.rename(place / f"{version}.json")
-            settle(place)
+            private_files.put(place / f"{version}.json", f"{written(whole)}\n")
             return version
 
 
@@ -94,13 +84,3 @@ def checked(name: str) -> str:
     if not isinstance(name, str) or re.match(NAME, name) is None:
         raise Mistake("name", "must be lower-case letters, digits, '.', '_' and '-', beginning with a letter or digit")
     return name
-
-
-@contextmanager
-def _held(place: Path) -> Iterator[None]:
-    descriptor = os.open(place / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        machine.hold(descriptor)
-        yield
-    finally:
-        os.close(descriptor)

@@ -6,7 +6,6 @@ signed list, under the key seen at first contact; never from words the coordinat
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -14,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from thebes.database import private_files
 from thebes.person.participation.participation import is_trusted, share
 from thebes.person.tasks.task_store import Book
 from thebes.privacy.faults import Mistake, Refusal
@@ -199,9 +199,4 @@ def pinned_in(home: Path) -> str | None:
 
 def pin(home: Path, key: str) -> None:
     """Believe this key from now on, or the one with this fingerprint. On the disk when this returns."""
-    fresh = home / f"{KEY_FILE}.new"
-    with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-        file.write(key + "\n")
-        file.flush()
-        os.fsync(file.fileno())
-    fresh.replace(home / KEY_FILE)
+    private_files.put(home / KEY_FILE, f"{key}\n")
