@@ -89,7 +89,7 @@ class Visitor:
         """Look at this page as it stands: what not everybody could use is a trouble. A screenshot of the whole page
         stays where somebody wants them."""
         expect(self.page.locator(".htmx-request")).to_have_count(0)
-        self.troubles += [f"{name}: {found}" for found in (*self._sweep(), *self._axe(), *self._beyond())]
+        self.troubles += [f"{name}: {found}" for found in (*self._sweep(), *self._axe(), *self._beyond(), *self.cut())]
         if self._folder is not None:
             self._folder.mkdir(parents=True, exist_ok=True)
             self.page.screenshot(path=str(self._folder / f"{name}.png"), full_page=True, caret="initial")
@@ -125,6 +125,22 @@ class Visitor:
     def fits(self) -> bool:
         """Return whether nothing has to be scrolled sideways."""
         return bool(self.page.evaluate("document.documentElement.scrollWidth <= window.innerWidth"))
+
+    def cut(self) -> list[str]:
+        """List the drawings that have to be scrolled to be seen, and the words that reach beyond theirs. A map with a
+        place for each of many blocks is as wide as they are."""
+        script = """() => [...document.querySelectorAll('svg.drawing:not(.heatmap)')].filter(s => s.checkVisibility())
+          .flatMap(s => {
+            const [box, place] = [s.getBoundingClientRect(), s.closest('.scroll')];
+            const beyond = [...s.querySelectorAll('text')].filter(t => {
+              const words = t.getBoundingClientRect();
+              return words.left < box.left - 1 || words.right > box.right + 1 || words.bottom > box.bottom + 1;
+            });
+            const title = s.querySelector('title').textContent;
+            const wide = place && s.scrollWidth > place.clientWidth + 1 ? [`the drawing "${title}" is cut`] : [];
+            return [...wide, ...beyond.map(t => `"${t.textContent}" reaches beyond the drawing "${title}"`)];
+          })"""
+        return [str(found) for found in self.page.evaluate(script)]
 
     def _beyond(self) -> list[str]:
         """List what reaches beyond the right edge, where something does."""

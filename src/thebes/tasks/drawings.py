@@ -1,6 +1,7 @@
 """Small drawings as SVG, made here: no script, no inline style, and words for those who do not see them.
 
-Colours come from the stylesheet by class, so that they follow light and dark.
+Colours come from the stylesheet by class, so that they follow light and dark. What has words in it is as wide as a
+telephone shows without being scrolled: names stand above what they name, so that neither cuts the other off.
 """
 
 from __future__ import annotations
@@ -15,9 +16,13 @@ from thebes.privacy.figures import spaced
 from thebes.privacy.plain_text import plain_text
 from thebes.tasks.answer_view import Bars, Spans
 
-_WIDTH = 640.0
+_WIDTH = 400.0
+_METER = 640.0  #: as wide as a column of text
+_LEFT = 60.0  #: for the numbers beside an axis
+_INSET = 6.0  #: within which a dot or the end of an error bar has room at either side
+_ROW = 44.0  #: a name, and below it what it names
 _MOST_ACROSS = 10  #: models beside each other
-_LETTER = 7.0  #: how wide one is, about
+_LETTER = 9.5  #: how wide one is, about, where it is largest
 
 
 def chart(made: Bars | Spans) -> Markup:
@@ -40,17 +45,16 @@ def bars(
     low, high = low or {}, high or {}
     reach = [*values.values(), *low.values(), *high.values(), 0.0]
     least, most = min(reach), max(reach)
-    scale = _Scale(least, most, 200.0, _WIDTH - 100)
-    height = 26.0 * max(1, len(values)) + 8
-    drawn = [_line(scale(0), 0, scale(0), height, "axis")]
+    scale = _Scale(least, most, _INSET, _WIDTH - _INSET)
+    drawn = []
     for row, (key, value) in enumerate(values.items()):
-        middle = 26.0 * row + 17
-        drawn.append(_text(192, middle + 4, _shortened(key, 20), "end"))
-        drawn.append(_box(min(scale(0), scale(value)), middle - 8, abs(scale(value) - scale(0)), 16, "bar"))
+        drawn += _named(key, f"{_short(value)}{unit}", row)
+        middle = _ROW * row + 28
+        drawn.append(_line(scale(0), middle - 10, scale(0), middle + 10, "axis"))
+        drawn.append(_box(min(scale(0), scale(value)), middle - 7, abs(scale(value) - scale(0)), 14, "bar"))
         if key in low and key in high:
             drawn += _error_bar(scale(low[key]), scale(high[key]), middle)
-        drawn.append(_text(_WIDTH - 92, middle + 4, f"{_short(value)}{unit}", "start"))
-    return _picture(drawn, height, title)
+    return _picture(drawn, _ROW * max(1, len(values)), title)
 
 
 def interval(
@@ -62,11 +66,11 @@ def interval(
     right = high + 0.25 * width if most is None else max(most, high)
     scale = _Scale(left, right, 30.0, _WIDTH - 30)
     drawn = [_line(30, 34, _WIDTH - 30, 34, "axis")]
-    for tick in scale.ticks():
-        drawn += [_line(scale(tick), 30, scale(tick), 38, "axis"), _text(scale(tick), 56, _short(tick), "middle")]
+    for tick in scale.ticks(beside=True):
+        drawn += [_line(scale(tick), 30, scale(tick), 38, "axis"), _under(scale(tick), 56, _short(tick))]
     drawn += _error_bar(scale(low), scale(high), 34)
     drawn.append(Markup('<circle class="dot" cx="{}" cy="34" r="6"/>').format(_place(scale(value))))
-    drawn.append(_text(scale(value), 18, _short(value), "middle"))
+    drawn.append(_under(scale(value), 18, _short(value)))
     return _picture(drawn, 64, title)
 
 
@@ -82,18 +86,20 @@ def spans(
     ends = [end for _, *numbers in rows for end in numbers]
     left, right = min([*ends, *_given(least)]), max([*ends, *_given(most)])
     room = 0.04 * (right - left)
-    scale = _Scale(left - room, right + room, 170.0, _WIDTH - 76)
-    height = 28.0 * len(rows) + 34
-    drawn = [_line(170, height - 30, _WIDTH - 76, height - 30, "axis")]
-    for tick in scale.ticks():
-        drawn += [_line(scale(tick), 0, scale(tick), height - 30, "grid")]
-        drawn.append(_text(scale(tick), height - 10, _short(tick), "middle"))
+    scale = _Scale(left - room, right + room, _INSET, _WIDTH - _INSET)
+    height = _ROW * len(rows) + 28
+    drawn = [_line(_INSET, height - 26, _WIDTH - _INSET, height - 26, "axis")]
+    for tick in scale.ticks(beside=True):
+        drawn += [
+            _line(scale(tick), _ROW * row + 20, scale(tick), _ROW * (row + 1), "grid") for row in range(len(rows))
+        ]
+        drawn.append(_line(scale(tick), height - 26, scale(tick), height - 21, "axis"))
+        drawn.append(_under(scale(tick), height - 5, _short(tick)))
     for row, (name, value, low, high) in enumerate(rows):
-        middle = 28.0 * row + 16
-        drawn.append(_text(162, middle + 4, _shortened(name, 17), "end"))
+        drawn += _named(name, _short(value), row)
+        middle = _ROW * row + 29
         drawn += _error_bar(scale(low), scale(high), middle)
         drawn.append(Markup('<circle class="dot" cx="{}" cy="{}" r="5"/>').format(_place(scale(value)), _place(middle)))
-        drawn.append(_text(_WIDTH - 68, middle + 4, _short(value), "start"))
     return _picture(drawn, height, title)
 
 
@@ -110,13 +116,13 @@ def line(
     if not points:
         return Markup("")
     ends = [x for x, _ in points] + ([] if until is None else [0.0, until[0]])
-    across = _Scale(min(ends), max(ends), 60.0, _WIDTH - 20)
+    across = _Scale(min(ends), max(ends), _LEFT, _WIDTH - _INSET)
     up = _Scale(min(0.0, *(y for _, y in points)), max(*(y for _, y in points), limit or 0.0, 1e-12), 150.0, 14.0)
     drawn = []
     for tick in up.ticks():
-        drawn += [_line(60, up(tick), _WIDTH - 20, up(tick), "grid"), _text(52, up(tick) + 4, _short(tick), "end")]
+        drawn += _grid(up(tick), _short(tick))
     if limit is not None:
-        drawn.append(_line(60, up(limit), _WIDTH - 20, up(limit), "limit"))
+        drawn.append(_line(_LEFT, up(limit), _WIDTH - _INSET, up(limit), "limit"))
     path, before = [], None
     for x, y in points:
         if stepped and before is not None:
@@ -133,8 +139,8 @@ def line(
         else []
     )
     if until is not None:
-        drawn += [_text(60, 170, until[1], "start"), _text(_WIDTH - 20, 170, until[2], "end")]
-    return _picture(drawn, 164 if until is None else 178, title)
+        drawn += [_text(_LEFT, 172, until[1], "start"), _text(_WIDTH - _INSET, 172, until[2], "end")]
+    return _picture(drawn, 164 if until is None else 180, title)
 
 
 def stacked(
@@ -152,19 +158,19 @@ def stacked(
     up = _Scale(0.0, most, 150.0, 14.0)
     drawn = []
     for tick in up.ticks():
-        drawn += [_line(60, up(tick), _WIDTH - 20, up(tick), "grid"), _text(52, up(tick) + 4, _short(tick), "end")]
-    across = (_WIDTH - 80) / max(1, len(columns))
+        drawn += _grid(up(tick), _short(tick))
+    across = (_WIDTH - _LEFT - _INSET) / max(1, len(columns))
     width = min(40.0, 0.8 * across)
     for place, column in enumerate(columns):
-        left, below = 60 + place * across + 0.1 * across, 0.0
+        left, below = _LEFT + place * across + 0.1 * across, 0.0
         for kind, value in zip(kinds, column, strict=False):
             drawn.append(_box(left, up(below + value), width, up(below) - up(below + value), kind))
             below += value
-    drawn += [_text(60, 168, ends[0], "start"), _text(_WIDTH - 20, 168, ends[1], "end")]
+    drawn += [_text(_LEFT, 170, ends[0], "start"), _text(_WIDTH - _INSET, 170, ends[1], "end")]
     for place, (kind, name) in enumerate(zip(kinds, names, strict=False)):
-        drawn.append(_box(60 + 180 * place, 180, 12, 12, kind))
-        drawn.append(_text(78 + 180 * place, 191, f"{name}{f', {unit}' if unit and not place else ''}", "start"))
-    return _picture(drawn, 198, title)
+        drawn.append(_box(_LEFT, 184 + 22 * place, 12, 12, kind))
+        drawn.append(_text(_LEFT + 20, 195 + 22 * place, f"{name}{f', {unit}' if unit and not place else ''}", "start"))
+    return _picture(drawn, 184 + 22 * len(names), title)
 
 
 def meter(spent: float, *, of: float, more: float = 0.0, title: str) -> Markup:
@@ -173,11 +179,11 @@ def meter(spent: float, *, of: float, more: float = 0.0, title: str) -> Markup:
     gone = min(1.0, max(0.0, spent / whole))
     next_ = min(1.0 - gone, max(0.0, more / whole))
     drawn = [
-        _box(0, 2, _WIDTH, 14, "empty"),
-        _box(0, 2, gone * _WIDTH, 14, "gone"),
-        _box(gone * _WIDTH, 2, next_ * _WIDTH, 14, "next"),
+        _box(0, 2, _METER, 14, "empty"),
+        _box(0, 2, gone * _METER, 14, "gone"),
+        _box(gone * _METER, 2, next_ * _METER, 14, "next"),
     ]
-    return _picture(drawn, 18, title)
+    return _picture(drawn, 18, title, width=_METER)
 
 
 def small_bars(counts: Sequence[float], *, title: str) -> Markup:
@@ -221,18 +227,41 @@ class _Scale:
         share = (value - self._least) / (self._most - self._least)
         return self._start + min(1.0, max(0.0, share)) * (self._end - self._start)
 
-    def ticks(self) -> list[float]:
-        """Some round numbers within the scale."""
+    def ticks(self, *, beside: bool = False) -> list[float]:
+        """Some round numbers within the scale; of those that stand beside each other so many as can be read."""
         step = 10.0 ** math.floor(math.log10((self._most - self._least) / 3))
         step *= next(factor for factor in (10, 5, 2, 1) if (self._most - self._least) / (step * factor) >= 2)
         first = math.ceil(self._least / step)
-        return [number * step for number in range(first, math.floor(self._most / step + 1e-9) + 1)]
+        every = [number * step for number in range(first, math.floor(self._most / step + 1e-9) + 1)]
+        room = max((len(_short(tick)) + 1) * _LETTER for tick in every) if beside and every else 0.0
+        apart = step / (self._most - self._least) * (self._end - self._start)
+        return every[:: max(1, math.ceil(room / apart))]
 
 
 def _picture(pieces: Sequence[Any], height: float, title: str, *, width: float = _WIDTH) -> Markup:
-    return Markup('<svg role="img" viewBox="0 0 {} {}" class="drawing"><title>{}</title>{}</svg>').format(
-        _place(width), _place(height), plain_text(title), Markup("").join(pieces)
+    form = "drawing worded" if width == _WIDTH else "drawing"
+    return Markup('<svg role="img" viewBox="0 0 {} {}" class="{}"><title>{}</title>{}</svg>').format(
+        _place(width), _place(height), form, plain_text(title), Markup("").join(pieces)
     )
+
+
+def _named(name: str, number: str, row: int) -> list[Markup]:
+    """Write the name of a row and its number above what is drawn for it."""
+    longest = int((_WIDTH - 2 * _INSET) / _LETTER) - len(number) - 2
+    above = _ROW * row + 15
+    return [_text(_INSET, above, _shortened(name, longest), "start"), _text(_WIDTH - _INSET, above, number, "end")]
+
+
+def _grid(y: float, number: str) -> list[Markup]:
+    """Draw a line across, and its number beside it."""
+    return [_line(_LEFT, y, _WIDTH - _INSET, y, "grid"), _text(_LEFT - 8, y + 5, number, "end")]
+
+
+def _under(x: float, y: float, number: str) -> Markup:
+    """Write a number at a place along an axis, within the drawing."""
+    half = len(number) * _LETTER / 2
+    anchor = "start" if x < half else "end" if x > _WIDTH - half else "middle"
+    return _text({"start": 0.0, "end": _WIDTH}.get(anchor, x), y, number, anchor)
 
 
 def _error_bar(left: float, right: float, y: float) -> list[Markup]:

@@ -16,7 +16,7 @@ MOST_ROWS = 200  #: of a table; a data frame has all of them
 
 #: readable on a light and on a dark page: text and lines take the notebook's own colour
 _STYLE = Markup("""<style>
-.thebes svg { width: 100%; max-width: 40rem; height: auto; display: block; }
+.thebes svg { width: 100%; max-width: 27rem; height: auto; display: block; }
 .thebes svg text { fill: currentColor; font: 13px system-ui, sans-serif; }
 .thebes .bar, .thebes .dot { fill: #3b82c4; } .thebes .axis { stroke: currentColor; opacity: .5; }
 .thebes .grid { stroke: currentColor; opacity: .15; } .thebes .error { stroke: #d9730d; stroke-width: 2.5; }

@@ -14,10 +14,10 @@ from thebes.tasks.drawings import squeezed
 #: (place along the axis, value, how far seeds lie apart)
 Point = tuple[float, float, float | None]
 
-_WIDTH, _HEIGHT = 640.0, 330.0
-_LEFT, _RIGHT, _TOP, _BOTTOM = 60.0, 24.0, 12.0, 44.0
-_ROW = 20.0  #: of the legend
-_LETTER = 8.0  #: how wide one is, at most
+_WIDTH, _HEIGHT = 400.0, 290.0
+_LEFT, _RIGHT, _TOP, _BOTTOM = 60.0, 14.0, 12.0, 50.0
+_ROW = 22.0  #: of the legend
+_LETTER = 9.5  #: how wide one is, at most
 WIDE = 8.0  #: an axis whose ends lie further apart than this is drawn by doublings
 KINDS = 6  #: of curves that the stylesheet tells apart
 
@@ -44,12 +44,12 @@ def curves(series: Mapping[str, Sequence[Point]], *, title: str, across: str) ->
         drawn.append(_text(_LEFT - 8, up_at(tick) + 4, _written(tick), "end"))
     for x in sorted(set(places)):
         drawn.append(_line(across_at(x), _HEIGHT - _BOTTOM, across_at(x), _HEIGHT - _BOTTOM + 5, "axis"))
-    for at, words in _apart([(across_at(x), _written(x)) for x in sorted(set(places))]):
+    for at, words in readable([(across_at(x), _written(x)) for x in sorted(set(places))]):
         drawn.append(_text(at, _HEIGHT - _BOTTOM + 19, words, "middle"))
     drawn.append(_line(_LEFT, _HEIGHT - _BOTTOM, _WIDTH - _RIGHT, _HEIGHT - _BOTTOM, "axis"))
     drawn.append(_text((_LEFT + _WIDTH - _RIGHT) / 2, _HEIGHT - 6, across, "middle"))
     for number, (name, curve) in enumerate(series.items()):
-        kind, row = f"kind{number % KINDS}", _HEIGHT + _ROW * (number // 2) + 10
+        kind, row = f"kind{number % KINDS}", _HEIGHT + _ROW * number + 10
         path = " ".join(f"{_place(across_at(x))},{_place(up_at(y))}" for x, y, _ in sorted(curve))
         drawn.append(Markup('<polyline class="curve {}" points="{}"/>').format(kind, path))
         for x, y, apart in curve:
@@ -57,11 +57,10 @@ def curves(series: Mapping[str, Sequence[Point]], *, title: str, across: str) ->
                 drawn.append(_line(across_at(x), up_at(y - apart), across_at(x), up_at(y + apart), f"spread {kind}"))
             dot = Markup('<circle class="dot {}" cx="{}" cy="{}" r="3.5"/>')
             drawn.append(dot.format(kind, _place(across_at(x)), _place(up_at(y))))
-        left = _LEFT + (number % 2) * 290
-        drawn.append(_line(left, row, left + 34, row, f"curve {kind}"))
-        drawn.append(_text(left + 42, row + 4, name if len(name) <= 36 else f"{name[:35]}…", "start"))
-    height = _HEIGHT + _ROW * math.ceil(len(series) / 2) + 6
-    return Markup('<svg role="img" viewBox="0 0 {} {}" class="drawing"><title>{}</title>{}</svg>').format(
+        drawn.append(_line(6, row, 40, row, f"curve {kind}"))
+        drawn.append(_text(48, row + 5, name if len(name) <= 36 else f"{name[:35]}…", "start"))
+    height = _HEIGHT + _ROW * len(series) + 6
+    return Markup('<svg role="img" viewBox="0 0 {} {}" class="drawing worded"><title>{}</title>{}</svg>').format(
         _place(_WIDTH), _place(height), title, Markup("").join(drawn)
     )
 
@@ -83,7 +82,8 @@ def points(found: Sequence[Point], *, title: str, across: str) -> Markup:
         drawn.append(_line(_LEFT, up_at(tick), _WIDTH - _RIGHT, up_at(tick), "grid"))
         drawn.append(_text(_LEFT - 8, up_at(tick) + 4, _written(tick), "end"))
         drawn.append(_line(across_at(tick), _HEIGHT - _BOTTOM, across_at(tick), _HEIGHT - _BOTTOM + 5, "axis"))
-        drawn.append(_text(across_at(tick), _HEIGHT - _BOTTOM + 19, _written(tick), "middle"))
+    for at, words in readable([(across_at(tick), _written(tick)) for tick in tick_places(low, high)]):
+        drawn.append(_text(at, _HEIGHT - _BOTTOM + 19, words, "middle"))
     drawn.append(_line(_LEFT, _HEIGHT - _BOTTOM, _WIDTH - _RIGHT, _HEIGHT - _BOTTOM, "axis"))
     drawn.append(_text((_LEFT + _WIDTH - _RIGHT) / 2, _HEIGHT - 6, across, "middle"))
     drawn.append(_line(across_at(low), up_at(low), across_at(high), up_at(high), "axis"))
@@ -92,16 +92,18 @@ def points(found: Sequence[Point], *, title: str, across: str) -> Markup:
             drawn.append(_line(across_at(x), up_at(y - apart), across_at(x), up_at(y + apart), "spread kind0"))
         dot = Markup('<circle class="dot kind0" cx="{}" cy="{}" r="4"/>')
         drawn.append(dot.format(_place(across_at(x)), _place(up_at(y))))
-    return Markup('<svg role="img" viewBox="0 0 {} {}" class="drawing"><title>{}</title>{}</svg>').format(
+    return Markup('<svg role="img" viewBox="0 0 {} {}" class="drawing worded"><title>{}</title>{}</svg>').format(
         _place(_WIDTH), _place(_HEIGHT), title, Markup("").join(drawn)
     )
 
 
-def _apart(labels: Sequence[tuple[float, str]]) -> list[tuple[float, str]]:
-    """Those that can be read beside each other, the last one first of all."""
+def readable(labels: Sequence[tuple[float, str]]) -> list[tuple[float, str]]:
+    """Choose those that can be read beside each other, the last one first of all, which stays within the drawing."""
     kept: list[tuple[float, str]] = []
     for at, words in reversed(labels):
-        if not kept or at + _LETTER * len(words) / 2 + 6 <= kept[-1][0] - _LETTER * len(kept[-1][1]) / 2:
+        half = _LETTER * len(words) / 2
+        at = min(at, _WIDTH - half)
+        if not kept or at + half + 6 <= kept[-1][0] - _LETTER * len(kept[-1][1]) / 2:
             kept.append((at, words))
     return kept[::-1]
 

@@ -11,12 +11,15 @@ from typing import Any
 from markupsafe import Markup
 
 from thebes.privacy.figures import spaced
-from thebes.web.charts import tick_places
+from thebes.privacy.plain_text import shortened
+from thebes.web.charts import readable, tick_places
 
 #: of the epsilon that is asked with, the others beside it
 FACTORS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
-_WIDTH, _HEIGHT = 640.0, 250.0
-_LEFT, _RIGHT, _TOP, _BOTTOM = 64.0, 20.0, 26.0, 44.0
+_WIDTH, _TALL = 400.0, 180.0
+_LEFT, _RIGHT, _TOP, _BOTTOM = 60.0, 20.0, 12.0, 50.0
+_ROW = 18.0  #: for the words at a cap
+_LETTER = 9.5  #: how wide one is, at most
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,27 +60,32 @@ def picture(along: Sequence[CurveStop], caps: Mapping[str, float], *, title: str
         place = 0.5 if high == low else (math.log(x) - low) / (high - low)
         return _LEFT + min(max(place, 0.0), 1.0) * (_WIDTH - _LEFT - _RIGHT)
 
+    reached = [(site, cap) for site, cap in caps.items() if math.exp(low) <= cap <= math.exp(high)]
+    ground = _TOP + _ROW * len(reached) + _TALL
+
     def up(y: float) -> float:
-        return _HEIGHT - _BOTTOM - y / most * (_HEIGHT - _TOP - _BOTTOM)
+        return ground - y / most * _TALL
 
     drawn = []
     for tick in tick_places(0.0, most):
         drawn.append(_line(_LEFT, up(tick), _WIDTH - _RIGHT, up(tick), "grid"))
         drawn.append(_text(_LEFT - 8, up(tick) + 4, spaced(tick, 3), "end"))
-    for _, x, _ in told:
-        drawn.append(_text(across(x), _HEIGHT - _BOTTOM + 19, spaced(x, 3), "middle"))
-    drawn.append(_text((_LEFT + _WIDTH - _RIGHT) / 2, _HEIGHT - 6, "epsilon", "middle"))
-    for site, cap in caps.items():
-        if math.exp(low) <= cap <= math.exp(high):
-            drawn.append(_line(across(cap), _TOP, across(cap), _HEIGHT - _BOTTOM, "limit"))
-            drawn.append(_text(across(cap), _TOP - 8, f"{site} allows {spaced(cap, 3)}", "middle"))
+    for at, words in readable([(across(x), spaced(x, 3)) for _, x, _ in told]):
+        drawn.append(_text(at, ground + 19, words, "middle"))
+    drawn.append(_text((_LEFT + _WIDTH - _RIGHT) / 2, ground + 42, "epsilon", "middle"))
+    for row, (site, cap) in enumerate(reached, start=1):
+        anchor, room = ("end", across(cap)) if across(cap) > _WIDTH / 2 else ("start", _WIDTH - across(cap))
+        allows = f" allows {spaced(cap, 3)}"
+        name = shortened(site, max(1, int(room / _LETTER) - len(allows)))
+        drawn.append(_line(across(cap), _ROW * row, across(cap), ground, "limit"))
+        drawn.append(_text(across(cap), _ROW * row - 3, f"{name}{allows}", anchor))
     path = " ".join(f"{across(x):.1f},{up(y):.1f}" for _, x, y in shown)
     drawn.append(Markup('<polyline class="curve" points="{}"/>').format(path))
     for place, x, y in shown:
         dot = Markup('<circle class="dot stop{}" cx="{}" cy="{}" r="5"/>')
         drawn.append(dot.format(place, f"{across(x):.1f}", f"{up(y):.1f}"))
-    return Markup('<svg role="img" viewBox="0 0 {} {}" class="drawing"><title>{}</title>{}</svg>').format(
-        f"{_WIDTH:.0f}", f"{_HEIGHT:.0f}", title, Markup("").join(drawn)
+    return Markup('<svg role="img" viewBox="0 0 {} {}" class="drawing worded"><title>{}</title>{}</svg>').format(
+        f"{_WIDTH:.0f}", f"{ground + _BOTTOM:.0f}", title, Markup("").join(drawn)
     )
 
 
