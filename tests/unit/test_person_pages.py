@@ -8,6 +8,7 @@ import math
 import re
 import sys
 import time
+import warnings
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
@@ -1165,14 +1166,38 @@ def test_a_cap_for_a_name_that_no_task_has_is_warned_about(world: World) -> None
         assert ("No task that this machine knows is of that name" in told) is warned, name
 
 
-@pytest.mark.parametrize(("epsilon", "said"), [(0.05, True), (10.0, False)])
-def test_an_answer_whose_bar_holds_everything_possible_is_said_to_tell_nothing(epsilon: float, said: bool) -> None:
-    release = thebes.simulate({**ROWS, "epsilon": epsilon}, people(1000), seed=1)
-    drawn = answer.shown(json.loads(json.dumps(release.as_json())), release.document)
+AGES = {"age": {"type": "range", "low": 0, "high": 120}}
+ONE = {"type": "basic", "min_count": 20, "featurizer": "SELECT age FROM profile.pets", "bounds": AGES}
+KINDS_OF_ANSWERS: dict[str, Any] = {
+    "rows": ROWS,
+    "shares of an ensemble": {
+        "type": "ensemble", "min_count": 20, "label": "species",
+        "featurizer": "SELECT species, age FROM profile.pets", "bounds": ROWS["bounds"],
+    },
+    "a mean": {**ONE, "aggregator": "mean"},
+    "a median": {**ONE, "aggregator": "median"},
+    "a sum": {**ONE, "aggregator": "sum"},
+    "a variance": {**ONE, "aggregator": "variance"},
+    "a histogram": {**ONE, "aggregator": "histogram", "bins": 3},
+    "a count": {**ONE, "aggregator": "count", "missing": "count", "bounds": None},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", KINDS_OF_ANSWERS)
+@pytest.mark.parametrize("said", [True, False], ids=["little", "much"])
+def test_an_answer_whose_bar_is_as_wide_as_everything_possible_is_said_to_tell_nothing(kind: str, said: bool) -> None:
+    noised_here = KINDS_OF_ANSWERS[kind]["type"] != "basic"
+    epsilon = (0.05 if noised_here else 0.002) if said else 10.0
+    document = {**KINDS_OF_ANSWERS[kind], "epsilon": epsilon}
+    with warnings.catch_warnings(action="ignore"):
+        release = thebes.simulate(document, people(300), seed=1)
+    drawn = answer.shown(json.loads(json.dumps(release.as_json())), registry.check(document))
     assert drawn is not None
-    for section, _ in drawn.sections:
-        if section.title in ("species", "age"):
-            assert ("says no more than guessing" in section.words) is said, section
+    barred = ("species", "age", "Classifier", "Error bar", "Counts")
+    told = [section for section, _ in drawn.sections if section.title in barred]
+    assert told
+    for section in told:
+        assert ("says hardly more than guessing" in section.words) is said, section
 
 
 def test_where_it_went_says_that_it_was_taken_back(world: World) -> None:

@@ -18,6 +18,11 @@ from thebes.privacy.measurement import Interval
 from thebes.tasks.protocols import DocumentRead
 from thebes.tasks.release import Release
 
+#: told of figures whose error bar is as wide as all that was possible beforehand
+NOTHING_TOLD = (
+    "The error bar is as wide as everything that is possible, or wider: this says hardly more than guessing would. Too "
+    "few took part for its noise."
+)
 MOST_DRAWN = 40  #: keys, classes or columns in one chart
 MOST_ROWS = 200  #: of a table on the page; the download has all of them
 
@@ -85,6 +90,16 @@ class Section:
     picture: Bars | Spans | None = None
     table: AnswerTable | None = None
     folded: bool = False  #: the table is behind a summary
+
+
+def telling(bars: Iterable[tuple[float, float]], possible: tuple[float, float] | None) -> str:
+    """Say that an answer tells nothing, where each of its error bars (low, high) is as wide as everything that was
+    possible beforehand; empty where one is not, or where that is not known. Where a bar lies does not count: noise
+    that is larger than all that is possible may well put it beside that."""
+    ends = list(bars)
+    if possible is None or not ends or any(high - low < possible[1] - possible[0] for low, high in ends):
+        return ""
+    return f" {NOTHING_TOLD}"
 
 
 def one_number(release: Release) -> tuple[float, Interval | None] | None:

@@ -248,6 +248,11 @@ class PeopleDocument(Document):
                 raise rule("bounds", f"names {named(column)}, which the featurizer does not give")
         return self
 
+    def possible(self, contributors: int | None) -> tuple[float, float] | None:
+        """Return the ends between which a number lies that is made of so many contributions, whatever they are; None
+        where that is not known. A kind whose answers are numbers says which."""
+        return None
+
     @property
     def stated(self) -> bool:
         """Return whether it says what for, whom to ask and until when."""

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from thebes.tasks.answer_view import MOST_DRAWN, AnswerTable, Bars, Cells, Section, Spans, percent
+from thebes.tasks.answer_view import MOST_DRAWN, AnswerTable, Bars, Cells, Section, Spans, percent, telling
 from thebes.tasks.document import Document, PeopleDocument, Range
-from thebes.tasks.release import Release
+from thebes.tasks.release import LEVEL, Release
 
 
 def sections(release: Release, document: Document) -> list[Section]:
     if isinstance(release.value, Mapping):
-        return _counts(release)
+        return _counts(release, document)
     if not isinstance(release.value, (int, float)):
         return [Section("Answer", "There is no drawing of it. Download it.")]
     value = float(release.value)
@@ -29,7 +29,7 @@ def sections(release: Release, document: Document) -> list[Section]:
     if getattr(document, "aggregator", "") in ("sum", "count", "variance"):
         least = most = None
     words = "Where the exact answer lies, so many times out of a hundred. It speaks of the noise, not of who took part."
-    words = f"{words} {note}".rstrip()
+    words = f"{words} {note}".rstrip() + _telling(release, document, [bar[1:] for bar in bars if bar[0] == LEVEL])
     picture = Spans(
         [(percent(level), value, low, high) for level, low, high in bars],
         title="The answer with its error bar at several levels",
@@ -40,13 +40,19 @@ def sections(release: Release, document: Document) -> list[Section]:
     return [Section("Error bar", words, picture, table, folded=True)]
 
 
+def _telling(release: Release, document: Document, bars: Iterable[tuple[float, float]]) -> str:
+    """Say that it tells nothing, of what people answered: what is possible at sites their data sets declare."""
+    of_people = isinstance(document, PeopleDocument)
+    return telling(bars, document.possible(release.certificate.contributors) if of_people else None)
+
+
 def _inside(value: float, bound: Range, bars: Sequence[tuple[float, float, float]]) -> bool:
     """Return whether the declared range is near enough to the error bars to be worth drawing."""
     width = max(high - low for _, low, high in bars)
     return bound.low <= value <= bound.high and width > 0.02 * (bound.high - bound.low)
 
 
-def _counts(release: Release) -> list[Section]:
+def _counts(release: Release, document: Document) -> list[Section]:
     head, rows = table(release)
     if not rows:
         return [Section("Counts", "Nothing was common enough to be shown.")]
@@ -61,6 +67,7 @@ def _counts(release: Release) -> list[Section]:
     words = "Noise can make a count negative; it is shown as it is." if any(row[1] < 0 for row in rows) else ""
     if len(drawn) < len(rows):
         words = f"The {len(drawn)} largest of {len(rows)} are drawn. {words}".strip()
+    words = (words + _telling(release, document, [row[2:4] for row in rows] if barred else ())).strip()
     return [Section("Counts", words, picture, AnswerTable.of(head, rows), folded=True)]
 
 

@@ -157,6 +157,20 @@ class BasicDocument(TrustedDocument):
         if self.bins is not None and not isinstance(bound, Range):
             raise rule("bins", "needs a range in bounds")
 
+    def possible(self, contributors: int | None) -> tuple[float, float] | None:
+        counted = (0.0, float(contributors)) if contributors is not None else None
+        if self.aggregator in ("count", "histogram"):
+            return counted
+        bound = (self.bounds or {}).get(self.column)
+        if not isinstance(bound, Range):
+            return None
+        if self.aggregator == "sum":
+            ends = min(bound.low, 0), max(bound.high, 0)  # who has no value adds nothing
+            return None if contributors is None else (contributors * ends[0], contributors * ends[1])
+        if self.aggregator == "variance":
+            return 0.0, ((bound.high - bound.low) / 2) ** 2
+        return (bound.low, bound.high) if self.aggregator in ("mean", "median", "quantile", "trimmed_mean") else None
+
     @property
     def column(self) -> str:
         """The first column the featurizer gives; for most statistics the only one."""

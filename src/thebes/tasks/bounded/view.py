@@ -7,16 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from thebes.tasks.answer_view import MOST_DRAWN, AnswerTable, Bars, Cells, Section, Spans, percent, short
+from thebes.tasks.answer_view import MOST_DRAWN, AnswerTable, Bars, Cells, Section, Spans, percent, short, telling
 from thebes.tasks.document import PeopleDocument, Range
 from thebes.tasks.release import Release
 
 FIRST_ROWS = 12  #: on the page
-#: told of figures whose error bar holds all that was possible beforehand
-NOTHING_TOLD = (
-    "The error bar is as wide as everything that is possible, or wider: this says no more than guessing would. Too few "
-    "took part for its noise."
-)
 
 
 def sections(release: Release, document: PeopleDocument) -> list[Section]:
@@ -32,8 +27,8 @@ def sections(release: Release, document: PeopleDocument) -> list[Section]:
         percents = {name: 100 * share for name, share in names.items()}
         picture = Bars(percents, title=title, low=low, high=high, unit=" %")
         words += "" if bar is None else " With 95 % error bars."
-        empty = low and high and all(low[name] <= 0 and high[name] >= 100 for name in names)
-        sections.append(Section(column, words + (f" {NOTHING_TOLD}" if empty else ""), picture))
+        words += telling([(low[name], high[name]) for name in names] if low and high else (), (0, 100))
+        sections.append(Section(column, words, picture))
     for column, bound in list((document.bounds or {}).items())[:MOST_DRAWN]:
         if isinstance(bound, Range):
             mean, bar = told.mean(column)
@@ -47,8 +42,8 @@ def sections(release: Release, document: PeopleDocument) -> list[Section]:
                 title=f"Mean of {column} with its error bar at several levels",
             )
             words += f" ({percent(bar.level)} interval {short(float(bar.low))} to {short(float(bar.high))})."
-            empty = float(bar.low) <= bound.low and float(bar.high) >= bound.high
-            sections.append(Section(column, words + (f" {NOTHING_TOLD}" if empty else ""), picture))
+            words += telling([(float(bar.low), float(bar.high))], (bound.low, bound.high))
+            sections.append(Section(column, words, picture))
     head, rows = table(release)
     words = f"{len(rows)} rows, each changed at random before it left. No single one can be believed."
     return [*sections, Section("Rows", words, table=AnswerTable.of(head, rows, FIRST_ROWS), folded=True)]

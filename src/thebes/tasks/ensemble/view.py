@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from thebes.privacy.figures import plural
-from thebes.tasks.answer_view import MOST_DRAWN, AnswerTable, Bars, Cells, Section, short
+from thebes.tasks.answer_view import MOST_DRAWN, AnswerTable, Bars, Cells, Section, short, telling
 from thebes.tasks.document import PeopleDocument
 from thebes.tasks.release import Release
 
@@ -15,6 +15,7 @@ def sections(release: Release, document: PeopleDocument) -> list[Section]:
     told = plural(members, "small model votes", "small models vote") if votes else plural(members, "small table")
     told += "" if votes else " of odds, added up"
     words = f"{told}. How frequent each label is among those who took part, with error bars."
+    words += telling([(row[2], row[3]) for row in rows], (0, 1))
     picture = Bars(
         {row[0]: 100 * row[1] for row in rows[:MOST_DRAWN]},
         title="Share of each label in per cent, with its error bar",
