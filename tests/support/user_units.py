@@ -4,11 +4,14 @@ refuses what it does not know."""
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
+
+import pytest
 
 HONOURED = {
     "ExecStart", "Environment", "UMask", "StandardOutput", "Restart", "RestartSec", "RestartPreventExitStatus",
@@ -91,3 +94,11 @@ def until(true: Callable[[], object], seconds: float = 60.0) -> None:
     while not true():
         assert time.monotonic() < end, "it did not come to that in time"
         time.sleep(0.05)
+
+
+def systemd(folder: Path, monkeypatch: pytest.MonkeyPatch, *, answers: bool) -> None:
+    """Put a systemctl into the way that finds a systemd for this user, or none."""
+    program = folder / "systemctl"
+    program.write_text(f"#!/bin/sh\nexit {0 if answers else 1}\n")
+    program.chmod(0o700)
+    monkeypatch.setenv("PATH", str(folder), prepend=os.pathsep)

@@ -9,9 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.command import exit_status
+from tests.support.user_units import systemd
 from thebes.cli.homes.examination import Surroundings, examined
 from thebes.cli.homes.findings import HomeFinding, How
 from thebes.collectors.installation import Installed, Record
+from thebes.person.autostart import autostart
 from thebes.person.home import Person
 from thebes.person.tasks.task_feed import pin
 from thebes.wire import task_log
@@ -46,9 +49,10 @@ def one(found: dict[str, HomeFinding], words: str) -> HomeFinding:
     return finding
 
 
-def test_a_machine_that_runs_and_starts_by_itself_is_told_from_one_that_does_not(home: Path) -> None:
-    from thebes.person.autostart import autostart
-
+def test_a_machine_that_runs_and_starts_by_itself_is_told_from_one_that_does_not(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    systemd(tmp_path, monkeypatch, answers=True)
     found = look(home)
     assert one(found, "starts with this user's session").advice == (
         f"if it is to: thebes person autostart on --home {home}"
@@ -56,6 +60,22 @@ def test_a_machine_that_runs_and_starts_by_itself_is_told_from_one_that_does_not
     assert "thebes person --home" in one(found, "runs on this home").advice
     autostart(home).turn_on()
     assert one(look(home), "starts with this user's session").how is How.OK
+
+
+@pytest.mark.parametrize("on", [False, True])
+def test_where_no_systemd_answers_nothing_is_said_to_start_by_itself(
+    on: bool, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    systemd(tmp_path, monkeypatch, answers=False)
+    if on:
+        autostart(home).turn_on()
+    finding = one(look(home), "starts with this user's session")
+    assert finding.how is (How.WARNING if on else How.ABSENT)
+    assert "no systemd answers for this user" in finding.advice
+    assert f"by hand: thebes person --home {home}" in finding.advice
+    assert exit_status("doctor", "--home", home) == 0, "a machine that is started by hand is sound"
+    assert exit_status("person", "autostart", "show", "--home", home) == 0
+    assert ("On, but not here: no systemd" if on else "Off: ") in capsys.readouterr().out
 
 
 def test_what_the_limits_leave_is_told_for_both_budgets(home: Path) -> None:

@@ -142,7 +142,6 @@ def autostart(turn: _Turn, home: Annotated[Path, _HomeOption]) -> None:
     there = starting.autostart(folder)
     if turn is Turned.ON or not there.left:  # else the home may be gone, and what starts it is not
         _of_a_person(home)
-    heard = True
     if turn is Turned.ON:
         starting.startable(folder)
         there.turn_on()
@@ -150,12 +149,16 @@ def autostart(turn: _Turn, home: Annotated[Path, _HomeOption]) -> None:
     elif turn is Turned.OFF:
         there.turn_off()
         there.heard()
+    else:
+        heard = there.answered()
     if not there.on:
         typer.echo(f"Off: {folder} starts only by hand. What runs now goes on until it is stopped.")
         return
-    typer.echo(f"On: {folder} starts with your next session, by {there.path}.")
     if not heard:
-        typer.echo(starting.UNHEARD)
+        typer.echo(f"On, but not here: {starting.UNHEARD}. {there.path} counts from the first session with one.")
+        typer.echo(f"Until then start it by hand: thebes person --home {home}")
+        return
+    typer.echo(f"On: {folder} starts with your next session, by {there.path}.")
     typer.echo(f"To start it now: {there.now}. For an address of its pages: thebes person --home {home} --open")
 
 

@@ -24,8 +24,8 @@ from thebes.privacy.faults import Refusal
 
 #: told where no systemd runs for this user: a container, a session without one, another system of services
 UNHEARD = (
-    "No systemd answers for this user just now (systemctl --user), and without one nothing starts by itself: this "
-    "counts only in sessions where one runs."
+    "no systemd answers for this user just now (systemctl --user), as in a container or in a session without one, and "
+    "without one nothing starts by itself"
 )
 _AGAIN_SECONDS = 30  #: after which a machine that failed starts again
 _HEARD_SECONDS = 30
@@ -61,14 +61,21 @@ class Autostart:
 
     def heard(self) -> bool:
         """Let a systemd that runs for this user look again; return whether one does, or where none is needed."""
+        return self._systemctl("daemon-reload")
+
+    def answered(self) -> bool:
+        """Return whether a systemd runs for this user, or where none is needed; it is asked, and changes nothing."""
+        return self._systemctl("show-environment")
+
+    def _systemctl(self, what: str) -> bool:
         if self.wanted is None:
             return True
         systemctl = shutil.which("systemctl")
         if systemctl is None:
             return False
-        reload = [systemctl, "--user", "daemon-reload"]
+        command = [systemctl, "--user", what]
         try:
-            return subprocess.run(reload, capture_output=True, timeout=_HEARD_SECONDS, check=False).returncode == 0
+            return subprocess.run(command, capture_output=True, timeout=_HEARD_SECONDS, check=False).returncode == 0
         except (OSError, subprocess.TimeoutExpired):
             return False
 

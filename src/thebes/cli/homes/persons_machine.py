@@ -16,7 +16,7 @@ from pathlib import Path
 from thebes.cli.homes.findings import HomeFinding, How, found
 from thebes.collectors.installation import Installed
 from thebes.ledger import BlockState, Ledger, NoKeeper
-from thebes.person.autostart import autostart
+from thebes.person.autostart import UNHEARD, autostart
 from thebes.person.budget.blocks import base_name, of_period
 from thebes.person.budget.budget import period
 from thebes.person.settings import TRUSTS, PersonSettings
@@ -65,10 +65,13 @@ def _runs(home: Path) -> HomeFinding:
 def _starts(home: Path) -> HomeFinding:
     what = "it starts with this user's session"
     try:
-        on = autostart(home).on
+        there = autostart(home)
     except Refusal as refusal:
         return HomeFinding(How.ABSENT, what, str(refusal))
-    return found(on, what, f"if it is to: thebes person autostart on --home {home}", How.ABSENT)
+    if not there.answered():
+        hand = f"{UNHEARD}; start it by hand: thebes person --home {home}"
+        return HomeFinding(How.WARNING if there.on else How.ABSENT, what, hand)
+    return found(there.on, what, f"if it is to: thebes person autostart on --home {home}", How.ABSENT)
 
 
 def _left(home: Path, settings: PersonSettings, now: datetime) -> Iterator[HomeFinding]:

@@ -14,6 +14,7 @@ from thebes.person import notices
 from thebes.person.autostart import UNHEARD, autostart, startable
 from thebes.person.home import Person
 from thebes.privacy.faults import Mistake
+from thebes.web.person import words
 from thebes.web.person.layout import Indoors, attempt, text
 
 
@@ -43,7 +44,8 @@ def routes(indoors: Indoors) -> APIRouter:
             startable(person.home)
             there.turn_on()
             heard = there.heard()
-            told = "From your next session on this machine starts by itself." if heard else UNHEARD
+            told = "From your next session on this machine starts by itself."
+            told = told if heard else words.sentence(f"It is written down, but {UNHEARD}")
         else:
             there.turn_off()
             there.heard()
