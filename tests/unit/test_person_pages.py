@@ -131,6 +131,11 @@ class Page(HTMLParser):
         self.elements.append((tag, dict(attributes)))
 
 
+def words_of(page: str) -> str:
+    """Return what a page says, without its marks."""
+    return " ".join(html.unescape(re.sub(r"<[^>]+>", "", page)).split())
+
+
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[World]:
     made = World(tmp_path / "home")
@@ -637,6 +642,28 @@ def test_before_the_first_yes_limits_are_chosen_as_odds(world: World) -> None:
         }  # fmt: skip
     wrong = {**PROPOSED, "year": 2}
     assert "All tasks of any year must be at least 3" in refused(world, "/limits", wrong, 422)
+
+
+def test_the_odds_of_limits_count_what_this_home_has_spent(world: World) -> None:
+    world.me.accept(world.server.post({**MEDIAN, "delta": 0.0}))  # epsilon 1 where a server is trusted
+    world.me.turn()
+    told = harmless(world.http.post("/limits", json=PROPOSED, headers=PARTIAL))
+    assert "All tasks of 30 days, epsilon 3, of which 1 is spent or set aside already: they are right" in words_of(told)
+    less = {**PROPOSED, "task": 0.1, "period": 0.5, "year": 0.75}
+    for at in ("/limits/odds", "/limits"):
+        told = words_of(harmless(world.http.post(at, json=less, headers=PARTIAL)))
+        assert "One task, without a second question, epsilon 0.1: they are right at most 52.5 %" in told
+        for label, chosen in (("All tasks of 30 days", 0.5), ("All tasks of any year", 0.75)):
+            spent = f"{label}: {chosen} is less than the 1 that is spent or set aside already, which stays"
+            assert f"{spent}: they are right at most 73.2 % of the time" in told
+    assert world.me.balance()["trusted"]["period"]["epsilon"] == 1.0, "as the page said"
+
+
+def test_limits_that_differ_where_a_server_is_trusted_are_told(world: World) -> None:
+    harmless(world.http.post("/limits", json=PROPOSED, headers=PARTIAL))
+    assert "other limits" not in harmless(world.http.get("/limits"))
+    world.me.set_settings({"trusted": {"epsilon": 7}})
+    assert "other limits hold where you trust a server" in words_of(harmless(world.http.get("/limits")))
 
 
 def test_a_home_that_is_only_driven_by_programs_keeps_its_limits_and_is_asked_nothing(world: World) -> None:

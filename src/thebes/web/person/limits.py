@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from decimal import Decimal
 from typing import Annotated, Any
 
@@ -10,7 +11,7 @@ from fastapi.responses import Response
 
 from thebes.person.home import Person
 from thebes.person.rest_schema import TASK_ID
-from thebes.person.settings import SMALLEST, read_number
+from thebes.person.settings import SMALLEST, TRUSTS, read_number
 from thebes.privacy.faults import Mistake
 from thebes.web.person import words
 from thebes.web.person.layout import Indoors, attempt
@@ -41,7 +42,7 @@ def routes(indoors: Indoors) -> APIRouter:
     def odds(request: Request, body: Annotated[dict[str, Any], Body()]) -> Response:
         """Say what the limits in the form would mean, or what is wrong with them."""
         chosen, lacking = attempt(lambda: read_limits(body))
-        return indoors.part("odds.html", lacking=lacking, rows=_rows(chosen or {}))
+        return indoors.part("odds.html", lacking=lacking, rows=_rows(chosen or {}, person))
 
     @made.post("/limits")
     def choose(request: Request, body: Annotated[dict[str, Any], Body()]) -> Response:
@@ -85,21 +86,28 @@ def context(person: Person) -> dict[str, Any]:
     settings = person.settings()
     proposed = {name: epsilon for name, _, epsilon, _ in PROPOSED}
     if settings.task is None:
-        return {"chosen": False, "rows": _rows(proposed)}
+        return {"chosen": False, "apart": False, "rows": _rows(proposed, person)}
     local = settings.local
     now = {"task": settings.task.epsilon, "period": local.epsilon, "year": local.year[0]}
-    return {"chosen": True, "rows": _rows({**now, "overall": local.overall_epsilon})}
+    rows = _rows({**now, "overall": local.overall_epsilon}, person)
+    return {"chosen": True, "apart": local != settings.trusted, "rows": rows}
 
 
-def _rows(limits: dict[str, Decimal]) -> list[dict[str, Any]]:
-    """Put odds beside each limit."""
-    return [
-        {
-            "name": name,
-            "label": label,
-            "epsilon": float(limits[name]),
-            "guess": words.guess(min(float(limits[name]), 1e5), float(delta)),
-        }
-        for name, label, _, delta in PROPOSED
-        if name in limits
-    ]
+def _rows(limits: dict[str, Decimal], person: Person) -> list[dict[str, Any]]:
+    """Put odds beside each limit: of the limit, or of what is spent where that is more and so stays."""
+    rows, ledger = [], person.balance()
+    for name, label, _, delta in PROPOSED:
+        if name not in limits:
+            continue
+        held = [_held(ledger[trust][name]) for trust in TRUSTS if name != "task"]
+        gone, failing = (max(each) for each in zip((0.0, 0.0), *held, strict=True))
+        epsilon = float(limits[name])
+        told = words.guess(min(max(epsilon, gone), 1e5), max(float(delta), failing))
+        rows.append({"name": name, "label": label, "epsilon": epsilon, "gone": gone, "guess": told})
+    return rows
+
+
+def _held(block: Mapping[str, Any]) -> tuple[float, float]:
+    """Return the epsilon and the delta of a block that are spent or set aside."""
+    spent, reserved = block["spent"], block["reserved"]
+    return spent["epsilon"] + reserved["epsilon"], spent["delta"] + reserved["delta"]
