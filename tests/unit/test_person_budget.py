@@ -216,6 +216,21 @@ def test_what_is_shown_around_midnight_is_of_the_period_that_it_names() -> None:
     assert (shown["start"], shown["spent"]["epsilon"]) == (START.date().isoformat(), 1.5)
 
 
+def test_a_cap_holds_a_name_however_it_is_capitalised_and_each_name_by_itself() -> None:
+    wallet = Wallet(local={"epsilon": 10}, caps={"Ana": {"epsilon": 2}, "ana": {"epsilon": 1}, "*": {"epsilon": 3}})
+    with pytest.raises(BudgetExceeded) as refused:
+        wallet.reserve("1.5", requestor="ANA")  # the tightest of those that are alike, and not what everyone else has
+    assert refused.value.spender == "ANA"
+    for other in ("bert", "cleo"):  # whoever asks under two names has a cap for each: the limit is what holds them
+        wallet.reserve("3", requestor=other)
+        with pytest.raises(BudgetExceeded):
+            wallet.reserve("0.5", requestor=other)
+    wallet.reserve("3", requestor="dora")
+    with pytest.raises(BudgetExceeded) as refused:
+        wallet.reserve("1.5", requestor="emil")
+    assert refused.value.spender is None, "that was the limit"
+
+
 def test_a_cap_survives_a_change_of_the_limit() -> None:
     wallet = Wallet(local={"epsilon": 10}, caps={"ana": {"epsilon": 3}})
     wallet.reserve("2").consume()

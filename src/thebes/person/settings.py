@@ -90,6 +90,11 @@ class PersonSettings:
     def allowance(self, trust: str) -> SpendingLimit:
         return self.trusted if trust == "trusted" else self.local
 
+    def cap_of(self, requestor: str) -> RequestorCap | None:
+        """Return the cap that holds this name, however it is capitalised; of several the tightest."""
+        alike = [cap for who, cap in self.caps.items() if who.casefold() == requestor.casefold()]
+        return min(alike, key=lambda cap: (cap.epsilon, cap.delta or 0), default=self.caps.get("*"))
+
     @classmethod
     def read(cls, home: Path) -> PersonSettings:
         """The settings of a home; the defaults where there is no file."""

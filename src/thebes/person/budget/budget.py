@@ -57,8 +57,7 @@ class PersonBudget:
     def under_cap(self, requestor: str, trust: str) -> dict[str, Any] | None:
         """Tell what the cap of this requestor leaves in this period, which `reserve` will hold them to; None without
         one. Nothing is written: whoever names requestors would fill the ledger otherwise."""
-        caps = self._settings().caps
-        cap = caps.get(requestor, caps.get("*"))
+        cap = self._settings().cap_of(requestor)
         if cap is None:
             return None
         with self._lock:
@@ -114,8 +113,7 @@ class PersonBudget:
         return view
 
     def _cap(self, requestor: str, block: Block) -> None:
-        caps = self._settings().caps
-        wanted = caps.get(requestor, caps.get("*"))
+        wanted = self._settings().cap_of(requestor)
         held = {(cap.spender, cap.block): (cap.epsilon, cap.delta) for cap in self.ledger.caps()}
         current = held.get((requestor, block.name))
         if wanted is None:

@@ -58,12 +58,14 @@ def routes(indoors: Indoors) -> APIRouter:
         who = text(body, "requestor")
         if not who:
             raise Mistake("requestor", "must be a name, or * for everyone else")
-        kept = {name: _cap(cap) for name, cap in person.settings().as_json()["caps"].items() if name != who}
+        caps = person.settings().as_json()["caps"].items()
+        kept = {name: _cap(cap) for name, cap in caps if name.casefold() != who.casefold()}
         if "epsilon" in body:
             kept[who] = {"epsilon": body["epsilon"]}
         person.set_settings({"caps": kept})
         told = f"{who} may have at most that much in a period." if "epsilon" in body else f"{who} has no cap any more."
-        if "epsilon" in body and who != "*" and who not in person.requestors():
+        known = {name.casefold() for name in person.requestors()}
+        if "epsilon" in body and who != "*" and who.casefold() not in known:
             told += " No task that this machine knows is of that name: write it as the tasks show it."
         return indoors.part("balance.html", told=told, **_context(person))
 
