@@ -115,7 +115,7 @@ def test_the_page_of_a_task_goes_on_by_itself_and_keeps_the_place_of_who_reads(
     me.page.get_by_text("Agreed. Your machine does the rest").wait_for()
     home.me.turn()
     expect(me.page.locator(".standing .tag")).to_have_text("sent", timeout=1000 * SECONDS)
-    expect(me.page.locator(".price p", has_text="You paid 1; ")).to_be_visible()
+    expect(me.page.locator(".price p", has_text="You paid 1. ")).to_be_visible()
     assert me.page.evaluate("document.activeElement.textContent").startswith("Agreed.")
 
 
@@ -212,7 +212,7 @@ ALOUD = {
     - link "Where it stands"
 - region "What it cost":
   - heading "What it cost" [level=2]
-  - paragraph: /^1 is set aside, and paid when it leaves; 29 of 30 left in the 30 days until .*[.]$/
+  - paragraph: /^1 is set aside, and paid when it leaves. In the 30 days until .* you have 29 of 30 left[.]$/
   - img "Of a budget of epsilon 30, 0 is gone and 1 is set aside for this task"
 """,
     "sent": """
@@ -225,7 +225,7 @@ ALOUD = {
     - link "Where it stands"
 - region "What it cost":
   - heading "What it cost" [level=2]
-  - paragraph: /^You paid 1; 29 of 30 left in the 30 days until .*[.]$/
+  - paragraph: /^You paid 1. In the 30 days until .* you have 29 of 30 left[.]$/
   - img "Of a budget of epsilon 30, 1 is gone and 0 is set aside for this task"
 """,
 }  #: what somebody hears of a task, in the order in which it is read

@@ -80,13 +80,13 @@ def test_where_no_systemd_answers_nothing_is_said_to_start_by_itself(
 
 def test_what_the_limits_leave_is_told_for_both_budgets(home: Path) -> None:
     found = look(home)
-    assert one(found, "noised on this machine").what.startswith("epsilon 3 of 3 is left until 20")
+    assert one(found, "noised on this machine").what.startswith("3 left of the epsilon 3 until 20")
     assert one(found, "limits were chosen").how is How.OK
     with Person(home, delay=False, clock=lambda: NOW) as me:
         blocks = me._purse.blocks("local")
         me._ledger.reserve([b.name for b in blocks], epsilon=2.5, delta=0, purpose="a mean", spender="ana").consume()
     left = one(look(home), "noised on this machine")
-    assert (left.how, left.what[:24]) == (How.OK, "epsilon 0.5 of 3 is left")
+    assert (left.how, left.what[:25]) == (How.OK, "0.5 left of the epsilon 3")
     with Person(home, delay=False, clock=lambda: NOW) as me:
         blocks = me._purse.blocks("local")
         me._ledger.reserve([b.name for b in blocks], epsilon=0.5, delta=0, purpose="a mean", spender="ana").consume()

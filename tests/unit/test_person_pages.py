@@ -288,10 +288,10 @@ def test_what_was_paid_is_told_as_past(world: World) -> None:
     assert "You paid" not in before
     world.me.accept(task)
     aside = world.http.get(f"/tasks/{task}/standing", headers=PARTIAL).text
-    assert "1 is set aside, and paid when it leaves; 29 of 30 left in the 30 days until" in " ".join(aside.split())
+    assert "1 is set aside, and paid when it leaves. In the 30 days until" in " ".join(aside.split())
     world.me.wait(task)
     after = world.http.get(f"/tasks/{task}/standing", headers=PARTIAL).text
-    assert "You paid 1; 29 of 30 left in the 30 days until" in after
+    assert re.search("You paid 1. In the 30 days until [^ ]+ you have 29 of 30 left[.]", after)
     for passed in ("you have left", "nothing has left", "Change my mind", "Accept"):
         assert passed not in after
     assert world.me.task(task)["paid"] == {"epsilon": 1.0, "delta": 0.0}
@@ -644,6 +644,22 @@ def test_before_the_first_yes_limits_are_chosen_as_odds(world: World) -> None:
     assert "All tasks of any year must be at least 3" in refused(world, "/limits", wrong, 422)
 
 
+def test_the_number_of_those_who_took_part_goes_on_while_somebody_waits(world: World) -> None:
+    task = world.server.post({**MEDIAN, "min_count": 3})
+    world.me.accept(task)
+    world.me.turn()
+    world.me.poll()
+    assert "1 contribution so far of the 3 an answer needs." in words_of(world.http.get(f"/tasks/{task}/came").text)
+    world.server.heard[(task, "another", "0")] = next(iter(world.server.heard.values()))
+    before = world.me.moment
+    world.me.poll()
+    assert world.me.moment != before, "an open page asks this machine for what is new"
+    asked: list[str] = []
+    world.server.before = asked.append
+    assert "2 contributions so far of the 3" in words_of(world.http.get(f"/tasks/{task}/came").text)
+    assert not asked, "that a page is open tells the coordinator nothing"
+
+
 def test_the_odds_of_limits_count_what_this_home_has_spent(world: World) -> None:
     world.me.accept(world.server.post({**MEDIAN, "delta": 0.0}))  # epsilon 1 where a server is trusted
     world.me.turn()
@@ -725,7 +741,7 @@ def test_a_yes_that_is_not_possible_is_not_offered_and_the_page_says_why(world: 
 
 def test_a_date_of_a_budget_does_not_break_and_says_how_long_it_is(world: World) -> None:
     period = world.me.ledger()["local"]["period"]
-    told = f"in the 30 days until {period['end'].replace('-', words.NO_BREAK)}"
+    told = f"The next 30 days begin on {period['end'].replace('-', words.NO_BREAK)}."
     for address in ("/", "/privacy"):
         assert told in harmless(world.http.get(address))
 

@@ -122,6 +122,7 @@ class Person:
                 memberships=self._memberships,
                 store=self._store,
                 listed=self._board.listed,
+                counted=self._board.count,
                 clock=self._clock,
                 pacing=pacing,
                 hidden=self._proxy is not None,
@@ -496,8 +497,9 @@ class Person:
 
     @property
     def moment(self) -> str:
-        """A mark that is another one after anything was decided, sent, answered or spent here."""
-        return f"{self._book.changes}.{self._ledger.head().length}"
+        """A mark that is another one after anything was decided, sent, answered or spent here, or more took part."""
+        counts = 0 if self._client is None else self._board.counts
+        return f"{self._book.changes}.{self._ledger.head().length}.{counts}"
 
     @property
     def new_questions(self) -> int:

@@ -86,7 +86,7 @@ def _left(home: Path, settings: PersonSettings, now: datetime) -> Iterator[HomeF
         limit = settings.allowance(trust).epsilon
         own = [block for block in blocks if base_name(block.name) == of_period(trust, start, end)]
         left = own[-1].remaining.epsilon if own else limit
-        what = f"epsilon {figure(float(left))} of {figure(float(limit))} is left until {end} {_WHERE[trust]}"
+        what = f"{figure(float(left))} left of the epsilon {figure(float(limit))} until {end}, {_WHERE[trust]}"
         yield found(left > 0, what, "nothing more is agreed to until then, unless limits change: /limits", How.WARNING)
 
 

@@ -75,6 +75,7 @@ class Work:
         client: CoordinatorClient,
         store: RowsOf,
         listed: Callable[[str], str | None],
+        counted: Callable[[str, object], None] = lambda task_id, contributions: None,
         memberships: Memberships | None = None,
         clock: Callable[[], float] = time.time,
         pacing: Pacing,
@@ -82,6 +83,7 @@ class Work:
         steady: bool = True,
     ) -> None:
         self._book, self._purse, self._seal, self._client, self._store = book, purse, seal, client, store
+        self._counted = counted
         self._clock, self._steady, self._packets = clock, steady, Packets(book, memberships)
         self._pacing, self._hidden, self._apart = pacing, hidden, client.apart()
         self._not_before: dict[int, float] = {}
@@ -159,6 +161,7 @@ class Work:
                 continue
             except (Mistake, Refusal):
                 continue
+            self._counted(participation.task_id, told.get("contributions"))
             status, result = told.get("status"), told.get("result")
             result = result if isinstance(result, dict) else None
             try:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +89,7 @@ class Board:
         self._clock = clock
         self._lock = threading.Lock()
         self._known: dict[str, OfferedTask] = {}  #: as they were verified last
+        self.counts = 0  #: how often another number of contributors was told
         self.unread: dict[str, str] = {}  #: task id -> why it is not shown, as of the latest reading
 
     def offers(self) -> list[OfferedTask]:
@@ -121,6 +122,13 @@ class Board:
     def documents(self) -> dict[str, PeopleDocument]:
         """Return the documents of the tasks that were verified in this process; the coordinator is not asked."""
         return {task_id: offer.document for task_id, offer in list(self._known.items())}
+
+    def count(self, task_id: str, contributions: object) -> None:
+        """Take note of how many have contributed to a task, as the coordinator told whoever waits for its answer."""
+        known = self._known.get(task_id)
+        if known is not None and isinstance(contributions, int) and contributions != known.contributions:
+            self._known[task_id] = replace(known, contributions=contributions)
+            self.counts += 1
 
     def requestors(self) -> set[str]:
         """Return who asked the tasks that were verified in this process; the coordinator is not asked."""

@@ -85,10 +85,11 @@ def _cap(cap: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _context(person: Person) -> dict[str, Any]:
-    ledger = person.ledger()
+    ledger, settings = person.ledger(), person.settings()
     return {
         "ledger": ledger,
-        "settings": person.settings().as_json(),
+        "settings": settings.as_json(),
+        "cap_of": settings.cap_of,
         "lines": {trust: _line(ledger, trust) for trust in ("local", "trusted")},
         "requestors": _by_requestor(ledger),
         "spent_on": [e for e in reversed(ledger["entries"]) if e["spent"]["epsilon"] or e["reserved"]["epsilon"]],

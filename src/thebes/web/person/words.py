@@ -135,11 +135,11 @@ def state(name: str) -> StateWords:
 def paid(task: Mapping[str, Any]) -> str:
     """Say what a task cost so far and what is set aside for it, beside what is left of the budget it draws on."""
     gone, aside, left = task["paid"]["epsilon"], task["set_aside"]["epsilon"], task["left"]["epsilon"]
-    rest = f"; {spaced(left)} of {spaced(task['limit'])} left {task['window']}."
+    rest = sentence(f"{task['window']} you have {spaced(left)} of {spaced(task['limit'])} left")
     if not aside:
-        return (f"You paid {spaced(gone)}" if gone else "You paid nothing") + rest
+        return f"You paid {spaced(gone) if gone else 'nothing'}. {rest}"
     so_far = f"You paid {spaced(gone)} so far, and " if gone else ""
-    return sentence(f"{so_far}{spaced(aside)} is set aside, and paid when it leaves{rest}")
+    return f"{so_far}{spaced(aside)} is set aside, and paid when it leaves. {rest}"
 
 
 def twice(task: Mapping[str, Any], allowed: TaskShare) -> str:
@@ -216,8 +216,27 @@ def lacking(task: Mapping[str, Any]) -> str:
 
 def stretch(period: Mapping[str, Any]) -> str:
     """Name a budget's period: so many days in a row, until the next ones begin. Its date does not break."""
+    return f"in the {days(period)} until {str(period['end']).replace('-', NO_BREAK)}"
+
+
+def days(period: Mapping[str, Any]) -> str:
+    """Count the days of a budget's period."""
     start, end = (date.fromisoformat(str(period[name])) for name in ("start", "end"))
-    return f"in the {plural((end - start).days, 'day')} until {str(end).replace('-', NO_BREAK)}"
+    return plural((end - start).days, "day")
+
+
+def begins_anew(period: Mapping[str, Any]) -> str:
+    """Say when a budget's next period begins."""
+    return f"The next {days(period)} begin on {str(period['end']).replace('-', NO_BREAK)}."
+
+
+def gone(block: Mapping[str, Any]) -> str:
+    """Say what of a budget is no longer there to be spent."""
+    spent, aside = block["spent"]["epsilon"], block["reserved"]["epsilon"]
+    if not spent and not aside:
+        return "Nothing is spent."
+    told = [f"{spaced(spent)} is spent"] if spent else []
+    return f"{' and '.join([*told, *([f'{spaced(aside)} is set aside'] if aside else [])])}."
 
 
 def takes_back(task: Mapping[str, Any]) -> bool:
