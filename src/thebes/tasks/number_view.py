@@ -42,8 +42,9 @@ def sections(release: Release, document: Document) -> list[Section]:
 
 def _telling(release: Release, document: Document, bars: Iterable[tuple[float, float]]) -> str:
     """Say that it tells nothing, of what people answered: what is possible at sites their data sets declare."""
-    of_people = isinstance(document, PeopleDocument)
-    return telling(bars, document.possible(release.certificate.contributors) if of_people else None)
+    if not isinstance(document, PeopleDocument):
+        return ""
+    return telling(bars, document.possible(release.certificate.contributors))
 
 
 def _inside(value: float, bound: Range, bars: Sequence[tuple[float, float, float]]) -> bool:
