@@ -97,7 +97,7 @@ def test_a_person_sees_previews_accepts_and_watches_it_finish(
     assert page.get_by_role("row", name=re.compile(MEDIAN["name"])).count() == 1
     spent = world.me.get("/api/ledger")["trusted"]["overall"]["spent"]["epsilon"]
     assert spent == 1.0
-    assert page.locator("svg", has_text="Of epsilon 30 in the 30 days until").first.is_visible()
+    assert page.locator("svg", has_text="Of epsilon 30 for these 30 days").first.is_visible()
     me.picture("person-privacy")
 
 
