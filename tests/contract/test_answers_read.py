@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import math
 import re
@@ -51,6 +50,9 @@ def test_a_release_reads_as_a_table_everywhere(name: str) -> None:
     frame = release.to_frame()
     assert list(frame.columns) == list(columns)
     assert release.to_arrow().column_names == list(columns)
+    polars = release.to_frame("polars")
+    assert polars.columns == list(columns)
+    assert polars.height == len(frame)
     back = release_from_json(json.loads(json.dumps(release.as_json())))
     assert all(same(back.as_columns()[column], values) for column, values in columns.items())
     numbers = list(release.value.values()) if isinstance(release.value, Mapping) else [release.value]
@@ -140,7 +142,6 @@ def test_a_library_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -
         release.plot()
 
 
-@pytest.mark.skipif(importlib.util.find_spec("matplotlib") is None, reason="needs matplotlib")
 @pytest.mark.few(5)
 @pytest.mark.parametrize("name", [sample.name for sample in SAMPLES])
 def test_a_release_draws_itself_into_axes(name: str) -> None:

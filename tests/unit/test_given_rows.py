@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,6 +9,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import polars as pl
+import pyarrow as arrow
 import pytest
 
 import thebes
@@ -53,16 +54,14 @@ def written(folder: Path, form: str) -> Any:
     if form == "dict":
         return AGES
     if form == "polars":
-        return pytest.importorskip("polars").DataFrame(AGES)
+        return pl.DataFrame(AGES)
     if form in ("arrow", "batch"):
-        arrow = pytest.importorskip("pyarrow")
         return arrow.table(AGES) if form == "arrow" else arrow.record_batch(AGES)
     frame = pd.DataFrame(AGES)
     if form == "pandas":
         return frame
     path = folder / f"ages.{form.removesuffix(' text')}"
     if path.suffix == ".parquet":
-        pytest.importorskip("pyarrow")
         frame.to_parquet(path)
     else:
         frame.to_csv(path, index=False, sep="\t" if path.suffix == ".tsv" else ",")
@@ -99,9 +98,6 @@ def test_rows_kept_aside_have_the_same_door() -> None:
     assert refused.value.argument == "aside"
 
 
-@pytest.mark.skipif(importlib.util.find_spec("polars") is None, reason="needs polars")
 def test_a_plan_of_polars_is_no_table_yet() -> None:
-    import polars
-
     with pytest.raises(Mistake, match="polars DataFrame"):
-        of_people(polars.DataFrame(AGES).lazy())
+        of_people(pl.DataFrame(AGES).lazy())

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 import thebes
@@ -84,7 +85,6 @@ def test_with_a_delta_small_answers_are_counted_by_rho() -> None:
 
 def test_files_frames_and_columns_are_rows_and_other_things_are_none(tmp_path: Path) -> None:
     ROWS.to_csv(tmp_path / "rows.csv", index=False)
-    pa = pytest.importorskip("pyarrow")
     for rows in (
         tmp_path / "rows.csv",
         str(tmp_path / "rows.csv"),

@@ -16,7 +16,7 @@ class ModelRelease(Release):
 
     form = "model"
     no_interval = OF_MODEL
-    drawn = ("coefficient", "mean", "mean share in a leaf")
+    drawn = ("coefficient", "mean", "mean share in a leaf", "says")
 
     @cached_property
     def model(self) -> Any:
