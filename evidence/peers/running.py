@@ -115,7 +115,8 @@ def _done(name: str, side: str, work: Work, handed: Sequence[tables.Table], pyth
         }
         command = [str(python), "-m", "evidence.peers.script", f"{name}.{side}", work.function(side), json.dumps(order)]
         kept = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "VIRTUAL_ENV")}
-        done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env={**kept, **_THREADS})
+        spark = {"PYSPARK_PYTHON": str(python)}  # a session's workers are of its environment, as in an activated one
+        done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env={**kept, **_THREADS, **spark})
     if done.returncode:
         raise RuntimeError(f"{name}.{side} cannot do {work.name}:\n{done.stderr[-2000:]}")
     told: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])

@@ -22,7 +22,7 @@ PEER = Peer(
     about=(
         "SQL over a data frame of one's own, on the census table Adult (32,561 rows). Both are told of columns and "
         "bounds beforehand. Theirs gives numbers; ours keeps a budget, and gives an error bar with every number and a "
-        "certificate. Tumult Analytics, which needs Spark, is not compared here."
+        "certificate."
     ),
     works=(
         _work(
