@@ -55,6 +55,8 @@ RESTATED = [
     "SELECT COUNT(married) AS c, AVG(age) AS a FROM pums",
     "SELECT 3 AS three, p.married, educ, AVG(income) AS i FROM pums AS p GROUP BY educ, married",
     "SELECT educ, COUNT(*) AS n FROM pums GROUP BY educ",
+    "SELECT CASE WHEN age < 30 THEN 'young' WHEN age < 60 THEN 'middle' ELSE 'old' END AS band, married, "
+    "COUNT(*) AS n, AVG(income) AS a FROM pums GROUP BY band, married",
     "SELECT (SUM(age)) AS s FROM pums",
     "SELECT SUM(age) * 1 AS s FROM pums",
     "SELECT SUM(age) AS s, COUNT(*) AS n FROM pums",

@@ -107,6 +107,18 @@ def test_an_expression_says_what_it_says() -> None:
         np.testing.assert_allclose(read_expression(body, SCHEMA, "f").of(rows), expected)
 
 
+def test_a_choice_of_words_takes_the_first_condition_that_holds_and_declares_its_values() -> None:
+    rows = {"a": np.array([-2.0, 0.5, 3.0]), "b": np.array([1.0, 2.0, 4.0]), "kind": np.array([0.0, 1.0, 2.0])}
+    for body, kind, values, expected in (
+        ([["a < 0", "low"], ["a < 1 OR b > 3", "some"], "high"], "string", ("low", "some", "high"), [0.0, 1.0, 1.0]),
+        ([["a > 0", 7], ["kind = 'x'", 9], 7], "integer", (7, 9), [1.0, 0.0, 0.0]),
+        ([["kind IN ('x', 'z')", True], False], "boolean", (True, False), [0.0, 1.0, 0.0]),
+    ):
+        made = read_expression({"choose": body}, SCHEMA, "f")
+        assert (made.column.type, made.column.values) == (kind, values)
+        np.testing.assert_array_equal(made.of(rows), expected)
+
+
 @pytest.mark.parametrize(
     "body",
     [
@@ -114,6 +126,10 @@ def test_an_expression_says_what_it_says() -> None:
         {"sqrt": "a"}, {"exp": {"multiply": ["n", 1000]}}, "name", "who", "nobody", 3, {"add": [1, 2]}, "kind",
         {"if": ["a > 0", 1]}, {"if": [1, "a", "b"]}, {"if": ["name = 'x'", "a", 1]}, {"if": ["a >", "a", 1]},
         {"if": ["nobody = 1", "a", 1]}, {"if": ["who = 3", "a", 1]}, {"if": ["a > b", "a", 1]},
+        {"choose": "x"}, {"choose": ["x"]}, {"choose": [["a > 0", "x"], "x"]}, {"choose": [["a > 0", "x"], 1]},
+        {"choose": [["a > 0", 1.5], 2.5]}, {"choose": [["name = 'x'", "b"], "c"]}, {"choose": [[3, "b"], "c"]},
+        {"choose": [["a > b", "b"], "c"]}, {"choose": [["a > 0"], "c"]}, {"choose": [["who = 3", "b"], "c"]},
+        {"add": [{"choose": [["a > 0", "x"], "y"]}, 1]},
         {"is": ["kind", "w"]}, {"is": ["a", 1]}, {"is": "kind"}, {"is": ["name", "x"]}, {"clamp": ["a", 2, 1]},
         {"clamp": ["a", "b", 4]}, {"multiply": ["a", 1e99, 1e99]}, {"add": ["a", float("nan")]},
         {"add": ["a", 10**400]},        {"clamp": ["a", 5, 6]}, {"subtract": [{"clamp": ["a", 0, 1]}, 1e308]},
@@ -139,7 +155,11 @@ def test_deep_or_long_expressions_are_refused_before_they_are_walked() -> None:
 # --- counted like columns --------------------------------------------------------------------------------------
 
 
-FEATURES = {"ratio": {"divide": ["a", "b"]}, "bold": {"multiply": ["n", {"is": ["kind", "x"]}]}}
+FEATURES = {
+    "ratio": {"divide": ["a", "b"]},
+    "bold": {"multiply": ["n", {"is": ["kind", "x"]}]},
+    "side": {"choose": [["a < 0", "left"], ["a < 1", "mid"], "right"]},
+}
 
 
 @pytest.mark.slow
@@ -149,6 +169,7 @@ def test_sums_of_features_are_those_of_the_same_columns_written_down() -> None:
     own = derived_schema(FEATURES, SCHEMA)
     a, b, n = (rows[c].clip(SCHEMA.columns[c].low, SCHEMA.columns[c].high) for c in ("a", "b", "n"))
     written = rows.assign(ratio=a / b, bold=n * (rows["kind"] == "x"))
+    written["side"] = np.select([a < 0, a < 1], ["left", "mid"], "right")
     derived, plain = DerivedTable(table := frame_table(SCHEMA, rows), FEATURES), frame_table(own, written)
     edges = tuple(np.linspace(own.columns["ratio"].low, own.columns["ratio"].high, 6))
     where = "kind <> 'z'"
@@ -160,6 +181,7 @@ def test_sums_of_features_are_those_of_the_same_columns_written_down() -> None:
             (Term(),),
             axes=(Axis("ratio", edges=edges), Axis("kind", values=("x", "y", "z")), Axis("bold", edges=(0, 3, 9))),
         ),
+        Sums((Term(), Term((Factor("ratio", 1, 1),))), axes=(Axis("side", values=("left", "mid", "right")),)),
     ):
         for asked in (None, where):
             one = Sums(wanted.terms, wanted.bits, wanted.axes, asked and read_filter(asked, SCHEMA))

@@ -16,6 +16,7 @@ from scipy.stats import binom
 import thebes
 from thebes import sql
 from thebes.privacy.faults import Mistake
+from thebes.tasks.document import InvalidDocument
 
 DRAW = np.random.default_rng(5)
 PEOPLE = 3000
@@ -107,6 +108,12 @@ EQUAL = [
     "SELECT educ, VAR_POP(age) AS v FROM pums GROUP BY educ ORDER BY educ",
     "SELECT PI() * AVG(age) AS p, SUM(age * PI()) AS s FROM pums",
     "SELECT MEAN(age) AS m FROM pums",
+    "SELECT CASE WHEN age < 18 THEN 'child' WHEN age < 65 THEN 'adult' ELSE 'old' END AS band, COUNT(*) AS n, AVG(age) "
+    "FROM pums GROUP BY band",
+    "SELECT CASE WHEN age > 90 THEN 1 ELSE 0 END AS old, race, COUNT(*) FROM pums GROUP BY race, "
+    "CASE WHEN age > 90 THEN 1 ELSE 0 END ORDER BY old, race",
+    "SELECT SUM(CASE WHEN married THEN age ELSE 0 END) AS s FROM pums "
+    "GROUP BY (CASE WHEN race = 'it''s' AND educ > 4 THEN true ELSE false END) HAVING COUNT(*) > 5",
 ]
 QUANTILES = [
     ("SELECT MEDIAN(age), QUANTILE_CONT(income, 0.9) FROM pums", (0.2, 400)),
@@ -146,7 +153,13 @@ REFUSED = {
     "SELECT educ, AVG(age) FROM pums": "outside an aggregate",
     "WITH x AS (SELECT 1) SELECT COUNT(*) FROM x": "one SELECT",
     "SELECT SUM(age) OVER () FROM pums": "OVER",
-    "SELECT SUM(age) FROM pums GROUP BY CASE WHEN age > 90 THEN 1 ELSE 0 END": "takes columns",
+    "SELECT COUNT(*) FROM pums GROUP BY age > 90": "CASE WHEN",
+    "SELECT COUNT(*) FROM pums GROUP BY CASE WHEN age > 90 THEN 'old' END": "ELSE 'other'",
+    "SELECT COUNT(*) FROM pums GROUP BY CASE WHEN age > 90 THEN age ELSE 0 END": "among texts or whole numbers",
+    "SELECT COUNT(*) FROM pums GROUP BY CASE WHEN age > 90 THEN 0.5 ELSE 1 END": "among texts or whole numbers",
+    "SELECT COUNT(*) FROM pums GROUP BY CASE educ WHEN 3 THEN 'a' ELSE 'b' END": "a condition at every WHEN",
+    "SELECT COUNT(*) FROM pums GROUP BY CASE WHEN pid = 3 THEN 'me' ELSE 'us' END": "no column that can be asked",
+    "SELECT CASE WHEN age > 90 THEN 1 ELSE 0 END, COUNT(*) FROM pums": "put the same into GROUP BY",
     "SELECT AVG(race) FROM pums": "no number with declared bounds",
     "DELETE FROM pums": "not offered",
     "SELECT SUM(x) FROM pums": "no column",
@@ -176,6 +189,28 @@ REFUSED = {
     "hello there": "one SELECT",
     "SELECT FROM WHERE": "SQL",
 }
+#: refused by the document that they make
+IMPOSSIBLE = {
+    "SELECT COUNT(*) FROM pums GROUP BY CASE WHEN age > 9 THEN 'a' ELSE 'a' END": "at least two different values",
+    "SELECT COUNT(*) FROM pums GROUP BY CASE WHEN age > 9 THEN 'a' ELSE 2 END": "among texts, among whole numbers",
+    "SELECT COUNT(*) FROM pums GROUP BY CASE WHEN secret = 'x' THEN 1 ELSE 2 END": "neither bounds nor declared",
+    "SELECT COUNT(DISTINCT person) FROM pums GROUP BY CASE WHEN age > 9 THEN 1 ELSE 2 END": "own columns",
+}
+
+
+@pytest.mark.parametrize(("text", "words"), IMPOSSIBLE.items())
+def test_a_case_that_makes_no_groups_is_refused(text: str, words: str) -> None:
+    with pytest.raises((Mistake, InvalidDocument), match=words):
+        sql.read(text, SCHEMA, epsilon=1)
+
+
+def test_a_case_is_named_as_its_column_where_that_is_free() -> None:
+    case = "CASE WHEN age > 65 THEN 'old' ELSE 'young' END"
+    named = {f"{case} AS band": "band", f"{case} AS race": "key1", case: "key1", f'{case} AS "é"': "key1"}
+    for item, name in named.items():
+        document = sql.read(f"SELECT {item}, COUNT(*) AS n FROM pums GROUP BY {case}", SCHEMA, epsilon=1).document
+        assert document["by"] == [name]
+        assert document["features"] == {name: {"choose": [["age > 65", "old"], "young"]}}
 
 
 def duck(text: str) -> list[tuple[Any, ...]]:

@@ -1,4 +1,5 @@
-"""New columns made of declared ones, by a few operations that are data: no SQL, no program.
+"""New columns made of declared ones, by a few operations that are data: no SQL, no program. Most are numbers; a choice
+of words by conditions is a column with declared values, by which rows can be grouped.
 
 Every expression has bounds that follow from those of its columns, so what it makes can be clipped and counted like any
 declared column. What is computed of a row is a function of that row alone, bit for bit, whatever other rows there are.
@@ -15,14 +16,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thebes.data.condition_mask import check_masked, mask
-from thebes.data.filter import named_columns, read_filter
-from thebes.data.schema import Column, Schema
+from thebes.data.filter import RowFilter, named_columns, read_filter
+from thebes.data.schema import Column, ColumnType, Schema
 from thebes.privacy.faults import Mistake
 
 Floats = NDArray[np.float64]
 Ends = tuple[float, float]
+Word = bool | int | str
 
 DEEPEST = 20
+CHOOSE = "choose"  #: what a choice of words is; it stands alone, in no other expression
+_KINDS: dict[type, ColumnType] = {bool: "boolean", int: "integer", str: "string"}
 MOST_PARTS = 200
 FARTHEST = 1e100
 _SHAPE = 'must be a column\'s name, a number, or one operation such as {"multiply": ["a", "b"]}'
@@ -37,6 +41,7 @@ class Expression:
     low: float
     high: float
     _value: Callable[[Mapping[str, Floats]], Floats]
+    words: tuple[Word, ...] | None = None  #: of a choice: the values it has; what is computed is their places
 
     def of(self, columns: Mapping[str, Floats]) -> Floats:
         """Its value in every row, within its bounds."""
@@ -51,12 +56,17 @@ class Expression:
     @property
     def column(self) -> Column:
         """As a schema declares it."""
+        if self.words is not None:
+            return Column(type=_KINDS[type(self.words[0])], values=self.words)
         return Column(type="float", low=self.low, high=self.high)
 
 
 def read_expression(body: Any, schema: Schema, field: str) -> Expression:
     """Read an expression, or refuse it naming `field` and what is wrong."""
     reader = _Reader(schema, field)
+    if _is_choice(body):
+        words, made = reader.words(body[CHOOSE])
+        return Expression(tuple(reader.named), made.low, made.high, made.value, words)
     made = reader.read(body, 0)
     if not reader.named:
         raise Mistake(field, "names no column")
@@ -67,6 +77,10 @@ def read_expression(body: Any, schema: Schema, field: str) -> Expression:
 
 def check_expression(body: Any, field: str) -> None:
     """Refuse what no schema could make an expression of."""
+    if _is_choice(body):
+        for condition, _ in _words(field, body[CHOOSE])[0]:
+            named_columns(condition)
+        return
     parts = 0
 
     def walk(part: Any, depth: int) -> None:
@@ -90,6 +104,28 @@ def check_expression(body: Any, field: str) -> None:
                 walk(one, depth + 1)
 
     walk(body, 0)
+
+
+def _is_choice(body: Any) -> bool:
+    return isinstance(body, Mapping) and list(body) == [CHOOSE]
+
+
+def _words(field: str, arguments: Any) -> tuple[list[tuple[str, Word]], tuple[Word, ...]]:
+    """The conditions of a choice of words with the word of each, and all words."""
+    shape = f'writes {CHOOSE} otherwise than {{"{CHOOSE}": [["age < 18", "child"], ["age < 65", "adult"], "old"]}}'
+    if not isinstance(arguments, (list, tuple)) or not 2 <= len(arguments) <= MOST_PARTS:
+        raise Mistake(field, shape)
+    *pairs, otherwise = arguments
+    for pair in pairs:
+        if not isinstance(pair, (list, tuple)) or len(pair) != 2 or not isinstance(pair[0], str):
+            raise Mistake(field, shape)
+    told = [*(pair[1] for pair in pairs), otherwise]
+    if type(told[0]) not in _KINDS or any(type(word) is not type(told[0]) for word in told):
+        raise Mistake(field, f"must {CHOOSE} among texts, among whole numbers, or between true and false")
+    words = tuple(dict.fromkeys(told))
+    if len(words) < 2:
+        raise Mistake(field, f"must {CHOOSE} among at least two different values")
+    return [(pair[0], pair[1]) for pair in pairs], words
 
 
 def _branches(field: str, arguments: Any) -> list[Any]:
@@ -120,6 +156,9 @@ def columns_in(body: Any) -> tuple[str, ...]:
         return (body,)
     if isinstance(body, Mapping) and len(body) == 1:
         ((operation, arguments),) = body.items()
+        if operation == CHOOSE:
+            conditions = [condition for condition, _ in _words("features", arguments)[0]]
+            return tuple(dict.fromkeys(name for condition in conditions for name in named_columns(condition)))
         if operation == "is":
             return columns_in(arguments[0]) if isinstance(arguments, (list, tuple)) and arguments else ()
         if operation == "if":
@@ -199,12 +238,7 @@ class _Reader:
     def choice(self, arguments: Any, depth: int) -> _Made:
         """One of two expressions, by a condition over columns as they are counted, within their bounds."""
         text, *branches = _branches(self.field, arguments)
-        try:
-            condition = read_filter(text, self.schema)
-        except Mistake as refused:
-            raise self.wrong(f"has a condition that {refused.message}") from None
-        check_masked(condition.condition, self.schema, self.field)
-        self.named.update(dict.fromkeys(condition.columns))
+        condition = self.condition(text)
         one, other = (self.read(branch, depth + 1) for branch in branches)
         schema = self.schema
         return _Made(
@@ -212,6 +246,30 @@ class _Reader:
             max(one.high, other.high),
             lambda c: np.where(mask(condition.condition, c, schema), one.value(c), other.value(c)),
         )
+
+    def words(self, arguments: Any) -> tuple[tuple[Word, ...], _Made]:
+        """One of several values, by the first condition that holds, or else the last: as its place among them."""
+        pairs, words = _words(self.field, arguments)
+        place = {word: float(number) for number, word in enumerate(words)}
+        held = [(self.condition(text).condition, place[word]) for text, word in pairs]
+        otherwise, schema = place[arguments[-1]], self.schema
+
+        def chosen(columns: Mapping[str, Floats]) -> Floats:
+            found = np.full(len(next(iter(columns.values()))), otherwise)
+            for condition, number in reversed(held):
+                found = np.where(mask(condition, columns, schema), number, found)
+            return found
+
+        return words, _Made(0.0, float(len(words) - 1), chosen)
+
+    def condition(self, text: str) -> RowFilter:
+        try:
+            condition = read_filter(text, self.schema)
+        except Mistake as refused:
+            raise self.wrong(f"has a condition that {refused.message}") from None
+        check_masked(condition.condition, self.schema, self.field)
+        self.named.update(dict.fromkeys(condition.columns))
+        return condition
 
 
 def _corners(parts: Sequence[_Made], function: Callable[[float, float], float]) -> Ends:

@@ -28,6 +28,7 @@ COLUMN_NAME = r"^[A-Za-z][A-Za-z0-9_]{0,62}$"
 TYPES = ("integer", "float", "string", "boolean", "timestamp")
 
 Scalar = bool | int | float | str
+ColumnType = Literal["integer", "float", "string", "boolean", "timestamp"]
 
 
 class _Strict(BaseModel):
@@ -38,7 +39,7 @@ class Column(_Strict):
     """One column. Numbers that are summed need `low` and `high`; what is grouped by needs `values`. `key` marks the
     column that says who a row is about; it is never shown and never asked for."""
 
-    type: Literal["integer", "float", "string", "boolean", "timestamp"]
+    type: ColumnType
     low: float | None = None
     high: float | None = None
     values: tuple[Scalar, ...] | None = Field(default=None, min_length=1, max_length=MOST_VALUES)

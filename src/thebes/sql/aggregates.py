@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from sqlglot import exp
@@ -50,10 +50,10 @@ _ONE_PART: dict[type, Callable[[list[BarredValue]], BarredValue]] = {
 class Aggregates:
     """The statistics and features that a statement needs, found while its columns are read."""
 
-    def __init__(self, rows: RowExpressions, keys: tuple[str, ...]) -> None:
-        self._rows, self._keys = rows, keys
+    def __init__(self, rows: RowExpressions, keys: tuple[str, ...], cases: Mapping[str, exp.Case]) -> None:
+        self._rows, self._keys, self._cases = rows, keys, cases
         self.statistics: dict[str, dict[str, Any]] = {}
-        self.features: dict[str, Any] = {}
+        self.features: dict[str, Any] = {name: rows.choice(case) for name, case in cases.items()}
         self.named: dict[str, Arithmetic] = {}  #: columns that were read, by their names
 
     def read(self, node: exp.Expr, depth: int = 0) -> Arithmetic:
@@ -70,6 +70,8 @@ class Aggregates:
             return arithmetic.constant(bool(node.this))
         if isinstance(node, exp.Paren):
             return self.read(node.this, depth + 1)
+        if isinstance(node, exp.Case):
+            return self._case(node)
         if isinstance(node, exp.Neg):
             zero = arithmetic.constant(0.0)
             return arithmetic.joined([zero, self.read(node.this, depth + 1)], arithmetic.corners(operator.sub))
@@ -106,9 +108,17 @@ class Aggregates:
             node, f"is not offered: {_OFFERED}, and + - * / comparisons, ROUND, SQRT, POWER, ABS, LN over them"
         )
 
+    def _case(self, node: exp.Case) -> Arithmetic:
+        for name, case in self._cases.items():
+            if node == case:
+                return arithmetic.key(name)
+        raise refusal(node, "stands outside an aggregate, so it would be a row's value; put the same into GROUP BY")
+
     def _column(self, node: exp.Column) -> Arithmetic:
         if node.name in self.named:
             return self.named[node.name]
+        if node.name in self._cases:
+            return arithmetic.key(node.name)
         name = self._rows.name(node)
         if name not in self._keys:
             raise refusal(node, "stands outside an aggregate, so it would be a row's value; add it to GROUP BY")
@@ -194,7 +204,7 @@ class Aggregates:
             if known == body:
                 return name
         name = f"x{len(self.features) + 1}"
-        while name in self._rows.taken:
+        while name in self._rows.taken or name in self.features:
             name += "x"
         self.features[name] = body
         return name

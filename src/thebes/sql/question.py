@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import product
@@ -13,7 +14,8 @@ import numpy as np
 from sqlglot import exp
 
 from thebes.curator.questions.groups import keys_of
-from thebes.data.schema import Schema
+from thebes.data.derived_columns import DerivedColumns
+from thebes.data.schema import COLUMN_NAME, Schema
 from thebes.privacy.faults import Mistake
 from thebes.sql.aggregates import Aggregates
 from thebes.sql.answer import SqlAnswer
@@ -82,6 +84,7 @@ class SqlQuestion:
             schema = schema.declaring(found["column"], found["keys"])
         if not keys:
             return {"": {}}
+        schema = DerivedColumns.of(self.document.get("features")).among(keys).schema(schema)
         groups = keys_of(schema, keys, field="by")
         values = product(*(axis.values or () for axis in groups.axes))
         return {name: dict(zip(keys, own, strict=True)) for name, own in zip(groups.names, values, strict=True)}
@@ -123,13 +126,13 @@ def read(
     their declared bounds, every declared group is answered, and a quantile lies on a grid."""
     statement = text if isinstance(text, Statement) else read_statement(text)
     declared, rows = _declared(schema, statement)
-    keys, found = _keys(statement, rows)
+    keys, found, cases = _keys(statement, rows)
     if found and not delta:
         raise refusal(
             f"GROUP BY {found[0]}",
             "its values are not declared; with a delta, such as 1e-6, those that enough people have are found",
         )
-    aggregates = Aggregates(rows, keys)
+    aggregates = Aggregates(rows, keys, cases)
     columns: dict[str, Arithmetic] = {}
     for name, item in statement.items:
         if isinstance(item, exp.Star):
@@ -184,15 +187,21 @@ def _weigh(weights: Mapping[str, int], columns: Mapping[str, Arithmetic], aggreg
             known["weight"] = max(weight, known.get("weight", 1))
 
 
-def _keys(statement: Statement, rows: RowExpressions) -> tuple[tuple[str, ...], list[str]]:
-    """Return the keys, and those of them whose values are to be found."""
-    keys, found = [], []
-    for node in statement.group:
+def _keys(statement: Statement, rows: RowExpressions) -> tuple[tuple[str, ...], list[str], dict[str, exp.Case]]:
+    """Return the keys, those of them whose values are to be found, and those that a CASE makes."""
+    keys: list[str] = []
+    found: list[str] = []
+    cases: dict[str, exp.Case] = {}
+    for written in statement.group:
+        node = _meant(written, statement, rows)
+        if isinstance(node, exp.Case):
+            name = next((known for known, case in cases.items() if case == node), "")
+            name = name or _called(node, statement, {*rows.taken, *cases})
+            cases[name] = node
+            keys.append(name)
+            continue
         if not isinstance(node, exp.Column):
-            raise refusal(
-                node,
-                "GROUP BY takes columns; SUM(CASE WHEN condition THEN 1 ELSE 0 END) counts one group of a condition",
-            )
+            raise refusal(node, "GROUP BY takes columns, and CASE WHEN condition THEN 'group' ... ELSE 'group' END")
         name = rows.name(node)
         column = rows.column(name)
         if column.values is None and column.type == "string":
@@ -206,7 +215,29 @@ def _keys(statement: Statement, rows: RowExpressions) -> tuple[tuple[str, ...], 
         raise refusal(
             f"GROUP BY {', '.join(found)}", "the values of one key can be found; those of the others must be declared"
         )
-    return tuple(dict.fromkeys(keys)), found
+    return tuple(dict.fromkeys(keys)), found, cases
+
+
+def _meant(node: exp.Expr, statement: Statement, rows: RowExpressions) -> exp.Expr:
+    """Return what stands in GROUP BY: itself, or the CASE in SELECT whose name it is."""
+    while isinstance(node, exp.Paren):
+        node = node.this
+    if isinstance(node, exp.Column) and not node.table and node.name.lower() not in rows.taken:
+        named = next((item for name, item in statement.items if name == node.name), node)
+        return named if isinstance(named, exp.Case) else node
+    return node
+
+
+def _called(case: exp.Case, statement: Statement, taken: set[str]) -> str:
+    """Name a key that a CASE makes: as its column in SELECT, where that is free."""
+    names = [name for name, item in statement.items if item == case]
+    free = (name for name in names if re.fullmatch(COLUMN_NAME, name) and name.lower() not in taken)
+    made = next(free, "")
+    number = 1
+    while not made:
+        name, number = f"key{number}", number + 1
+        made = "" if name in taken else name
+    return made
 
 
 def _surely(parts: int, level: float) -> float:

@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from thebes.data.expressions import DEEPEST
+from thebes.data.expressions import CHOOSE, DEEPEST
 from thebes.data.schema import Column, Schema
 from thebes.privacy.faults import Mistake
 from thebes.sql.refusal import refusal
@@ -24,6 +24,7 @@ _TURNED: dict[type, Any] = {
     exp.EQ: exp.EQ,
     exp.NEQ: exp.NEQ,
 }
+_MOST_WORD = 10**9
 _OFFERED = "+ - * /, ABS, SQRT, LN, EXP, LEAST, GREATEST and CASE WHEN are offered over the columns of a row"
 
 
@@ -97,6 +98,11 @@ class RowExpressions:
             raise refusal(node, "a row without a value is left out here; count those with COUNT(*) less COUNT(column)")
         raise refusal(node, f"is not offered: {_OFFERED}")
 
+    def choice(self, node: exp.Case) -> Any:
+        """Return a CASE by which rows are grouped as a document's features say it."""
+        branches, otherwise = self._branches(node, "ELSE 'other'")
+        return {CHOOSE: [*([self.condition(when), _word(word)] for when, word in branches), _word(otherwise)]}
+
     def condition(self, node: exp.Expr) -> str:
         """Return a condition as a document says it: over columns, compared with values."""
         if node.find(exp.AggFunc) is not None:
@@ -116,15 +122,20 @@ class RowExpressions:
         return name
 
     def _case(self, node: exp.Case, depth: int) -> Any:
+        branches, otherwise = self._branches(node, "ELSE 0")
+        made = self.body(otherwise, depth + 1)
+        for when, value in reversed(branches):
+            made = {"if": [self.condition(when), self.body(value, depth + 1), made]}
+        return made
+
+    def _branches(self, node: exp.Case, example: str) -> tuple[list[tuple[exp.Expr, exp.Expr]], exp.Expr]:
+        """The conditions of a CASE, each with what counts where it holds, and what counts where none does."""
         if node.this is not None:
             raise refusal(node, "write CASE WHEN condition THEN ..., with a condition at every WHEN")
         otherwise = node.args.get("default")
         if otherwise is None or isinstance(otherwise, exp.Null):
-            raise refusal(node, "must say what counts otherwise: ELSE 0")
-        made = self.body(otherwise, depth + 1)
-        for when in reversed(node.args["ifs"]):
-            made = {"if": [self.condition(when.this), self.body(when.args["true"], depth + 1), made]}
-        return made
+            raise refusal(node, f"must say what counts otherwise: {example}")
+        return [(when.this, when.args["true"]) for when in node.args["ifs"]], otherwise
 
     def _solved(self, node: exp.Expr) -> exp.Expr:
         """Solve a comparison of arithmetic over one column with a number, so that the column stands alone."""
@@ -160,6 +171,18 @@ class RowExpressions:
         if isinstance(node, exp.Div) and b:
             return one, number * b, kind if b > 0 else _TURNED[kind]
         raise refusal(node, "must be a column, or + - * / of one column with numbers, compared with a number")
+
+
+def _word(node: exp.Expr) -> bool | int | str:
+    """Return the value by which a CASE names a group."""
+    if isinstance(node, exp.Literal) and node.is_string:
+        return str(node.name)
+    if isinstance(node, exp.Boolean):
+        return bool(node.this)
+    number = _value(node)
+    if number is None or number.denominator != 1 or abs(number) > _MOST_WORD:
+        raise refusal(node, "names a group: a CASE in GROUP BY chooses among texts or whole numbers")
+    return int(number)
 
 
 def _value(node: exp.Expr) -> Fraction | None:

@@ -108,6 +108,10 @@ QUESTIONS: dict[str, tuple[dict[str, Any], pd.DataFrame]] = {
         {"statistic": "mean", "column": "z", "features": {"z": {"divide": [{"square": "x"}, 4]}}},
         ALIKE,
     ),
+    "count by words that are chosen": (
+        {"statistic": "count", "by": "z", "features": {"z": {"choose": [["x > 5", "much"], "little"]}}},
+        ALIKE,
+    ),
     "variance": ({"column": "x"}, ALIKE),
     "histogram": ({"column": "x", "bins": 4}, ALIKE),
     "quantile": ({"column": "x", "quantile": 0.5, "bins": 4}, ALIKE),

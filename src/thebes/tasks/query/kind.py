@@ -251,6 +251,7 @@ class QueryDocument(RowsDocument):
 
     def undeclared(self, schema: Schema) -> str:
         """Return the key whose values are to be found, or refuse a schema that has not exactly one such."""
+        schema = self.made.schema(schema)
         names = [name for name in self.by or () if not _grouping(schema.column(name, "by"))]
         if len(names) != 1:
             found = "declares all of them" if not names else f"declares neither {' nor '.join(map(repr, names))}"
