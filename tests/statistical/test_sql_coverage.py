@@ -131,7 +131,7 @@ def truth(text: str) -> dict[tuple[Any, ...], dict[str, Any]]:
 
 
 def _keys(row: Any) -> tuple[Any, ...]:
-    return tuple(row[name] for name in ("married", "educ", "town", "why") if name in row)
+    return tuple(row[name] for name in ("band", "married", "educ", "town", "why") if name in row)
 
 
 def asked(text: str, **more: Any) -> sql.SqlQuestion:

@@ -10,8 +10,14 @@ from typing import Any
 import pytest
 
 from tests.support.coordinator import AGES, PETS
+from thebes.data.schema import schema_of
+from thebes.privacy.faults import Mistake
+from thebes.simulation.rehearsal import rehearsed as in_this_process
 from thebes.tasks import registry
-from thebes.tasks.rehearsal import ERROR, MOST_PEERS, RIGHT, Rehearsal
+from thebes.tasks.pipeline.rehearsal import PipelineRehearsal
+from thebes.tasks.pipeline.samples import GROWING
+from thebes.tasks.rehearsal import ERROR, FOUND, MOST_PEERS, RIGHT, Rehearsal
+from thebes.tasks.samples import NETWORK
 from thebes.web.coordinator import rehearsal
 from thebes.wire.refusals import Busy
 
@@ -59,7 +65,7 @@ def test_every_quantity_of_an_answer_has_its_own_error() -> None:
     ("changed", "words"),
     [
         ({"bounds": {}}, "declare bounds of 'age'"),
-        ({"aggregator": "histogram", "bounds": {}, "delta": 1e-6}, "declare bounds of 'age'"),
+        ({"aggregator": "median", "bounds": {}}, "declare bounds of 'age'"),
     ],
 )
 def test_what_made_up_people_say_nothing_about_is_refused(changed: dict[str, Any], words: str) -> None:
@@ -254,7 +260,102 @@ def test_a_number_that_is_told_is_rehearsed_beside_the_mean() -> None:
     assert told["exact"] <= told["most"] < told["guessed"]
 
 
-def test_a_number_that_is_learned_is_not_rehearsed() -> None:
-    document: Any = registry.check({**LASTING, "family": "linear", "output": "age", "inputs": ["sex", "income"]})
+@pytest.mark.slow
+def test_a_number_that_is_learned_one_after_another_is_rehearsed_beside_the_mean() -> None:
+    asked = {**LASTING, "family": "linear", "output": "age", "inputs": ["sex", "income"], "min_count": 300}
+    (told,) = rehearsal.rehearse(registry.check(asked), repeats=3)["quantities"]  # type: ignore[arg-type]
+    assert told["what"] == ERROR
+    assert told["guessed"] == pytest.approx((90 - 17) ** 2 / 12, rel=0.1)
+
+
+NETWORKED: dict[str, Any] = {
+    "type": "gradient",
+    "epsilon": 8.0,
+    "delta": 1e-6,
+    "min_count": 400,
+    "featurizer": "SELECT x0, x1, z FROM profile.example",
+    "inputs": ["x0", "x1"],
+    "outputs": ["z"],
+    "bounds": {name: {"type": "range", "low": 0.0, "high": 1.0} for name in ("x0", "x1", "z")},
+    **NETWORK,
+}
+
+
+@pytest.mark.slow
+def test_a_network_is_rehearsed_beside_the_mean() -> None:
+    (told,) = rehearsal.rehearse(registry.check(NETWORKED), repeats=3)["quantities"]  # type: ignore[arg-type]
+    assert told["what"] == ERROR
+    assert told["guessed"] == pytest.approx(1 / 12, rel=0.1)
+    assert told["exact"] <= told["most"]
+
+
+def test_a_network_of_several_outputs_is_not_rehearsed() -> None:
     with pytest.raises(rehearsal.NotRehearsed, match="rows of your own"):
-        rehearsal.rehearse(document)
+        rehearsal.rehearsable(registry.check(NETWORKED).model_copy(update={"inputs": ("x0",), "outputs": ("x1", "z")}))
+
+
+OPEN: dict[str, Any] = {
+    "type": "basic",
+    "epsilon": 1.0,
+    "delta": 1e-6,
+    "min_count": 500,
+    "featurizer": "SELECT city FROM profile.home",
+    "aggregator": "histogram",
+}
+
+
+def test_values_that_nobody_declared_are_made_up_and_one_that_stays_unsaid_counts_as_none() -> None:
+    """Of 500 made-up people 17 have each of the rarest two values, which at this price nobody learns of."""
+    told = rehearsed_here(OPEN)
+    assert (told["finds"], told["lent"]) == (["city"], [])
+    (each,) = told["quantities"]
+    assert each["what"] == "each count"
+    rarest = 500 * min(FOUND.values()) / sum(FOUND.values())
+    assert rarest / 2 <= each["within"] <= 3 * rarest
+    assert rehearsed_here({**OPEN, "epsilon": 50.0})["quantities"][0]["within"] <= 1
+
+
+def test_groups_that_nobody_declared_are_rehearsed_over_the_schema_of_a_site() -> None:
+    columns = {"drug": {"type": "string"}, "age": {"type": "float", "low": 0, "high": 100}}
+    schemas = {"north": schema_of({"unit": "person", "columns": columns})}
+    asked: dict[str, Any] = {"type": "query", "dataset": "x", "epsilon": 1.0, "delta": 1e-6, "by": ["drug"]}
+    asked |= {"max_groups_per_person": 1}
+    counts = rehearsed_here({**asked, "statistic": "count"}, schemas)
+    assert counts["finds"] == ["drug"]
+    assert 5 <= counts["quantities"][0]["within"] <= 100  # the rarest have 34 rows of 1,000
+    means = rehearsed_here({**asked, "statistic": "mean", "column": "age"}, schemas)
+    assert 0 < means["quantities"][0]["within"] < 100
+
+
+def rehearsed_here(document: dict[str, Any], schemas: Any = None) -> dict[str, Any]:
+    """Rehearse a document in this process, as `server.curve` does on a requestor's machine."""
+    checked = registry.check(document)
+    return in_this_process(checked, registry.rehearsal(checked.type), repeats=10, seconds=30, schemas=schemas)
+
+
+RIDES = {"a": schema_of(GROWING)}
+PIPELINE: dict[str, Any] = {"type": "pipeline", "stream": "rides", "sites": ["a"], "epsilon": 4.0}
+BINNED = {"model": "Histogram", "inputs": ["km"], "bins": {"km": 3}, "target": {"absolute_error": 0.2}}
+
+
+@pytest.mark.slow
+def test_a_pipeline_is_rehearsed_over_a_stream_that_follows_its_schema() -> None:
+    document, kind = registry.check({**PIPELINE, **BINNED}), registry.rehearsal("pipeline")
+    told = in_this_process(document, kind, repeats=3, seconds=0, schemas=RIDES, rows_about=3000)
+    (each,) = told["quantities"]
+    assert (told["people"], told["unanswered"], each["what"]) == (3000, 0, "each number")
+    assert 0 < each["within"] < 0.2
+
+
+@pytest.mark.slow
+def test_a_pipeline_whose_target_is_beyond_made_up_rows_says_what_to_do() -> None:
+    document, kind = registry.check({**PIPELINE, **BINNED, "target": {"absolute_error": 1e-6}}), PipelineRehearsal()
+    with pytest.raises(Mistake, match="ask for less"):
+        in_this_process(document, kind, repeats=3, seconds=0, schemas=RIDES, rows_about=200)
+    with pytest.raises(Mistake, match="has 'a', which is not there"):
+        in_this_process(document, kind, repeats=3, seconds=0, schemas={"b": RIDES["a"]})
+
+
+def test_a_page_rehearses_no_pipeline_and_says_where_it_can_be() -> None:
+    with pytest.raises(rehearsal.NotRehearsed, match=r"server\.curve"):
+        rehearsal.rehearsable(registry.check({**PIPELINE, **BINNED}))

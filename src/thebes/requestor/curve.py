@@ -9,9 +9,10 @@ from typing import Any
 from thebes.data.schema import Schema
 from thebes.privacy.faults import Mistake
 from thebes.privacy.figures import figure
-from thebes.simulation.rehearsal import REPEATS, CurvePoint, curve
+from thebes.simulation.rehearsal import CurvePoint, curve
 from thebes.tasks import registry
 from thebes.tasks.document import Document
+from thebes.tasks.rehearsal import REPEATS
 
 
 @dataclass(frozen=True)

@@ -17,12 +17,16 @@ from numpy.typing import NDArray
 
 from thebes.data.schema import Column, Schema
 from thebes.tasks.document import Bound, Range, Values
+from thebes.tasks.rehearsal import FOUND
 
+DAYS = 16  #: over which the rows of a growing data set are spread
 LEANING = 0.5  #: the chance that a value goes with its row's label, where it is learned what goes with it
 
 #: the ends between which a column's numbers lie, or the values it has
 Spread = tuple[float, float] | NDArray[Any]
 Columns = dict[str, NDArray[Any]]
+
+_FIRST_DAY = np.datetime64("2000-01-01")
 
 
 def rows_of(spreads: Mapping[str, Spread], count: int, *, seed: int, label: str | None = None) -> Columns:
@@ -64,6 +68,8 @@ def table_of(schema: Schema, count: int, *, seed: int, label: str | None = None)
     for name, column in schema.columns.items():
         if column.key:
             found[name] = np.arange(count) if column.type == "integer" else np.arange(count).astype(str).astype(object)
+        elif name == schema.time:
+            found[name] = _FIRST_DAY + (np.arange(count) * DAYS // count) * np.timedelta64(1, "D")
         elif column.type == "integer":
             found[name] = np.rint(found[name].astype(np.float64)).astype(np.int64)
     return found
@@ -74,8 +80,13 @@ def _of_column(column: Column) -> Spread:
         return column.low, column.high
     if column.values is not None:
         return _cells(column.held)
-    nothing = {"boolean": (False, True), "string": ("",), "timestamp": (datetime(2000, 1, 1),)}
+    nothing = {"boolean": (False, True), "string": tuple(found_values()), "timestamp": (datetime(2000, 1, 1),)}
     return _cells(nothing.get(column.type, (0.0,)))
+
+
+def found_values() -> NDArray[Any]:
+    """Return the values of a column that nobody declared, each as often as it is had: some by many, some by few."""
+    return _cells([name for name, times in FOUND.items() for _ in range(times)])
 
 
 def _cells(values: Sequence[Any]) -> NDArray[Any]:

@@ -24,25 +24,26 @@ from thebes.privacy.faults import Mistake
 from thebes.simulation import made_up, sites
 from thebes.simulation.featurizer import featurize
 from thebes.simulation.guess import beside, of_sites
+from thebes.simulation.streams import simulate_stream
 from thebes.simulation.tables import people_of
 from thebes.simulation.world import simulate
 from thebes.tasks import registry
 from thebes.tasks.document import Bound, Document, PeopleDocument, Values
-from thebes.tasks.rehearsal import ERROR, RIGHT, WRONG, Quantities, Rehearsal, learned_by
+from thebes.tasks.rehearsal import ERROR, REPEATS, RIGHT, WRONG, Quantities, Rehearsal, learned_by
 from thebes.tasks.release import Release
 from thebes.tasks.site_document import SiteDocument
 
 JUDGED = 2_000  #: other made-up rows, over which a model is judged
 SHARE = 0.95
-REPEATS = 100
 ROWS = 1_000  #: of all sites together, where nobody says about how many they have
 CROWDS = 40  #: that take turns
 MOST_SITES = 5  #: that are made up
 MOST_ROWS = 100_000
 FORMULA, REHEARSED = "formula", "rehearsal"
 _MOST_QUANTITIES = 12
+_STREAMS = 4  #: that are made up: each attempt of a pipeline takes a while
 #: what an epsilon of one's own does away with
-_INSTEAD = ("accuracy", "max_epsilon", "epsilon_per_weight")
+_INSTEAD = ("accuracy", "max_epsilon", "epsilon_per_weight", "start_epsilon")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,14 +70,15 @@ def rehearsed(
     schemas: Mapping[str, Schema] | None = None,
     rows_about: int | None = None,
 ) -> dict[str, Any]:
-    """Say how far the answer would be off: {"people", "repeats", "unanswered", "lent", "quantities"}, as the pages show
-    it. Begins no further repeat after `seconds`, once there are three."""
+    """Say how far the answer would be off: {"people", "repeats", "unanswered", "lent", "finds", "quantities"}, as the
+    pages show it. Begins no further repeat after `seconds`, once there are three."""
     with _trials(document, kind, schemas, rows_about) as trials:
         first, truths = trials[0], [_truth(trial) for trial in trials]
         answers = _answers(trials, {}, repeats, time.monotonic() + seconds)
     quantities = [_quantity(first, what, truths, answers) for what in truths[0]]
     told = {"people": first.people, "repeats": len(answers), "unanswered": sum(each is None for each in answers)}
-    return {**told, "lent": list(first.lent), "quantities": quantities}
+    lent, finds = list(first.lent), list(kind.finds(document))
+    return {**told, "lent": lent, "finds": finds, "quantities": quantities}
 
 
 def curve(
@@ -95,7 +97,7 @@ def curve(
         raise Mistake("epsilons", "must be at least one")
     found = []
     with _trials(document, kind, schemas, rows_about) as trials:
-        plain = kind.of_noise_alone(document)
+        plain, repeats = kind.of_noise_alone(document), min(repeats, kind.repeats)
         truths = [] if plain else [_truth(trial) for trial in trials]
         for number, epsilon in enumerate(sorted(set(epsilons))):
             asked: dict[str, Any] = {"epsilon": float(epsilon), **dict.fromkeys(_INSTEAD)}
@@ -136,6 +138,10 @@ def _trials(
     crowds = range(CROWDS if learned_by(document) is None else 1)
     if isinstance(document, PeopleDocument):
         yield [_People(document, kind, rows_about, crowd) for crowd in crowds]
+    elif isinstance(document, SiteDocument) and document.in_attempts and schemas:
+        few = crowds[:_STREAMS]
+        with ExitStack() as opened:
+            yield [_Stream(document, kind, schemas, rows_about or ROWS, crowd, opened) for crowd in few]
     elif isinstance(document, SiteDocument):
         if not schemas:
             raise Mistake("sites", "that have this data set are not there, so nobody knows what its columns are")
@@ -155,6 +161,7 @@ class _People:
         self.kind, self.people = kind, kind.people(document)
         lent = _lent(document, kind)
         self.lent: Sequence[str] = list(lent)
+        lent |= dict.fromkeys(kind.finds(document), made_up.found_values())
         bounds: Mapping[str, Bound] = document.bounds or {}
         label, spreads = learned_by(document), made_up.spreads_of(document.gives, bounds, lent)
         self.columns: Mapping[str, NDArray[Any]] = made_up.rows_of(
@@ -216,6 +223,44 @@ class _Sites:
         return beside(release, of_sites(document, release, self._tables, self._aside)) if self._aside else release
 
 
+class _Stream:
+    """A pipeline over a growing data set that is made up."""
+
+    def __init__(
+        self,
+        document: SiteDocument,
+        kind: Rehearsal[Any],
+        schemas: Mapping[str, Schema],
+        rows: int,
+        crowd: int,
+        opened: ExitStack,
+    ) -> None:
+        import pandas as pd
+
+        site = document.sites[0]
+        if site not in schemas:
+            raise Mistake("sites", f"has {site!r}, which is not there, so nobody knows what its columns are")
+        self.document: Document = document
+        self.kind, self.people, self._schema = kind, rows, schemas[site]
+        self.lent: Sequence[str] = ()
+        self.columns: Mapping[str, NDArray[Any]] = {}
+        label = learned_by(document)
+        own = self._schema.columns.get(label or "")
+        self.classes = len(own.values) if own is not None and own.values is not None else None
+        self._rows = made_up.table_of(self._schema, rows, seed=1 + 2 * crowd, label=label)
+        self._aside = {}
+        if label is not None:
+            aside = made_up.table_of(self._schema, JUDGED, seed=2, label=label)
+            self._aside = {site: frame_table(self._schema, pd.DataFrame(aside))}
+            opened.callback(self._aside[site].close)
+
+    def release(self, seed: int, **changed: Any) -> Release:
+        document = _changed(self.document, changed) if changed else self.document
+        assert isinstance(document, SiteDocument)  # noqa: S101
+        release = simulate_stream(document, self._rows, self._schema, chance.seeded_for_simulation(seed))
+        return beside(release, of_sites(document, release, self._aside, self._aside)) if self._aside else release
+
+
 def _changed(document: Any, fields: Mapping[str, Any]) -> Any:
     given = {name: value for name, value in {**document.as_json(), **fields}.items() if value is not None}
     return registry.check(given)
@@ -227,7 +272,7 @@ def _truth(trial: _Trial) -> Quantities:
 
     found = trial.kind.truth(trial.document, trial.columns, run)
     if found is None:
-        raise Mistake("document", "gave no answer even without noise; declare bounds, or ask more people")
+        raise Mistake("document", f"gave no answer even without noise; {trial.kind.unanswered(trial.document)}")
     return dict(list(found.items())[:_MOST_QUANTITIES])
 
 
@@ -267,6 +312,7 @@ def _quantity(
             exact = [exact[0], 1 / trial.classes]
         return _beside_guess(what, exact, [each for _, each in heard], len(answers))
     off = [np.abs(np.asarray(each) - np.asarray(truths[place][what])).ravel() for place, each in heard]
+    off = [each[~np.isnan(each)] for each in off]  # a group that was not said has no mean to be off
     return {"what": what, "within": _reached(off, len(answers))}
 
 
@@ -287,7 +333,10 @@ def _reached(off: Sequence[NDArray[Any]], repeats: int) -> float | None:
     """The distance that `SHARE` of all answers kept; no answer is as far away as can be."""
     if not off:
         return None
-    every = np.sort(np.concatenate([*off, np.full((repeats - len(off)) * off[0].size, np.inf)]))
+    numbers = max(each.size for each in off)
+    every = np.sort(np.concatenate([*off, np.full((repeats - len(off)) * numbers, np.inf)]))
+    if not every.size:
+        return None
     found = float(every[min(len(every) - 1, int(np.ceil(SHARE * len(every))) - 1)])
     return found if np.isfinite(found) else None
 

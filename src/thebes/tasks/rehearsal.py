@@ -20,11 +20,14 @@ from thebes.privacy.faults import Mistake
 from thebes.tasks.document import Document, PeopleDocument, Values
 from thebes.tasks.samples import Sample
 
+REPEATS = 100
 HARMLESS = 1e5  #: an epsilon at which noise is far below anybody's interest: the same code gives the truth
 MOST_PEOPLE = 100_000  #: more people than that only make the answer better
+#: values of a column whose values are found rather than declared, and how many made-up rows of 174 have each
+FOUND = {f"made-up {place}": 60 // place for place in range(1, 11)}
 MOST_PEERS = 20_000  #: of what every repeat trains anew, one person after another
 UNRELATED = (
-    "what this learns is how people's values hang together, and those of made-up people do not: "
+    "it has several outputs: what is learned of them together made-up people do not show; "
     "rehearse it with thebes.simulate over rows of your own"
 )
 
@@ -46,6 +49,8 @@ class Rehearsal(Generic[Asked]):
     is the sample whose people lend their values to columns without bounds, by their place; None where the kind says
     itself what it cannot do without."""
 
+    repeats: int = REPEATS  #: at most; fewer where each takes long
+
     def __init__(self, example: Sample | None = None) -> None:
         self.example = example
 
@@ -58,6 +63,10 @@ class Rehearsal(Generic[Asked]):
             return unbounded(document) if lent < len(document.gives) else ""
         return unbounded(document)
 
+    def finds(self, document: Asked) -> tuple[str, ...]:
+        """Name the columns of people whose values nobody declares and the answer finds: made-up people have `FOUND`."""
+        return ()
+
     def people(self, document: Asked) -> int:
         """Return how many people are made up; of a task of sites whoever asks says how many rows."""
         return min(document.min_count, MOST_PEOPLE) if isinstance(document, PeopleDocument) else 0
@@ -65,6 +74,10 @@ class Rehearsal(Generic[Asked]):
     def truth(self, document: Asked, rows: Mapping[str, NDArray[Any]], run: RehearsalRun) -> Quantities | None:
         """Return what would be answered without noise."""
         return run(epsilon=HARMLESS, accuracy=None, max_epsilon=None)
+
+    def unanswered(self, document: Asked) -> str:
+        """Say what to do where made-up rows give no answer, even without noise."""
+        return "declare bounds, or ask more people"
 
     def of_noise_alone(self, document: Asked) -> bool:
         """Return whether the error bar of an answer is that of noise whose scale follows from the document: then it
@@ -93,7 +106,9 @@ class Rehearsal(Generic[Asked]):
 
 def learned_by(document: Document) -> str | None:
     """Return the column whose values are learned to be told, where there is one."""
+    outputs: tuple[str, ...] = getattr(document, "outputs", ())
     found = getattr(document, "output", None) or getattr(document, "label", None)
+    found = outputs[0] if len(outputs) == 1 else found
     return None if found is None else str(found)
 
 

@@ -1,15 +1,21 @@
-"""The rehearsal of one statistic: a count reads no value, so that it needs no bounds."""
+"""The rehearsal of one statistic. A count reads no value and an open histogram finds its own: they need no bounds."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from thebes.tasks.basic.kind import ADDED_UP, BasicDocument
 from thebes.tasks.document import Range, Values
-from thebes.tasks.rehearsal import Rehearsal
+from thebes.tasks.rehearsal import FOUND, Quantities, Rehearsal
 
 
 class StatisticRehearsal(Rehearsal[BasicDocument]):
     def refused(self, document: BasicDocument) -> str:
-        return "" if document.aggregator == "count" else super().refused(document)
+        return "" if document.aggregator == "count" or self.finds(document) else super().refused(document)
+
+    def finds(self, document: BasicDocument) -> tuple[str, ...]:
+        return document.gives if document.aggregator == "histogram" and not document.bounds else ()
 
     def guess(self, document: BasicDocument, people: int) -> float | None:
         """Return the statistic of values that are spread evenly over the bounds; of a count that half have one."""
@@ -37,7 +43,14 @@ class StatisticRehearsal(Rehearsal[BasicDocument]):
         return document.aggregator in ADDED_UP
 
     def of_noise_alone(self, document: BasicDocument) -> bool:
-        return document.aggregator in ADDED_UP and not self.refused(document)
+        plain = document.aggregator in ADDED_UP and not self.finds(document)
+        return plain and not self.refused(document)
+
+    def quantities(self, release: Any) -> Quantities | None:
+        """Take a value that an open histogram leaves unsaid for a count of 0."""
+        if isinstance(release.value, Mapping) and set(release.value) <= FOUND.keys():
+            return {"each count": [float(release.value.get(name, 0.0)) for name in FOUND]}
+        return super().quantities(release)
 
 
 REHEARSAL = StatisticRehearsal()

@@ -1,4 +1,4 @@
-"""The rehearsal of a model that is drawn and discarded: how often it tells labels right, which stands beside it."""
+"""The rehearsal of a model that is drawn and discarded: how right it is, which stands beside it."""
 
 from __future__ import annotations
 
@@ -8,14 +8,10 @@ from typing import Any
 from numpy.typing import NDArray
 
 from thebes.tasks.draw_discard.kind import DrawDiscardDocument
-from thebes.tasks.rehearsal import HARMLESS, MOST_PEERS, UNRELATED, Quantities, Rehearsal, RehearsalRun
+from thebes.tasks.rehearsal import HARMLESS, MOST_PEERS, Quantities, Rehearsal, RehearsalRun
 
 
 class LanesRehearsal(Rehearsal[DrawDiscardDocument]):
-    def refused(self, document: DrawDiscardDocument) -> str:
-        """Say that nothing is known to learn where no label is predicted."""
-        return super().refused(document) if document.family in ("logistic", "multinomial") else UNRELATED
-
     def people(self, document: DrawDiscardDocument) -> int:
         needed = sum(document.least_in(phase) for phase in range(document.phases))
         return min((document.max_count or document.min_count) if document.endless else needed, MOST_PEERS)

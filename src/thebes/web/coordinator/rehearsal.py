@@ -27,6 +27,7 @@ from thebes.tasks import registry
 from thebes.tasks.document import Document, PeopleDocument
 from thebes.tasks.kind_failure import KindFailed
 from thebes.tasks.rehearsal import Rehearsal
+from thebes.tasks.site_document import SiteDocument
 from thebes.wire.refusals import Busy
 
 LENGTH = struct.Struct("<I")
@@ -89,6 +90,11 @@ def rehearsable(document: Document) -> None:
     """Refuse what made-up rows say nothing about."""
     if isinstance(document, PeopleDocument) and document.only_simulated is not None:
         raise NotRehearsed(f"its {document.only_simulated} {document.only_simulated_because}")
+    if isinstance(document, SiteDocument) and document.in_attempts:
+        raise NotRehearsed(
+            "its attempts write files, which nothing does that a page begins: server.curve rehearses it in Python, on "
+            "your own machine"
+        )
     if refused := registry.rehearsal(document.type).refused(document):
         raise NotRehearsed(refused)
 
