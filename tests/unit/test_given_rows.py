@@ -87,6 +87,23 @@ def test_anything_else_hears_of_the_five_forms_in_one_sentence(door: Callable[[A
 
 
 @pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("rows", [{"p": ["1", "2"], "age": [1.0]}, {"p": "1", "age": 5.0}], ids=["uneven", "no lists"])
+def test_columns_that_make_no_table_are_refused_in_words(door: Callable[[Any], float], rows: Any) -> None:
+    with pytest.raises(Mistake) as refused:
+        door(rows)
+    assert refused.value.argument == "rows"
+
+
+@pytest.mark.parametrize(
+    ("schema", "words"),
+    [("schema.toml", "schema: must be a dict"), ({"columns": {}}, "unit: is missing"), ([], "schema: must be a dict")],
+)
+def test_what_is_no_schema_is_refused_in_words(schema: Any, words: str) -> None:
+    with pytest.raises(Mistake, match=words):
+        thebes.open_data(AGES, schema, epsilon=1)
+
+
+@pytest.mark.parametrize("door", DOORS)
 def test_a_file_that_is_not_there_is_named(tmp_path: Path, door: Callable[[Any], float]) -> None:
     with pytest.raises(Mistake, match="there is no file"):
         door(tmp_path / "gone.csv")

@@ -47,7 +47,11 @@ def given_frame(rows: Any, argument: str = "rows") -> Any:
         return rows
     if hasattr(rows, "to_pandas") and hasattr(rows, "shape"):  # polars and Arrow
         return rows.to_pandas()
-    return pd.DataFrame(given_columns(rows, argument))
+    columns = given_columns(rows, argument)
+    try:
+        return pd.DataFrame(columns)
+    except ValueError:  # it would say so without the name of what is wrong
+        raise Mistake(argument, "must have columns of one length, each a list or an array") from None
 
 
 def _is_arrow(rows: Any) -> bool:

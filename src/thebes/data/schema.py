@@ -204,6 +204,8 @@ def _left_open(body: Mapping[str, Any]) -> Iterator[str]:
 
 def schema_of(body: Mapping[str, Any]) -> Schema:
     """Read a schema, or refuse it naming the field at fault."""
+    if not isinstance(body, Mapping):
+        raise Mistake("schema", 'must be a dict such as {"unit": "person", "columns": {"age": {"type": "integer"}}}')
     for place in _left_open(body):
         raise Mistake(place, f'is still "{OPEN}": fill in what is so, whatever the rows hold')
     try:
@@ -211,7 +213,8 @@ def schema_of(body: Mapping[str, Any]) -> Schema:
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False)[0]
         where = ".".join(str(part) for part in first["loc"]) or "schema"
-        raise Mistake(where[:120], first["msg"].removeprefix("Value error, ")) from None
+        why = "is missing" if first["type"] == "missing" else first["msg"].removeprefix("Value error, ")
+        raise Mistake(where[:120], why) from None
 
 
 def read_shown(body: Mapping[str, Any]) -> Schema:
