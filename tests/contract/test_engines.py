@@ -6,6 +6,7 @@ import atexit
 import csv
 import json
 import math
+import secrets
 import shutil
 import sqlite3
 import subprocess
@@ -150,29 +151,39 @@ def write_sqlite(rows: list[Row], folder: Path) -> None:
     connection.close()
 
 
+# A table of its own for every example, and one database for all: making one takes longer than the example.
+@cache
+def postgres_database() -> str:
+    return new_database()
+
+
+@cache
+def mariadb_database() -> str:
+    return running_mariadb().new_database()
+
+
 def in_postgres(schema: Schema, rows: list[Row], folder: Path) -> EngineTable:
     import psycopg
 
-    url = new_database()
+    url, table = postgres_database(), f"rows_{secrets.token_hex(6)}"
     with psycopg.connect(url) as connection:
-        connection.execute(f"CREATE TABLE rows ({DECLARED})")
-        connection.cursor().executemany(f"INSERT INTO rows VALUES ({HOLES.replace('?', '%s')})", values(rows))
+        connection.execute(f"CREATE TABLE {table} ({DECLARED})")
+        connection.cursor().executemany(f"INSERT INTO {table} VALUES ({HOLES.replace('?', '%s')})", values(rows))
     parts = urlparse(url)
     (host,) = parse_qs(parts.query)["host"]
-    source = {"kind": "postgresql", "host": host, "user": "thebes", "database": parts.path[1:], "table": "rows"}
+    source = {"kind": "postgresql", "host": host, "user": "thebes", "database": parts.path[1:], "table": table}
     return table_of(schema, source, folder=folder)
 
 
 def in_mariadb(schema: Schema, rows: list[Row], folder: Path) -> EngineTable:
-    server = running_mariadb()
-    database = server.new_database()
+    server, database, table = running_mariadb(), mariadb_database(), f"rows_{secrets.token_hex(6)}"
     kinds = {**SQL_TYPES, "float": "DOUBLE", "timestamp": "DATETIME(6)"}
     declared = ", ".join(f"`{name}` {kinds[kind]}" for name, kind in TYPES.items())
     with server.connect(database) as connection, connection.cursor() as cursor:
-        cursor.execute(f"CREATE TABLE `rows` ({declared})")
+        cursor.execute(f"CREATE TABLE {table} ({declared})")
         plain = [[_finite(value) for value in row] for row in values(rows)]
-        cursor.executemany(f"INSERT INTO `rows` VALUES ({HOLES.replace('?', '%s')})", plain)
-    return table_of(schema, {"kind": "sql", "url": server.url(database), "table": "rows"}, folder=folder)
+        cursor.executemany(f"INSERT INTO {table} VALUES ({HOLES.replace('?', '%s')})", plain)
+    return table_of(schema, {"kind": "sql", "url": server.url(database), "table": table}, folder=folder)
 
 
 def _finite(value: Any) -> Any:

@@ -9,7 +9,6 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +16,7 @@ import pytest
 
 from tests.support.compose import Compose
 from tests.support.postgres import REQUIRE, server_programs
+from tests.support.socket_folder import socket_folder
 
 ROOT = Path(__file__).parents[2]
 COMPOSE = ROOT / "deploy" / "compose"
@@ -45,7 +45,7 @@ def folder() -> Iterator[Path]:
     if server_programs() is None:
         assert "postgres" not in os.environ.get(REQUIRE, "")
         pytest.skip("PostgreSQL's server programs are not installed")
-    made = Path(tempfile.mkdtemp(prefix="thebes-compose-", dir="/tmp"))
+    made = socket_folder("thebes-compose-")
     made.chmod(0o711)
     yield made
     shutil.rmtree(made, ignore_errors=True)

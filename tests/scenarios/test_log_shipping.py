@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.coordinator import AGES, Server
+from tests.support.socket_folder import socket_folder
 
 pytestmark = pytest.mark.slow
 MANY = 2_000
@@ -44,9 +45,7 @@ class SyslogSocket:
 @pytest.fixture
 def short(tmp_path: Path) -> Path:
     """A path that is short enough for a socket."""
-    import tempfile
-
-    return Path(tempfile.mkdtemp(prefix="thebes-log-", dir="/tmp"))
+    return socket_folder("thebes-log-")
 
 
 def documented() -> list[str]:

@@ -10,12 +10,12 @@ import os
 import secrets
 import shutil
 import subprocess
-import tempfile
 import time
-from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.support.socket_folder import socket_folder
 
 REQUIRE = "THEBES_REQUIRE"
 PATIENCE = 60.0  #: seconds until a server answers
@@ -25,7 +25,7 @@ class MariaDb:
     """A running server; `connect` opens a database of it as its administrator."""
 
     def __init__(self, server: str, install: str) -> None:
-        self._root = Path(tempfile.mkdtemp(prefix="thebes-mariadb-", dir="/tmp"))
+        self._root = socket_folder("thebes-mariadb-")
         self.socket = self._root / "socket"
         data, log = self._root / "data", self._root / "log"
         as_user = ["--user=root"] if os.geteuid() == 0 else []

@@ -16,6 +16,8 @@ from typing import NoReturn
 
 import pytest
 
+from tests.support.socket_folder import socket_folder
+
 REQUIRE = "THEBES_REQUIRE"
 
 
@@ -36,7 +38,7 @@ class Cluster:
         self._programs = programs
         # PostgreSQL refuses to run as root, so root hands over to the user that Debian made for it.
         self._as_user = ["runuser", "-u", "postgres", "--"] if os.geteuid() == 0 else []
-        self._root = Path(tempfile.mkdtemp(prefix="thebes-pg-", dir="/tmp"))
+        self._root = socket_folder("thebes-pg-", durable=durable)
         if self._as_user:
             shutil.chown(self._root, "postgres")
         data, log = self._root / "data", self._root / "log"
