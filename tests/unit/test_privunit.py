@@ -186,6 +186,12 @@ def test_rows_in_one_batch_and_in_blocks_lie_on_the_same_grid(monkeypatch):
     assert PrivUnit(6, 3).check(reports).shape == (100, 7)
 
 
+def test_what_is_drawn_ahead_of_rows_makes_the_reports_that_are_drawn_with_them():
+    mechanism, rows = PrivUnit(6, 3), np.random.default_rng(1).normal(size=(100, 6))
+    ahead = mechanism.ahead(100, seeded_for_simulation(2))
+    assert (mechanism.joined(rows, ahead) == mechanism.perturb(rows, seeded_for_simulation(2))).all()
+
+
 @pytest.mark.parametrize(
     "row",
     [[3.0, 4.0], [3e300, 4e300], [3e-300, 4e-300], [0.0, 0.0], [-1e308, 1e308], [0.6, 0.8], [5e-324, 0.0]],
@@ -193,12 +199,14 @@ def test_rows_in_one_batch_and_in_blocks_lie_on_the_same_grid(monkeypatch):
 )
 def test_rows_are_lifted_to_unit_length_and_shortened_to_the_radius(row):
     mechanism = PrivUnit(2, 1, radius=2.0)
-    lifted = mechanism.lift(np.array([row] * 50), seeded_for_simulation(1))
+    signs = mechanism.ahead(50, seeded_for_simulation(1))[:, 0]
+    lifted = mechanism.lift(np.array([row] * 50), signs)
     assert np.linalg.norm(lifted, axis=1) == pytest.approx(1, abs=1e-15)
     length = math.hypot(*(c / 4 for c in row)) * 4 if max(map(abs, row)) < 1e307 else math.inf
     assert np.linalg.norm(lifted[:, :2], axis=1) == pytest.approx(min(1.0, length / 2), abs=1e-15)
     if length < 2:
-        assert set(np.sign(lifted[:, 2])) == {-1.0, 1.0}  # a fair coin chose the side
+        assert (np.sign(lifted[:, 2]) == signs).all()
+        assert set(signs) == {-1.0, 1.0}  # a fair coin chose the side
     if 1e-150 < length < math.inf:
         assert lifted[0, :2] / np.linalg.norm(lifted[0, :2]) == pytest.approx(np.array(row) / length)
 

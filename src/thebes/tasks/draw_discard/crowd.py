@@ -20,6 +20,7 @@ from thebes.privacy.randomness import Randomness
 from thebes.tasks.draw_discard.aggregator import DrawDiscardAggregator
 from thebes.tasks.draw_discard.instances import Instances
 from thebes.tasks.draw_discard.kind import DrawDiscardDocument
+from thebes.tasks.draw_discard.mechanisms import Drawn
 from thebes.tasks.draw_discard.owner import Prepared
 from thebes.tasks.draw_discard.plan import plan
 from thebes.tasks.protocols import Aggregator, Claim, OutlyingContribution
@@ -116,6 +117,28 @@ class _Places:
         del self._ready[:count]
 
 
+class _Ahead:
+    """What hides contributions to come, drawn for many together; what was not used serves the next plan."""
+
+    def __init__(self, prepared: Prepared, randomness: Randomness) -> None:
+        self._prepared, self._randomness = prepared, randomness
+        self._ready: Drawn | None = None
+
+    def first(self, count: int, most: int) -> Drawn:
+        """The next so many; at most `most` are drawn at a time."""
+        ready = self._ready
+        missing = count - (0 if ready is None else len(ready))
+        if ready is None or missing > 0:
+            drawn = self._prepared.ahead(max(missing, most), self._randomness)
+            ready = drawn if ready is None else np.concatenate([ready, drawn])
+        self._ready = ready
+        return ready[:count]
+
+    def drop(self, count: int) -> None:
+        assert self._ready is not None  # noqa: S101
+        self._ready = self._ready[count:]
+
+
 class TrainingCrew:
     """The people who train one lane, `in_flight` at a time."""
 
@@ -135,6 +158,7 @@ class TrainingCrew:
         self._versions = np.empty(0, dtype=np.int64)  # of what those under way were made from
         self._draws = _Places(self._instances.count, randomness)
         self._discards = _Places(self._instances.count, randomness)
+        self._ahead = _Ahead(prepared, randomness)
         self._together = _MOST_TOGETHER
         self._taken = 0
 
@@ -147,7 +171,7 @@ class TrainingCrew:
         while start < len(people) and not self._aggregator.settled:
             size = min(self._together, most, self._until_look())
             planned = people[start : start + size]
-            start += self._block(planned)
+            start += self._block(planned, min(most, len(people) - start))
         self._deliver_rest()
         return self._taken
 
@@ -159,9 +183,9 @@ class TrainingCrew:
             left = min(left, target.over - updates % target.over)
         return left
 
-    def _block(self, people: Integers) -> int:
+    def _block(self, people: Integers, most: int) -> int:
         """Plan and compute the next updates; how many people have drawn. An outlier ends the block: what came after it
-        was planned as if it had been mixed in, and is planned again."""
+        was planned as if it had been mixed in, and is planned again. What hides `most` is drawn together."""
         instances, waiting, flight = self._instances, len(self._under_way), self._in_flight
         count, n = instances.count, len(people)
         deliveries = max(0, waiting + n - flight + 1)
@@ -169,7 +193,7 @@ class TrainingCrew:
         order = _ordered(draws, discards, count, waiting, flight)
         versions = instances.updates + np.maximum(0, waiting + np.arange(n) - flight + 1)
         rates = np.full(n, 1.0) * self._document.rate(self._lane, versions)
-        models, rows = self._computed(order, people, rates)
+        models, rows = self._computed(order, people, rates, self._ahead.first(n, most))
         arrived = models[rows[count : count + deliveries]]
         versions = np.concatenate([self._versions, versions])
         ages = self._ages(versions[:deliveries])
@@ -185,6 +209,7 @@ class TrainingCrew:
             self._together = min(_MOST_TOGETHER, self._together * 2)
         heard = mixed if outlier is None else mixed + 1
         self._draws.drop(n)
+        self._ahead.drop(n)
         self._discards.drop(heard)
         left = rows[count + heard : count + waiting + n]
         self._under_way, self._versions = models[left], versions[heard : waiting + n]
@@ -195,7 +220,7 @@ class TrainingCrew:
             self._aggregator.look_at_target(self._lane)
         return n
 
-    def _computed(self, order: _Order, people: Integers, rates: Floats) -> tuple[Floats, Integers]:
+    def _computed(self, order: _Order, people: Integers, rates: Floats, ahead: Drawn) -> tuple[Floats, Integers]:
         """(every known model and every update, in which line each of them stands), generation by generation."""
         instances, known = self._instances, self._instances.count + len(self._under_way)
         generation = np.array(order.generation)
@@ -205,18 +230,13 @@ class TrainingCrew:
         models = np.empty((known + len(people), instances.models.shape[1]))
         models[: instances.count], models[instances.count : known] = instances.models, self._under_way
         batch = self._prepared.batch(people[sorted_])
-        ahead = self._prepared.ahead(len(people), self._randomness)
-        sources, rates = rows[np.array(order.drawn)[sorted_]], rates[sorted_]
+        sources, rates, ahead = rows[np.array(order.drawn)[sorted_]], rates[sorted_], ahead[sorted_]
         ends = np.flatnonzero(np.diff(generation[sorted_], append=-1)) + 1
         start = 0
         for end in ends.tolist():
             span = slice(start, end)
             models[known + start : known + end] = self._prepared.changed(
-                models[sources[span]],
-                rates[span],
-                batch.some(span),
-                None if ahead is None else ahead[span],
-                self._randomness,
+                models[sources[span]], rates[span], batch.some(span), ahead[span]
             )
             start = end
         return models, rows

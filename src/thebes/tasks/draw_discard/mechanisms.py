@@ -15,14 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thebes.learning.graph.gradient_clip import clip_rows
-from thebes.privacy.faults import Fault, Mistake
+from thebes.privacy.faults import Mistake
 from thebes.privacy.mechanisms.local.privunit import MOST_DIMENSIONS, PrivUnit
 from thebes.privacy.mechanisms.local.vectors import LocalGaussianVector, LocalLaplaceVector, LocalLaplaceWeights
 from thebes.privacy.randomness import Randomness
 from thebes.tasks.draw_discard.kind import DrawDiscardDocument
 
 Floats = NDArray[np.float64]
-Drawn = NDArray[np.int64]
+Drawn = NDArray[np.int64] | Floats
 
 
 class GradientNoise(Protocol):
@@ -48,12 +48,12 @@ class GradientNoise(Protocol):
         """Each gradient (of finite numbers) clipped and perturbed, in its own units."""
         ...
 
-    def ahead(self, count: int, randomness: Randomness) -> Drawn | None:
-        """Noise for `count` gradients to come, where it does not depend on them."""
+    def ahead(self, count: int, randomness: Randomness) -> Drawn:
+        """What hides `count` gradients to come, as far as it does not depend on them; each line serves once."""
         ...
 
     def joined(self, gradients: Floats, drawn: Drawn) -> Floats:
-        """`hide` with noise drawn ahead, which serves once."""
+        """`hide` with what was drawn ahead."""
         ...
 
     def parameters(self) -> dict[str, Any]: ...
@@ -86,7 +86,7 @@ class ByNoise:
     def hide(self, gradients: Floats, randomness: Randomness) -> Floats:
         return self.joined(gradients, self.vector.noise.drawn(gradients.shape, randomness))
 
-    def ahead(self, count: int, randomness: Randomness) -> Drawn | None:
+    def ahead(self, count: int, randomness: Randomness) -> Drawn:
         return self.vector.noise.drawn((count, self.weights), randomness)
 
     def joined(self, gradients: Floats, drawn: Drawn) -> Floats:
@@ -118,11 +118,11 @@ class ByDirection:
     def hide(self, gradients: Floats, randomness: Randomness) -> Floats:
         return self.unit.decode(self.unit.perturb(clip_rows(gradients, self.unit.radius), randomness))
 
-    def ahead(self, count: int, randomness: Randomness) -> Drawn | None:
-        return None
+    def ahead(self, count: int, randomness: Randomness) -> Drawn:
+        return self.unit.ahead(count, randomness)
 
     def joined(self, gradients: Floats, drawn: Drawn) -> Floats:
-        raise Fault("a direction is drawn around its gradient, never ahead of it")
+        return self.unit.decode(self.unit.joined(clip_rows(gradients, self.unit.radius), drawn))
 
     def parameters(self) -> dict[str, Any]:
         return self.unit.parameters()
@@ -149,7 +149,7 @@ class NotAtAll:
     def hide(self, gradients: Floats, randomness: Randomness) -> Floats:
         return np.clip(gradients, -self.clip, self.clip)
 
-    def ahead(self, count: int, randomness: Randomness) -> Drawn | None:
+    def ahead(self, count: int, randomness: Randomness) -> Drawn:
         return np.zeros((count, 0), dtype=np.int64)
 
     def joined(self, gradients: Floats, drawn: Drawn) -> Floats:

@@ -23,6 +23,7 @@ from thebes.tasks.document import FAILURE
 from thebes.tasks.draw_discard import example, families
 from thebes.tasks.draw_discard.features import Encoded, Integers, PeopleBatch
 from thebes.tasks.draw_discard.kind import MOST_ROWS, DrawDiscardDocument
+from thebes.tasks.draw_discard.mechanisms import Drawn
 from thebes.tasks.draw_discard.plan import FARTHEST, LANE, VERSION, WEIGHTS, Floats, plan
 from thebes.tasks.fit import outcomes
 from thebes.tasks.gradient.network import tables
@@ -135,18 +136,15 @@ class Prepared:
         """All rows of these people."""
         return self._read.batch(people)
 
-    def ahead(self, count: int, randomness: Randomness) -> Integers | None:
-        """Noise for so many contributions to come, where it does not depend on what they are."""
+    def ahead(self, count: int, randomness: Randomness) -> Drawn:
+        """What hides so many contributions to come, as far as it does not depend on what they are."""
         return self._plan.hiding.ahead(count, randomness)
 
-    def changed(
-        self, drawn: Floats, rates: Floats, batch: PeopleBatch, ahead: Integers | None, randomness: Randomness
-    ) -> Floats:
+    def changed(self, drawn: Floats, rates: Floats, batch: PeopleBatch, ahead: Drawn) -> Floats:
         """Each drawn model (a line) one noisy step further, by the person in the same line of the batch."""
         # Finite without looking: models are bounded, features lie in [0, 1], and no link of a family overflows there.
-        gradients, hiding = families.gradients(self._family, drawn, batch), self._plan.hiding
-        hidden = hiding.hide(gradients, randomness) if ahead is None else hiding.joined(gradients, ahead)
-        return stepped(drawn, rates[:, None], hidden)
+        gradients = families.gradients(self._family, drawn, batch)
+        return stepped(drawn, rates[:, None], self._plan.hiding.joined(gradients, ahead))
 
 
 def _held(claim: Claim) -> float:

@@ -128,12 +128,30 @@ class PrivUnit(LocalMechanism):
         reports = np.empty((rows.shape[0], self.dimensions), dtype=np.int16)
         size = max(1, _BLOCK // self.dimensions)
         for start in range(0, rows.shape[0], size):
-            own = self.lift(rows[start : start + size], randomness)
-            reports[start : start + size] = _on_grid(self._draw(own, randomness))
+            some = rows[start : start + size]
+            reports[start : start + size] = self.joined(some, self.ahead(len(some), randomness))
         return reports
 
-    def lift(self, rows: Floats, randomness: Randomness) -> Floats:
-        """Each row as a unit vector with one coordinate more, of random sign."""
+    def ahead(self, count: int, randomness: Randomness) -> Floats:
+        """Draw what `count` reports need and no row decides: each one's sign, and its direction as it would lie around
+        the first axis. A line of it serves once."""
+        drawn = np.empty((count, self.dimensions + 1))
+        drawn[:, 0] = 1.0 - 2.0 * (randomness.words(count) & np.uint64(1)).astype(np.float64)
+        inside = coins.toss(randomness, self.coin, count)
+        mass = np.where(inside, self.cap.mass, 1 - self.cap.mass)
+        depth = depth_at(self.dimensions, uniforms(randomness, count) * mass)
+        drawn[:, 1] = np.where(inside, 1 - 2 * depth, 2 * depth - 1)
+        around = normals(randomness, count * (self.dimensions - 1)).reshape(count, -1)
+        around *= (2 * np.sqrt(depth * (1 - depth)) / np.sqrt(np.sum(around * around, axis=1)))[:, None]
+        drawn[:, 2:] = around
+        return drawn
+
+    def joined(self, rows: Floats, drawn: Floats) -> Directions:
+        """`perturb` of finite rows with what was drawn ahead."""
+        return _on_grid(self._turned(self.lift(rows, drawn[:, 0]), drawn[:, 1:]))
+
+    def lift(self, rows: Floats, sign: Floats) -> Floats:
+        """Each row as a unit vector with one coordinate more, of this sign."""
         largest = np.max(np.abs(rows), axis=1, keepdims=True)
         scaled = rows / np.where(largest > 0, largest, 1.0)  # so that squares neither overflow nor vanish
         length = np.sqrt(np.sum(scaled * scaled, axis=1, keepdims=True))
@@ -141,27 +159,16 @@ class PrivUnit(LocalMechanism):
             share = np.minimum(length * (largest / self.radius), 1.0)
         unit = np.empty((rows.shape[0], self.dimensions))
         unit[:, :-1] = scaled * (share / np.where(length > 0, length, 1.0))
-        sign = 1.0 - 2.0 * (randomness.words(rows.shape[0]) & np.uint64(1)).astype(np.float64)
         unit[:, -1] = sign * np.sqrt(np.clip((1 - share) * (1 + share), 0, None))[:, 0]
         return unit
 
-    def _draw(self, own: Floats, randomness: Randomness) -> Floats:
-        count = own.shape[0]
-        inside = coins.toss(randomness, self.coin, count)
-        mass = np.where(inside, self.cap.mass, 1 - self.cap.mass)
-        depth = depth_at(self.dimensions, uniforms(randomness, count) * mass)
-        around = normals(randomness, count * (self.dimensions - 1)).reshape(count, -1)
-        around *= (2 * np.sqrt(depth * (1 - depth)) / np.sqrt(np.sum(around * around, axis=1)))[:, None]
-        height = np.where(inside, 1 - 2 * depth, 2 * depth - 1)
+    def _turned(self, own: Floats, drawn: Floats) -> Floats:
         # Reflect the first axis onto -side * own, then turn round: stable wherever `own` points.
         side = np.where(own[:, 0] < 0, -1.0, 1.0)
         mirror = own.copy()
         mirror[:, 0] += side
-        drawn = np.concatenate([height[:, None], around], axis=1)
         along = np.sum(mirror * drawn, axis=1) / (1 + np.abs(own[:, 0]))
-        drawn -= along[:, None] * mirror
-        drawn *= -side[:, None]
-        return drawn
+        return -side[:, None] * (drawn - along[:, None] * mirror)
 
     # --- at the server --------------------------------------------------------------------------------------
 
