@@ -70,7 +70,7 @@ def test_a_group_is_made_joined_and_published_by_clicking(club: Club, visit: Cal
     phone.page.get_by_label("Group", exact=True).fill("city")
     phone.page.get_by_label("One-time code").fill("0" * 32)
     phone.page.get_by_role("button", name="Join").click()
-    phone.page.get_by_text("admits nobody").wait_for()
+    phone.page.get_by_text("invitation code is not valid").wait_for()
     phone.page.get_by_label("One-time code").fill(codes["me"])  # the rest of what was typed is still there
     phone.page.get_by_role("button", name="Join").click()
     phone.page.get_by_text("You are a member of city, epoch one.").wait_for()

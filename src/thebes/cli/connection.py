@@ -32,7 +32,7 @@ def token() -> Any:
         "--token",
         metavar="T",
         envvar="THEBES_TOKEN",
-        help="Your requestor's token; the variable keeps it out of the list of processes.",
+        help="Your requestor's token. Other users of this machine can see options: the variable is safer.",
     )
 
 

@@ -33,7 +33,7 @@ def lineage(
     from thebes.wire.homes import HomeRole
 
     if role_of(home) is not HomeRole.PERSON:
-        raise Mistake("--home", f"{str(home)!r} is no person's home")
+        raise Mistake("--home", f"{str(home)!r} is not a folder of thebes person")
     running = PersonClient.running(home)
     with running or Person(home, passphrase=os.environ.get("THEBES_PASSPHRASE")) as me:
         went = me.lineage() if look is None else me.look_for_receipts(look)

@@ -74,7 +74,7 @@ def simulate(
         warnings.warn(line, stacklevel=2)
     if not len(willing):
         raise Mistake(
-            "rows", "nobody in this table could take part: every row lacks a value, or holds text for a number"
+            "rows", "hold nobody who could take part: every one lacks a value, or has text where a number is needed"
         )
     if len(willing) < len(everybody.failures):
         warnings.warn(

@@ -209,7 +209,7 @@ def _lines(text: object, argument: str, limits: GraphLimits) -> tuple[str, str |
     if not isinstance(text, str) or not text or not text.isascii():
         raise Mistake(argument, "must be a string from thebes.torch.encode(model, loss)")
     if len(text) > 4 * limits.graph_bytes + 6 * limits.parameters:
-        raise Mistake(argument, f"is longer than any model of {limits.parameters:,} weights")
+        raise Mistake(argument, f"is longer than a model of {limits.parameters:,} weights, the limit, can be")
     line, newline, rest = text.partition("\n")
     if len(line) > limits.graph_bytes:
         raise Mistake(argument, f"the graph is longer than {limits.graph_bytes:,} bytes")

@@ -64,7 +64,7 @@ class Memberships:
         if before is not None:
             return Enrolment.from_json(self._open(before))
         if record.frozen:
-            raise NotAllowed("this epoch of the group is published, so nobody joins it any more; wait for the next one")
+            raise NotAllowed("this epoch of the group is closed: its members are published; wait for the next one")
         begun = Enrolment.begin(record.parameters, pin=pin)
         leaf = member_of(record.parameters, begun.request)
         self._keep(Membership(record.name, record.epoch, pin, False, leaf, self._seal_of(record, begun.as_json())))

@@ -129,11 +129,11 @@ class QueryDocument(RowsDocument):
     def _answerable(self) -> Self:
         if self.privacy == "none":
             if self.epsilon or self.delta:
-                raise rule("epsilon", 'buys nothing with "privacy": "none"; leave it (and delta) out')
+                raise rule("epsilon", 'must be left out, as must delta, where "privacy" is "none": no noise is added')
             if self.accuracy is not None:
-                raise rule("accuracy", 'means nothing with "privacy": "none", which answers exactly; leave it out')
+                raise rule("accuracy", 'must be left out where "privacy" is "none": answers are exact')
             if self.noise != "site":
-                raise rule("noise", 'means nothing with "privacy": "none"; leave it out')
+                raise rule("noise", 'must be left out where "privacy" is "none": no noise is added')
         elif self.accuracy is not None:
             self._affordable()
         elif self.epsilon < LEAST_EPSILON:
@@ -347,7 +347,7 @@ class _Query:
 
     def price(self, document: QueryDocument, *, unit: Unit = Unit.EVENT) -> Price:
         if not document.priced and document.max_epsilon is None:
-            raise Mistake("accuracy", "has no price before the sites were asked: ask for a quote, or say max_epsilon")
+            raise Mistake("accuracy", "cannot be priced in advance: request a quote from the sites, or set max_epsilon")
         return Price(document.epsilon if document.priced else document.max_epsilon or 0.0, document.delta, unit)
 
     def fits(self, document: QueryDocument, schema: Schema) -> None:

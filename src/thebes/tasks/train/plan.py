@@ -212,7 +212,7 @@ class TrainingPlan:
             raise Mistake("update", "by newton is for linear and logistic models, of some thousand inputs at most")
         if descent.family == "LinearRegression":
             if encoding.classes is not None:
-                raise Mistake("output", f"names {descent.output!r}, which is no number with bounds")
+                raise Mistake("output", f"names {descent.output!r}, which needs a declared low and high")
             return LinearSlopes(encoding.width).count
         if descent.family == "LogisticRegression":
             if encoding.classes is None:
@@ -227,7 +227,7 @@ class TrainingPlan:
         if model.input.columns != encoding.width:
             raise Mistake("inputs", f"give {encoding.width} numbers where the network takes {model.input.columns}")
         if loss.targets.kind == "number" and encoding.classes is not None:
-            raise Mistake("output", f"names {descent.output!r}, which is no number with bounds")
+            raise Mistake("output", f"names {descent.output!r}, which needs a declared low and high")
         if loss.targets.kind == "class":
             wanted = loss.targets.shape[1]
             if encoding.classes is None or len(encoding.classes) != wanted:
