@@ -179,7 +179,7 @@ def attacked(name: str, share: float, *, updates: int = 20_000, seed: int = 1, *
         ask = aggregator.ask("simulation")
         rate = np.array([document.rate(0, ask.payload["version"])])
         drawn, batch = ask.payload["weights"][None, :], crowd.some(slice(person, person + 1))
-        weights = prepared.changed(drawn, rate, batch, None, source)[0]
+        weights = prepared.changed(drawn, rate, batch, prepared.ahead(1, source))[0]
         if evil[person]:
             weights = ATTACKS[name](aggregator, ask, weights)
         fields = {"weights": weights[None, :], "version": np.array([ask.payload["version"]]), "lane": np.zeros(1, int)}

@@ -146,5 +146,4 @@ def _some(
         one = slice(place, place + 1)
         rate = np.array([document.rate(0, sent + place)])
         drawn, model = server.draw()
-        noise = None if ahead is None else ahead[one]
-        server.take(drawn, prepared.changed(model[None, :], rate, batch.some(one), noise, randomness)[0])
+        server.take(drawn, prepared.changed(model[None, :], rate, batch.some(one), ahead[one])[0])

@@ -27,7 +27,7 @@ def person_of(place: Installed) -> Local:
 
     found = Local.running(place.home, patience=START_SECONDS)
     if found is None:
-        raise Refusal(f"thebes person is not running for this folder; start it first: thebes person --home {place.home}")
+        raise Refusal(f"thebes person does not run for this folder; start it: thebes person --home {place.home}")
     return found
 
 

@@ -40,7 +40,7 @@ def create(
     name: str,
     home: _Home,
     schema: Annotated[Path, typer.Option(help="What the rows are: TOML or JSON.")],
-    epsilon: Annotated[str, typer.Option(help="The privacy budget: what everything ever asked may cost one unit in all.")],
+    epsilon: Annotated[str, typer.Option(help="The privacy budget: what all answers may cost one unit.")],
     source: Annotated[
         str | None,
         typer.Option(help="Where they lie: a file, FILE.sqlite#TABLE, a URL#TABLE, or a .toml that describes it."),
@@ -84,7 +84,7 @@ def create(
     ] = False,
     schedule: Annotated[
         str | None,
-        typer.Option(help="How waiting pipelines share it: even, dpf, dpack or fcfs; without it, first come, first served."),
+        typer.Option(help="How waiting pipelines share it: even, dpf, dpack, fcfs; by default, who asks first."),
     ] = None,
     fair: Annotated[
         int | None,

@@ -143,7 +143,7 @@ class Server:
         body = self.client.post_task(known)
         task_id, digest = body.get("task_id"), body.get("digest")
         if not isinstance(task_id, str) or not isinstance(digest, str):
-            raise Unreachable(self.url, "the reply is not that of a coordinator; check the address, then list the tasks")
+            raise Unreachable(self.url, "no coordinator replied; check the address, then list the tasks")
         if known.get("group") is not None and known.get("epoch") is None:  # the coordinator fills in the newest
             known = {**known, "epoch": self._filled_in(task_id, "epoch")}
         if known.get("accuracy") is not None:  # and what that costs

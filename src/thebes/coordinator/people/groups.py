@@ -148,7 +148,7 @@ class ContributorGroups:
         own = (MEMBER.c.name == name, MEMBER.c.epoch == epoch, MEMBER.c.code == _told_apart(code))
         known = self._database.read(lambda c: c.execute(select(MEMBER.c.request).where(*own)).first())
         if known is None:
-            raise NotAllowed("this invitation code is not valid for this group and epoch; ask whoever gave it to you")
+            raise NotAllowed("this invitation code is not valid for this group and epoch; ask for another")
         if known[0] not in (None, request):
             raise _another()
         kept = self._home.authority(name, epoch)
@@ -158,7 +158,7 @@ class ContributorGroups:
             group = _locked(connection, name, epoch)
             row = connection.execute(select(MEMBER.c.request).where(*own).with_for_update()).first()
             if row is None:
-                raise NotAllowed("this invitation code is not valid for this group and epoch; ask whoever gave it to you")
+                raise NotAllowed("this invitation code is not valid for this group and epoch; ask for another")
             if row[0] == request:
                 return
             if row[0] is not None:

@@ -201,7 +201,8 @@ class Gaussian:
         while (charged := gaussian.grid_slack(scale * finer, farthest * finer)) > slack or scale * finer < 2**10:
             finer *= 2
             if finer * sensitivity.l2 * ROWS > LARGEST_TOTAL:
-                raise Mistake("delta", f"is too small for Gaussian noise on {sensitivity.coordinates:,} numbers; take a larger one")
+                many = f"{sensitivity.coordinates:,} numbers"
+                raise Mistake("delta", f"is too small for Gaussian noise on {many}; take a larger one")
         if scale * finer > LARGEST_SCALE:
             raise Mistake("epsilon", "is too small for bounds cut this finely; use fewer bits")
         return Additive("gaussian", scale * finer, finer, GaussianEvent(ratio, charged))

@@ -118,7 +118,7 @@ class _Places:
 
 
 class _Ahead:
-    """What hides contributions to come, drawn for many together; what was not used serves the next plan."""
+    """Noise for contributions to come, drawn for many together; what was not used serves the next plan."""
 
     def __init__(self, prepared: Prepared, randomness: Randomness) -> None:
         self._prepared, self._randomness = prepared, randomness

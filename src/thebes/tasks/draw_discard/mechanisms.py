@@ -22,7 +22,7 @@ from thebes.privacy.randomness import Randomness
 from thebes.tasks.draw_discard.kind import DrawDiscardDocument
 
 Floats = NDArray[np.float64]
-Drawn = NDArray[np.int64] | Floats
+Drawn = NDArray[Any]  #: of the mechanism's own numbers
 
 
 class GradientNoise(Protocol):
@@ -49,7 +49,7 @@ class GradientNoise(Protocol):
         ...
 
     def ahead(self, count: int, randomness: Randomness) -> Drawn:
-        """What hides `count` gradients to come, as far as it does not depend on them; each line serves once."""
+        """Draw ahead what hides `count` gradients, as far as it does not depend on them; each line serves once."""
         ...
 
     def joined(self, gradients: Floats, drawn: Drawn) -> Floats:

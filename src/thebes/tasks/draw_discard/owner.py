@@ -137,7 +137,7 @@ class Prepared:
         return self._read.batch(people)
 
     def ahead(self, count: int, randomness: Randomness) -> Drawn:
-        """What hides so many contributions to come, as far as it does not depend on what they are."""
+        """Draw ahead what hides so many contributions, as far as it does not depend on what they are."""
         return self._plan.hiding.ahead(count, randomness)
 
     def changed(self, drawn: Floats, rates: Floats, batch: PeopleBatch, ahead: Drawn) -> Floats:

@@ -168,7 +168,7 @@ class PrivUnit(LocalMechanism):
         mirror = own.copy()
         mirror[:, 0] += side
         along = np.sum(mirror * drawn, axis=1) / (1 + np.abs(own[:, 0]))
-        return -side[:, None] * (drawn - along[:, None] * mirror)
+        return np.asarray(-side[:, None] * (drawn - along[:, None] * mirror))
 
     # --- at the server --------------------------------------------------------------------------------------
 
