@@ -46,7 +46,16 @@ class Cluster:
         kept = "on" if durable else "off"
         options = f"-c listen_addresses='' -c unix_socket_directories='{self._root}' -c fsync={kept}"
         options += " -c max_connections=60"
-        self._run("pg_ctl", "start", "-w", "-D", data, "-l", log, "-o", options)
+        self._start = ("pg_ctl", "start", "-w", "-D", data, "-l", log, "-o", options)
+        self.resume()
+
+    def resume(self) -> None:
+        """Start the server, on what it wrote before."""
+        self._run(*self._start)
+
+    def halt(self) -> None:
+        """End the server as a machine that is switched off does; what it wrote stays."""
+        self._run("pg_ctl", "stop", "-w", "-m", "immediate", "-D", self._root / "data")
 
     def new_database(self) -> str:
         """An address that psycopg and the ledger understand."""
@@ -60,7 +69,11 @@ class Cluster:
 
     def stop(self) -> None:
         """End the server and remove everything it wrote."""
-        self._run("pg_ctl", "stop", "-w", "-m", "immediate", "-D", self._root / "data")
+        self.halt()
+        self.remove()
+
+    def remove(self) -> None:
+        """Remove everything that a stopped server wrote."""
         shutil.rmtree(self._root, ignore_errors=True)
 
     def _run(self, program: str, *arguments: str | Path) -> None:

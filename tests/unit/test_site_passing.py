@@ -20,7 +20,7 @@ from thebes.cli import site as command
 from thebes.confinement import landlock
 from thebes.ledger.keeper import UNNOTICED
 from thebes.privacy.faults import Mistake
-from thebes.site.algorithm_process import Lanes, Office, serve
+from thebes.site.algorithm_process import Office, serve
 from thebes.site.link import certificate
 from thebes.site.link.control import Ear, tell
 from thebes.site.link.proxy import proxy_of
@@ -106,25 +106,6 @@ def test_an_answer_reaches_whoever_asked_and_nobody_else(tmp_path: Path) -> None
 
     asyncio.run(story())
     assert office.ledger.block("patients").meters["epsilon"].spent == 10**12
-
-
-def test_one_ask_at_a_time_for_each_data_set_and_too_many_are_refused() -> None:
-    lanes, go, done = Lanes(), threading.Event(), []
-    for number in range(40):
-        taken = lanes.put("a", lambda n=number: (go.wait(60), done.append(n)), 10)  # type: ignore[misc]
-        if not taken:
-            break
-    assert number > 30
-    other = threading.Event()
-    assert lanes.put("b", other.set, 10)
-    assert other.wait(60)
-    assert not lanes.put("b", lambda: None, 2**31)
-    assert lanes.put("a", lambda: done.append(99), 0, bounded=False)
-    last = threading.Event()
-    go.set()
-    lanes.put("a", last.set, 0, bounded=False)
-    assert last.wait(60)
-    assert done == sorted(done)
 
 
 def test_a_data_set_that_is_not_declared_gets_no_lane_of_its_own(tmp_path: Path) -> None:

@@ -11,9 +11,9 @@ import pytest
 
 from thebes.data.schema import schema_of
 from thebes.data.table import Sums, Table, Term
-from thebes.site.algorithm_process import Tables
 from thebes.site.dataset import BudgetDeclaration, DataSet
 from thebes.site.home import SiteHome
+from thebes.site.tables import Tables
 
 SCHEMA = schema_of({"unit": "event", "columns": {"age": {"type": "integer", "low": 0, "high": 100}}})
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 import argparse
 import logging
 import os
-import queue
-import shutil
 import signal
 import socket
 import sys
@@ -20,14 +18,12 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from thebes import machine
 from thebes.confinement.calls import die_with_parent, hide_memory
 from thebes.curator.pipelines.bundles import checked
 from thebes.curator.pipelines.workspace import deciding
-from thebes.data.join import join
-from thebes.data.table import Table
 from thebes.ledger import Ledger
 from thebes.ledger.keeper import UNNOTICED, WHAT_HELPS
 from thebes.privacy.faults import Mistake, ThebesError
@@ -35,8 +31,9 @@ from thebes.privacy.randomness import system
 from thebes.site.budget.budget import SiteBudget
 from thebes.site.budget.policy_file import PolicyFile
 from thebes.site.caches import Caches
-from thebes.site.dataset import DataSet, DataSets
+from thebes.site.dataset import DataSets
 from thebes.site.home import AUDIT, OUTBOX, SiteHome
+from thebes.site.lanes import READERS, Lanes
 from thebes.site.process_start import PIPE
 from thebes.site.requests.contribution import Contributing
 from thebes.site.requests.pipeline_attempt import TaskAttempts
@@ -46,18 +43,13 @@ from thebes.site.steward import decisions, views
 from thebes.site.steward.audit_log import Audit
 from thebes.site.steward.pipelines import Pipelines
 from thebes.site.streams import Streams
+from thebes.site.tables import Tables
 from thebes.tasks import registry
 from thebes.tasks.site_document import LOCAL
 from thebes.wire import frames, log_output
 from thebes.wire.link import BlockingPipe, Code, Word, read_envelope
 from thebes.wire.local_server import HomeInUse
 
-if TYPE_CHECKING:
-    from thebes.data.engines.table import EngineTable
-    from thebes.data.growing.reader import GrownTable
-
-MOST_WAITING = 32  #: asks about one data set that wait for their turn
-MOST_BYTES = 2**30  #: that all asks together hold while they wait
 _SHORT = 2**16  #: bytes of an ask that may be about an answer from before; one with a model's weights is longer
 _HOLD_SECONDS = 10.0  #: for as long a process that is just ending may still have the home
 _HEAVY = ("thebes.privacy.samplers", "thebes.data.engines.duck")
@@ -69,90 +61,6 @@ PREVIEW, DECIDE = "preview", "decide"  #: what a decision of the steward would c
 PREDICT = "predict"  #: what a model of the store says of rows
 
 log = logging.getLogger("thebes.site")
-
-
-class Tables:
-    """Opened data sets, each kept until its file changes. One task sees the same rows in all its phases; the next one
-    those that there are then. What does not fit into memory is put into HOME/scratch, which is emptied first: a process
-    that was killed left it behind."""
-
-    def __init__(self, home: SiteHome, streams: Streams | None = None) -> None:
-        self._folder, self._scratch, self._streams = home.datasets, home.folder / "scratch", streams
-        self._open: dict[str, tuple[DataSet, EngineTable]] = {}
-        self._grown: dict[str, tuple[DataSet, str, dict[tuple[str, ...], GrownTable]]] = {}
-        self._readers: dict[str, str] = {}  #: which task each was last opened for
-        shutil.rmtree(self._scratch, ignore_errors=True)
-
-    def __call__(self, dataset: DataSet, task: str) -> Table:
-        known = self._open.get(dataset.name)
-        before, self._readers[dataset.name] = self._readers.get(dataset.name), task
-        if known is not None and known[0] is dataset:
-            if task != before:
-                known[1].forget()
-            return known[1]
-        if known is not None:
-            del self._open[dataset.name]
-            known[1].close()
-        made = self._made(dataset)
-        self._open[dataset.name] = (dataset, made)
-        return made
-
-    def _made(self, dataset: DataSet) -> EngineTable:
-        from thebes.data.engines.source import joined_table, table_of
-
-        if not dataset.joined:
-            return table_of(dataset.schema, dataset.source, folder=self._folder, scratch=self._scratch)
-        one, other = dataset.joined
-        joined = join((one.name, one.schema), (other.name, other.schema))
-        return joined_table(joined, (one.source, other.source), folder=self._folder, scratch=self._scratch)
-
-    def grown(self, dataset: DataSet, task: str, blocks: Sequence[str]) -> Table:
-        """The rows of some blocks of a growing data set, opened once for a task."""
-        if self._streams is None:
-            raise Mistake("NAME", "does not grow")
-        known = self._grown.get(dataset.name)
-        if known is None or known[0] is not dataset or known[1] != task:
-            for table in () if known is None else known[2].values():
-                table.close()
-            known = self._grown[dataset.name] = dataset, task, {}
-        opened = known[2]
-        if tuple(blocks) not in opened:
-            opened[tuple(blocks)] = self._streams(dataset).rows(blocks)
-        return opened[tuple(blocks)]
-
-
-class Lanes:
-    """Work in order by lane, lanes side by side: one ask at a time is worked on for each data set."""
-
-    def __init__(self) -> None:
-        self._lanes: dict[str, queue.Queue[tuple[Callable[[], None], int]]] = {}
-        self._held = 0
-        self._lock = threading.Lock()
-
-    def put(self, lane: str, work: Callable[[], None], size: int, *, bounded: bool = True) -> bool:
-        """Do it when its turn comes; False where too much waits already."""
-        with self._lock:
-            waiting = self._lanes.get(lane)
-            if waiting is None:
-                waiting = self._lanes[lane] = queue.Queue()
-                threading.Thread(target=self._run, args=(waiting,), name=f"lane {lane}", daemon=True).start()
-            if bounded and (waiting.qsize() >= MOST_WAITING or self._held + size > MOST_BYTES):
-                return False
-            self._held += size
-        waiting.put((work, size))
-        return True
-
-    def _run(self, waiting: queue.Queue[tuple[Callable[[], None], int]]) -> None:
-        while True:
-            work, size = waiting.get()
-            try:
-                work()
-            except Exception as error:
-                log.error("a message was not answered: %s", type(error).__name__, extra={"event": "message.unanswered"})
-            finally:
-                with self._lock:
-                    self._held -= size
-                del work
 
 
 class Office:
@@ -286,8 +194,8 @@ class Office:
 
 
 def serve(office: Office, pipe: BlockingPipe) -> None:
-    """Hear and answer until the pipe ends. Whoever asks what was released before, or what something would cost, waits
-    beside those for whom rows are read."""
+    """Hear and answer until the pipe ends. Rows of a data set are read for two tasks side by side, and whoever asks
+    what was released before, or what something would cost, waits beside them; who is first is up to the ledger."""
     lanes, turn = Lanes(), threading.Lock()
 
     def say(message: Mapping[str, Any], told: Mapping[str, Any]) -> None:
@@ -312,7 +220,9 @@ def serve(office: Office, pipe: BlockingPipe) -> None:
             say(message, told)
 
     def wait(message: Mapping[str, Any], lane: str, what: Callable[[], None], size: int) -> None:
-        if lanes.put(lane, what, size, bounded=message["kind"] in _BOUNDED):
+        bounded, readers = message["kind"] in _BOUNDED, READERS if lane in office.datasets.names() else 1
+        task = str(message.get("task"))
+        if lanes.put(lane, what, size, task=task, readers=readers, bounded=bounded):
             return
         ask = message.get("ask")
         about = {"task": message.get("task"), "part": ask.get("part") if isinstance(ask, Mapping) else None}

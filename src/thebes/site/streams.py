@@ -88,12 +88,13 @@ class Streams:
     def __init__(self, home: SiteHome, ledger: Ledger) -> None:
         self._home, self._ledger, self._lock = home, ledger, threading.Lock()
         self._open: dict[str, tuple[DataSet, Stream]] = {}
+        self._former: list[Stream] = []
 
     def __call__(self, dataset: DataSet) -> Stream:
         with self._lock:
             known = self._open.get(dataset.name)
             if known is None or known[0] is not dataset:
                 if known is not None:
-                    known[1].close()
+                    self._former.append(known[1])  # somebody may just be answered from it
                 known = self._open[dataset.name] = dataset, stream_of(self._home, dataset, self._ledger)
             return known[1]

@@ -15,9 +15,10 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import Decimal
+from hashlib import sha256
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -71,6 +72,17 @@ class Day:
     worth: float
 
 
+_ALL, _TURNS = -1, 16  # the turn of all that is answered, and how many there are of single questions
+
+
+@dataclass(slots=True)
+class AnswerTurn:
+    """The turn among the threads of a process."""
+
+    lock: threading.RLock = field(default_factory=threading.RLock)
+    held: bool = False
+
+
 class CacheStore:
     """One data set's. Safe for the threads of a process, and for several processes. `clock` is seconds since 1970. One
     that is only `reading` waits for nobody: it sees what was last written."""
@@ -79,7 +91,7 @@ class CacheStore:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._path, self.clock, self._reading = path, clock, reading
         self._lock = threading.RLock()  # for one statement or transaction at a time: what is written can be read
-        self._turn, self._held = threading.RLock(), 0  # for a whole answer
+        self._turns = {turn: AnswerTurn() for turn in (_ALL, *range(_TURNS))}
         self._db = opened(path, _TABLES, patience=60)
 
     def close(self) -> None:
@@ -87,20 +99,23 @@ class CacheStore:
             self._db.close()
 
     @contextmanager
-    def alone(self) -> Iterator[None]:
-        """Nobody else answers about this data set meanwhile, though what is written can be read. A process that is
-        killed lets go of it."""
-        with self._turn:
-            if self._held or self._reading:
+    def alone(self, question: str | None = None) -> Iterator[None]:
+        """Nobody else answers about this data set meanwhile, or, where one is named, nobody answers this question: what
+        is written can be read. A process that is killed lets go of it."""
+        which = _ALL if question is None else sha256(question.encode()).digest()[0] % _TURNS
+        turn = self._turns[which]
+        with turn.lock:
+            if turn.held or self._reading:
                 yield
                 return
-            file = os.open(self._path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            path = self._path.with_suffix(".lock" if which == _ALL else f".{which}.lock")
+            file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
                 machine.hold(file)
-                self._held += 1
+                turn.held = True
                 yield
             finally:
-                self._held = 0
+                turn.held = False
                 os.close(file)
 
     # --- answers ------------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ from thebes.ledger import Budget, Ledger, LedgerClaim
 from thebes.ledger.amounts import Amount
 from thebes.ledger.losses import text_of
 from thebes.ledger.states import ClaimState
-from thebes.privacy.faults import Refusal
+from thebes.privacy.faults import Fault, Refusal
 from thebes.privacy.losses import Approximate, Loss, Pure
 from thebes.privacy.randomness import Randomness
 from thebes.site.budget.budget import SiteBudget
@@ -94,6 +94,20 @@ class Planning(Generic[Whose]):
         self, plan: Plan, wanted: Wanted, *, payer: str, question: str | None, randomness: Randomness
     ) -> Answered:
         """The answer; `view` says then which blocks it is about."""
+
+        def answer() -> Answered:
+            return self.planner.answer(
+                plan,
+                wanted,
+                self,
+                reserve=self._reserve,
+                buy=partial(self._buy, plan, wanted),
+                randomness=randomness,
+                payer=payer,
+                context=self._own,
+                question=question,
+            )
+
         if self.stream is not None:
             self.view = tuple(self.account.blocks()) or whole(self.stream, self.context)
             known = self.planner.recall(plan, wanted, self.view, payer=payer, context=self._own, question=question)
@@ -103,20 +117,22 @@ class Planning(Generic[Whose]):
             if not self.account.blocks():
                 _, purchase = wanted.calibrated(plan, self.dataset.schema, filter=self.dataset.budget.filter)
                 price = self._loss([purchase]), budget_of([purchase])
-                self.view = tuple(self.account.payable(*price))
-                if not self.view:
-                    self.account.reserve(*price, ())  # refused, saying why
-        return self.planner.answer(
-            plan,
-            wanted,
-            self,
-            reserve=self._reserve,
-            buy=partial(self._buy, plan, wanted),
-            randomness=randomness,
-            payer=payer,
-            context=self._own,
-            question=question,
-        )
+                return self._of_payable(price, answer)
+        return answer()
+
+    def _of_payable(self, price: tuple[Loss, Budget], answer: Callable[[], Answered]) -> Answered:
+        """The answer over the blocks that can pay; over those that still can, where somebody else was first."""
+        self.view = tuple(self.account.payable(*price))
+        while self.view:
+            try:
+                return answer()
+            except Refusal:
+                fewer = tuple(self.account.payable(*price))
+                if self.account.blocks() or not set(fewer) < set(self.view):
+                    raise
+                self.view = fewer
+        self.account.reserve(*price, ())  # refused, saying why
+        raise Fault("a claim on no block was not refused")
 
     @property
     def _own(self) -> str:
