@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import platform
 import signal
+import struct
 import sys
 
 from thebes.privacy.faults import Refusal
@@ -60,6 +61,18 @@ def hold(descriptor: int, *, shared: bool = False, wait: bool = True) -> None:
     """Lock an open file or folder until it is closed. Without `wait` a `BlockingIOError` where another has it."""
     require()
     fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB))
+
+
+def hold_place(descriptor: int, place: int) -> None:
+    """Lock one of 2^62 places of an open file until it is closed: who asks for another place does not wait. Where the
+    system has no such locks, the whole file."""
+    require()
+    if not hasattr(fcntl, "F_OFD_SETLKW") or not sys.platform.startswith("linux"):
+        hold(descriptor)
+        return
+    # struct flock: of an open file, not of a process, so that threads wait for each other as well
+    asked = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, place % 2**62, 1, 0)
+    fcntl.fcntl(descriptor, fcntl.F_OFD_SETLKW, asked)
 
 
 def let_go(descriptor: int) -> None:

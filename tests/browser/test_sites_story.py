@@ -259,6 +259,44 @@ def test_a_steward_sees_what_was_refused_and_what_is_left(
     south.picture("steward-policy-wrong")
 
 
+def test_a_data_set_is_declared_from_the_first_line_of_its_file(
+    steward: Callable[[str], Visitor], tmp_path: Path
+) -> None:
+    file = tmp_path / "heights.csv"
+    file.write_text("Patient-ID;Größe (cm);note\n1;181;secret words\n", encoding="utf-8")
+    north = steward("north")
+    sent = list[str]()
+    north.page.on("request", lambda request: sent.append(request.post_data or ""))
+    north.open("/datasets")
+    north.page.get_by_role("link", name="Declare another one").click()
+    north.page.get_by_label("The file").set_input_files(file)
+    north.page.wait_for_function("document.querySelector('#header').value !== ''")
+    north.page.get_by_label("Between two names").select_option("semicolon")
+    north.pictures("steward-declare")
+    north.page.get_by_role("button", name="Show its columns").click()
+    north.page.get_by_role("heading", name="3 columns").wait_for()
+    north.page.get_by_label("What is hidden").select_option("person")
+    for column, kind in (("Patient-ID", "key"), ("Größe (cm)", "float"), ("note", "absent")):
+        north.page.get_by_role("group", name=column, exact=True).get_by_label("What it is").select_option(kind)
+    show = north.page.get_by_role("button", name="Show the declaration")
+    show.click()
+    north.page.get_by_role("heading", name="The declaration").wait_for()
+    height = north.page.get_by_role("group", name="Größe (cm)", exact=True)
+    height.get_by_label("Least").fill("250")
+    height.get_by_label("Greatest").fill("30")
+    north.expected = {422}
+    show.click()
+    north.page.locator(".note.bad").wait_for()
+    north.pictures("steward-declare-refused")
+    height.get_by_label("Least").fill("30")
+    height.get_by_label("Greatest").fill("250")
+    show.click()
+    north.page.get_by_label("The lines of schema.toml").get_by_text("high = 250").wait_for()
+    assert 'groesse_cm = "Größe (cm)"' in north.page.get_by_label("The lines of source.toml").inner_text()
+    north.pictures("steward-declared")
+    assert not any("secret" in text for text in sent)
+
+
 def test_nobody_else_comes_in_to_a_sites_pages(there: Institutions, visit: Callable[..., Visitor]) -> None:
     address = there.pages["site north"]
     stranger = visit(address.partition("/?")[0])

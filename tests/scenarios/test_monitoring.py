@@ -53,7 +53,7 @@ def configured(folder: Path, coordinator: str, sites: dict[str, str]) -> Path:
     front["static_configs"] = [{"targets": [coordinator]}]
     told["scrape_configs"] = [front]
     for name, address in sites.items():
-        token = folder / f"site-{name}" / "token"
+        token = folder / f"site-{name}" / "figures.token"
         one = {**site, "job_name": f"site-{name}", "static_configs": [{"targets": [address]}]}
         one["authorization"] = {"credentials_file": str(token)}
         one["relabel_configs"] = [{"target_label": "job", "replacement": "thebes-site"}]

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
+from html import unescape
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import duckdb
 import pytest
+from fastapi.testclient import TestClient
 
 from tests.support.command import exit_status
 from tests.support.site_home import AGES
 from thebes.data.schema import schema_of
 from thebes.privacy.faults import Mistake
 from thebes.site.steward.proposal import proposal
+from thebes.site.steward.rest import guarded, one_time
+from thebes.web.site.pages import put_on
+from thebes.wire.access import Access
 
+PORT = 8765
 HEADER = "Patient-ID;Alter;Geschlecht;Größe (cm);Total Volume;2nd visit;名前;age\n"
 ROWS = "1;40;m;180;5;x;y;3\n2;50;f;170;6;x;y;4\n"
 
@@ -110,3 +118,86 @@ def test_names_never_collide_and_a_value_that_is_a_question_mark_is_none() -> No
     assert schema_of(body).columns["mark"].values == ("?", "!")
     with pytest.raises(Mistake, match=r"columns\.mark\.values: is still"):
         schema_of({**AGES, "columns": {"mark": {"type": "string", "values": "?"}}})
+
+
+# --- in the browser ---------------------------------------------------------------------------------------------
+
+
+FILLED = {
+    "delimiter": ";", "unit": "person", "max_rows_per_unit": "2",
+    "column": ["Patient-ID", "Größe (cm)", "Geschlecht", "note"],
+    "name": ["patient_id", "groesse_cm", "Geschlecht", "note"],
+    "kind": ["key", "float", "string", "absent"],
+    "low": ["", "30", "", ""], "high": ["", "250.5", "", ""], "values": ["", "", 'm, "f,x"', ""],
+}  # fmt: skip
+
+
+@pytest.fixture
+def pages(folder: Path) -> TestClient:
+    access = Access(lambda: "the-token")
+    nobody: Any = SimpleNamespace(name="north")  # the form asks nobody
+    api: Any = guarded(nobody, access, port=PORT, confined=True, pages=put_on)
+    client = TestClient(api, base_url=f"http://127.0.0.1:{PORT}", follow_redirects=False)
+    client.get(one_time(PORT, access).removeprefix(f"http://127.0.0.1:{PORT}"))
+    client.headers["hx-request-type"] = "partial"
+    return client
+
+
+def test_the_form_shows_every_column_of_a_header_and_leaves_everything_open(pages: TestClient) -> None:
+    shown = pages.post("/propose/columns", json={"header": HEADER, "delimiter": ";"}).text
+    assert shown.count("<fieldset>") == 8
+    assert 'value="groesse_cm"' in shown
+    assert "usually 250" in shown
+    assert " selected" not in shown
+    assert 'name="low" value' not in shown
+
+
+def test_what_the_form_makes_declares_the_data_set(pages: TestClient, folder: Path) -> None:
+    told = pages.post("/propose/schema", json=FILLED)
+    assert told.status_code == 200, told.text
+    schema, source = (
+        unescape(text) for text in re.findall(r"<pre [^>]*lines of [^>]*>(.*?)</pre>", told.text, re.DOTALL)
+    )
+    assert tomllib.loads(schema) == {
+        "unit": "person",
+        "max_rows_per_unit": 2,
+        "columns": {
+            "patient_id": {"type": "string", "key": True},
+            "groesse_cm": {"type": "float", "low": 30, "high": 250.5},
+            "Geschlecht": {"type": "string", "values": ["m", "f,x"]},
+        },
+    }
+    (folder / "schema.toml").write_text(schema)
+    (folder / "source.toml").write_text(source)
+    (folder / "rows.csv").write_text("Patient-ID;Größe (cm);Geschlecht;note\n1;180;m;x\n2;170;f;y\n")
+    line = ("--home", "site", "--schema", "schema.toml", "--source", "source.toml", "--epsilon", "1", "--check")
+    assert exit_status("dataset", "create", "patients", *line) == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"unit": ""}, "unit"),
+        ({"kind": ["key", "", "string", "absent"]}, "groesse_cm"),
+        ({"low": ["", "", "", ""]}, "groesse_cm"),
+        ({"low": ["", "x", "", ""]}, "groesse_cm.low"),
+        ({"low": ["", "300", "", ""]}, "groesse_cm"),
+        ({"low": ["", "nan", "", ""]}, "groesse_cm"),
+        ({"name": ["a", "a", "b", "c"]}, "two columns"),
+        ({"kind": ["absent"] * 4}, "left out"),
+        ({"kind": ["key"]}, "load the page anew"),
+        ({"kind": [7, "float", "string", "absent"]}, "load the page anew"),
+        ({"delimiter": "x"}, "delimiter"),
+        ({"max_rows_per_unit": "0.5"}, "max_rows_per_unit"),
+    ],
+)
+def test_what_the_form_leaves_open_is_refused_by_its_place(
+    pages: TestClient, change: dict[str, Any], said: str
+) -> None:
+    told = pages.post("/propose/schema", json={**FILLED, **change})
+    assert (told.status_code, said in told.text) == (422, True), told.text
+
+
+@pytest.mark.parametrize("header", ["", "a,,b", "a,a", "x" * 70_000, ",".join(f"c{n}" for n in range(1_001))])
+def test_a_line_that_names_no_columns_is_refused(pages: TestClient, header: str) -> None:
+    assert pages.post("/propose/columns", json={"header": header, "delimiter": ","}).status_code == 422

@@ -10,6 +10,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from tests.support.coordinator import AGES, Front
 from thebes.coordinator.auth.accounts import Role
+from thebes.coordinator.home import CoordinatorHome
 from thebes.coordinator.process.metrics import REQUEST_BOUNDS, CoordinatorMetrics
 from thebes.wire.exposition import exposed
 from thebes.wire.problems import NAMES
@@ -127,3 +128,17 @@ def test_how_it_works_is_shown_to_operators_and_auditors(front: Front) -> None:
         front.reception.accounts.add(str(role), PASSWORD, role)
         signed_in(username=str(role), password=PASSWORD)
         assert front.client.get("/operation").status_code == status
+
+
+def test_figures_kept_for_operators_are_read_with_a_token_that_opens_nothing_else(tmp_path: Path) -> None:
+    (tmp_path / "coordinator.toml").write_text('metrics = "operators"\n')
+    with Front(tmp_path) as front:
+        home = CoordinatorHome(tmp_path)
+        bearer = {"Authorization": f"Bearer {home.figures_token}"}
+        assert front.client.get("/metrics").status_code == 401
+        assert "thebes_tasks" in front.client.get("/metrics", headers=bearer).text
+        for path in ("/api/session", "/operation"):
+            assert front.client.get(path, headers=bearer).status_code == 401, path
+        home.replace("figures.token")
+        assert front.client.get("/metrics", headers=bearer).status_code == 401
+        assert front.client.get("/metrics", headers=front.admin).status_code == 200

@@ -146,7 +146,7 @@ class Linked:
 class Place:
     def __init__(self) -> None:
         self.link = Linked()
-        self.access = Access(lambda: "the-token")
+        self.access = Access(lambda: "the-token", figures="for-figures")
         api: Any = guarded(self.link, self.access, port=PORT, confined=True, pages=put_on)  # type: ignore[arg-type]
         self.client = TestClient(api, base_url=ORIGIN, follow_redirects=False)
 
@@ -185,6 +185,16 @@ def test_the_token_gives_another_address_and_nobody_without_it(place: Place) -> 
     answer = place.client.post("/api/session", json={}, headers={"Authorization": "Bearer the-token"})
     assert answer.status_code == 201
     assert place.client.get(answer.json()["url"].removeprefix(ORIGIN)).status_code == 303
+
+
+def test_the_token_for_figures_opens_nothing_else(place: Place) -> None:
+    bearer = {"Authorization": "Bearer for-figures"}
+    assert "thebes_site_linked" in place.client.get("/metrics", headers=bearer).text
+    for path in ("/api/site", "/api/requests", "/policy", "/requests", "/metrics/"):
+        assert place.client.get(path, headers=bearer).status_code == 401, path
+    for path in ("/api/session", "/api/policy/decide", "/metrics"):
+        assert place.client.post(path, json={}, headers=bearer).status_code == 401, path
+    assert place.client.get("/metrics", headers={"Authorization": "Bearer "}).status_code == 401
 
 
 def test_figures_are_given_to_who_has_the_token(place: Place) -> None:

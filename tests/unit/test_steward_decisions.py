@@ -23,6 +23,7 @@ from thebes.site.budget.policy_text import appended, edition, ended, read_policy
 from thebes.site.home import SiteHome
 from thebes.site.steward.rest import guarded, one_time
 from thebes.web.site.pages import put_on
+from thebes.web.site.requests import contexts_to_choose
 from thebes.wire.access import Access
 
 PORT = 8765
@@ -235,6 +236,24 @@ def test_pages_lead_from_a_request_to_a_decision_and_back(office: Office, stewar
     assert (wrong.status_code, "epsilon at most" in wrong.text) == (422, True), wrong.text
     foreign = steward.post("/policy/decide", json={**form, "shown": "x"}, headers={"sec-fetch-site": "cross-site"})
     assert foreign.status_code == 403
+
+
+def test_whose_rows_a_decision_is_about_is_chosen_and_what_the_request_names_is_proposed(
+    office: Office, steward: TestClient
+) -> None:
+    asked(office, {**HALF, "where": "country == 'de'"})
+    request = next(each for each in steward.get("/api/requests").json() if each["task"] == "t1")
+    declared = [{"name": "patients", "growing": {"contexts": ["de", "fr"]}}]
+    assert contexts_to_choose(request, declared) == {"de": True, "fr": False}
+    form = {"action": "allow", "task": "t1", "scope": "requestor", "epsilon": 2}
+    wish = {"headers": {"hx-request-type": "partial"}}
+    none = steward.post("/policy/preview", json={**form, "contexts": ""}, **wish)
+    assert (none.status_code, "whose rows" in none.text) == (422, True)
+    shown = steward.post("/policy/preview", json={**form, "contexts": ["", "de", "a, b"]}, **wish).text
+    assert "about patients (rows of de and a, b), for epsilon 2" in shown
+    assert re.findall(r'name="contexts" value="([^"]*)"', shown) == ["de", "a, b"]
+    all_of_them = steward.post("/policy/preview", json={**form, "contexts": ["", "*"]}, **wish).text
+    assert "about patients (all rows)" in all_of_them
 
 
 # --- the text of the file -----------------------------------------------------------------------------------------

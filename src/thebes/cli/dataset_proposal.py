@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -26,6 +26,7 @@ def propose(
     """
     from thebes.data.connectors.registry import open_connector
     from thebes.site.steward.proposal import proposal
+    from thebes.site.toml_text import entries
 
     described = source_of(source)
     connector = open_connector(described, folder=Path.cwd())
@@ -44,25 +45,7 @@ def propose(
         )
     out.mkdir(parents=True, exist_ok=True)
     schema.write_text(found.schema, encoding="utf-8")
-    place.write_text(
-        _described({**described, "columns": found.renamed} if found.renamed else described), encoding="utf-8"
-    )
+    told = {**described, "columns": found.renamed} if found.renamed else described
+    place.write_text("\n".join(entries(told)) + "\n", encoding="utf-8")
     typer.echo(f"{schema} and {place} are written; {plural(found.open, 'place')} of the schema must be filled in.")
     typer.echo(f"Then: thebes dataset create NAME --home HOME --schema {schema} --source {place} --epsilon E --check")
-
-
-def _described(source: dict[str, Any]) -> str:
-    """Write a source as TOML; how its values are written is declared here, where it is not plain."""
-    import json
-
-    tables = {name: value for name, value in source.items() if isinstance(value, dict)}
-    lines = [
-        f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in source.items() if name not in tables
-    ]
-    for name, table in tables.items():
-        lines += [
-            "",
-            f"[{name}]",
-            *(f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in table.items()),
-        ]
-    return "\n".join(lines) + "\n"

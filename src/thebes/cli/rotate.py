@@ -18,11 +18,14 @@ class Rotated(StrEnum):
     SESSION_KEY = "session.key"
     ADMIN_TOKEN = "admin.token"  # noqa: S105
     TOKEN = "token"  # noqa: S105
+    FIGURES = "figures.token"
     AUTHORITY = "ca"
 
 
 def rotate(
-    what: Annotated[Rotated, typer.Argument(metavar="FILE", help="log.key, session.key, admin.token, token or ca.")],
+    what: Annotated[
+        Rotated, typer.Argument(metavar="FILE", help="log.key, session.key, admin.token, token, figures.token or ca.")
+    ],
     home: Annotated[Path, typer.Option("--home", envvar="THEBES_HOME", help="Where the file lies.")],
     store: Annotated[
         str | None, typer.Option(help="Of log.key: postgresql://..., unless the coordinator's database is in the home.")
@@ -41,17 +44,23 @@ def rotate(
     from thebes.wire.homes import HomeRole
 
     role = role_of(home)
-    if (role is HomeRole.COORDINATOR) is (what is Rotated.TOKEN) or role is HomeRole.LEDGER:
+    here = {
+        HomeRole.COORDINATOR: set(Rotated) - {Rotated.TOKEN},
+        HomeRole.SITE: {Rotated.TOKEN, Rotated.FIGURES},
+        HomeRole.PERSON: {Rotated.TOKEN},
+    }
+    if what not in here.get(role, ()):
         raise Mistake("FILE", f"the home of a {role} has no {what}")
     if store is not None and what is not Rotated.LOG_KEY:
         raise Mistake("--store", "goes with log.key only")
     if key is not None and what is not Rotated.AUTHORITY:
         raise Mistake("--key", "goes with ca only")
-    if what is Rotated.TOKEN:
+    if role is not HomeRole.COORDINATOR:
         from thebes.wire.access import make_token
 
-        make_token(home, anew=True)
-        typer.echo(f"{home / what} is new. Browsers that came in stay in until the process ends: start it again.")
+        make_token(home, anew=True, file=what)
+        told = "whoever has the one before" if role is HomeRole.SITE else "whoever came in by a browser"
+        typer.echo(f"{home / what} is new; {told} stays in until the process ends: start it again.")
     elif what is Rotated.LOG_KEY:
         typer.echo(_list_key(home, store))
     elif what is Rotated.AUTHORITY:

@@ -26,6 +26,7 @@ from thebes.wire.local_server import TOKEN as OWNERS_TOKEN
 from thebes.wire.task_log import Succession, new_key
 
 TOKEN = "admin.token"  # noqa: S105
+FIGURES = "figures.token"
 LOG_KEY = "log.key"
 SESSION_KEY = "session.key"
 NEXT_LOG_KEY = "log.key.next"  #: while it takes the place of the one before
@@ -63,6 +64,11 @@ class CoordinatorHome:
     def admin_token(self) -> str:
         """An operator's token."""
         return self._now(TOKEN).decode().strip()
+
+    @property
+    def figures_token(self) -> str:
+        """The token of who may read figures and nothing else."""
+        return self._now(FIGURES).decode().strip()
 
     @property
     def log_key(self) -> bytes:
@@ -178,7 +184,7 @@ def _new_token() -> bytes:
 
 
 #: what is made at the first start, and how
-_MADE: dict[str, Callable[[], bytes]] = {TOKEN: _new_token, LOG_KEY: new_key, SESSION_KEY: new_key}
+_MADE: dict[str, Callable[[], bytes]] = {TOKEN: _new_token, FIGURES: _new_token, LOG_KEY: new_key, SESSION_KEY: new_key}
 
 
 def _belongs(place: Path) -> None:

@@ -7,6 +7,7 @@ trusted one that is cancelled has none when that is acknowledged; no error holds
 from __future__ import annotations
 
 import asyncio
+import hmac
 import json
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -377,6 +378,10 @@ class Reception:
         if asking.role is not Role.OPERATOR:
             raise NotAllowed("only operators publish schemas")
         return await self._intake.change(lambda: self.store.publish(app, tables))
+
+    def reads_figures(self, token: str) -> bool:
+        """Return whether this is the token for figures alone."""
+        return hmac.compare_digest(token.encode(), self._home.figures_token.encode())
 
     async def ready(self) -> None:
         """Raise StoreUnavailable where nothing could be written a second ago."""

@@ -6,7 +6,6 @@ in the ledger was opened with, and changing the file changes no budget.
 
 from __future__ import annotations
 
-import json
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -27,6 +26,7 @@ from thebes.privacy import exact
 from thebes.privacy.faults import Mistake
 from thebes.privacy.promise import Adjacency, Unit
 from thebes.site.home import SiteHome, stamp, written
+from thebes.site.toml_text import entries, value_of
 from thebes.tasks.site_document import DATASET_NAME
 
 _SUFFIX = ".toml"
@@ -156,11 +156,11 @@ class DataSet:
         head = [
             f"# The data set {self.name}: what its rows are, where they lie, what may be spent on it.",
             "# The budget is that of its block in ledger.db; changing it here makes the data set unusable, not larger.",
-            f"public = {_value(self.schema.public)}  # true: it may be answered without any noise",
+            f"public = {value_of(self.schema.public)}  # true: it may be answered without any noise",
         ]
         cache = {} if self.cache == Cache() else {"cache": self.cache.as_json()}
         tables = {"budget": budget, **cache, **blocks, "schema": body, "source": self.source}
-        return "\n".join([*head, *_tables("", tables)]) + "\n"
+        return "\n".join([*head, *entries(tables)]) + "\n"
 
 
 @dataclass
@@ -342,35 +342,3 @@ def _floats(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: _floats(inner) for name, inner in value.items()}
     return [_floats(inner) for inner in value] if isinstance(value, list) else value
-
-
-# --- writing TOML --------------------------------------------------------------------------------------------
-
-
-def _tables(prefix: str, body: Mapping[str, Any]) -> Iterator[str]:
-    """Plain entries first, then each table under its full name."""
-    for name, value in body.items():
-        if not isinstance(value, Mapping):
-            yield f"{_key(name)} = {_value(value)}"
-    for name, value in body.items():
-        if isinstance(value, Mapping):
-            full = f"{prefix}{_key(name)}"
-            if not value or not all(isinstance(inner, Mapping) for inner in value.values()):
-                yield f"\n[{full}]"
-            yield from _tables(f"{full}.", value)
-
-
-def _key(name: str) -> str:
-    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _value(name)
-
-
-def _value(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-    if isinstance(value, (list, tuple)):
-        return f"[{', '.join(_value(inner) for inner in value)}]"
-    if isinstance(value, (int, float, Decimal)):
-        return str(value)
-    raise Mistake("source", f"holds a {type(value).__name__}, which a data set's file cannot")

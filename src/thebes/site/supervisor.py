@@ -34,7 +34,7 @@ from thebes.site.process_start import (
     library_places,
 )
 from thebes.wire import log_output
-from thebes.wire.access import make_token, read_secret
+from thebes.wire.access import FIGURES, make_token, read_secret
 from thebes.wire.local_server import DAEMON, TOKEN, listening_at
 
 log = logging.getLogger("thebes.site")
@@ -61,6 +61,7 @@ class Supervisor:
             self.name = certificate.read(self._folder).name
             make_token(home.folder)
             self._token = read_secret(home.folder / TOKEN)
+            self._figures = read_secret(make_token(home.folder, file=FIGURES))
             self._listening = held.enter_context(listening_at(port))
             held.callback((home.folder / DAEMON).unlink, missing_ok=True)
             self._held = held.pop_all()
@@ -127,6 +128,7 @@ class Supervisor:
             self._connector = _Child("connector", command, given, theirs, self._connector)
             self._control, self._ear = mine, Ear(mine)
             settings: dict[str, Any] = {"coordinator": self._coordinator, "site": self.name, "token": self._token}
+            settings["figures"] = self._figures
             settings |= {"pages": self._pages, "apart": self._beyond_reach()}
             tell(mine, settings, [self._folder, self._listening.fileno(), outer.fileno()])
             if self._algorithm is not None:

@@ -17,12 +17,13 @@ from thebes.wire.local_server import TOKEN as FILE
 from thebes.wire.local_server import UnsafeFile as UnsafeFile
 from thebes.wire.local_server import read_secret as read_secret
 
+FIGURES = "figures.token"  #: the file whose bearer may read figures, and nothing else
 _MOST_SESSIONS = 32
 
 
-def make_token(home: Path, *, anew: bool = False) -> Path:
-    """HOME/token with 256 random bits, mode 0600; an existing one is kept unless `anew`."""
-    path = home / FILE
+def make_token(home: Path, *, anew: bool = False, file: str = FILE) -> Path:
+    """HOME/token, or another file, with 256 random bits, mode 0600; an existing one is kept unless `anew`."""
+    path = home / file
     if path.exists() and not anew:
         read_secret(path)
         return path
@@ -49,10 +50,11 @@ class TokenFile:
 
 
 class Access:
-    """The token in force, and the browser sessions of this run. `token` gives it, or where it lies: HOME."""
+    """The token in force, and the browser sessions of this run. `token` gives it, or where it lies: HOME; `figures` is
+    the token for figures alone, where there is one."""
 
-    def __init__(self, token: Path | Callable[[], str]) -> None:
-        self._held = TokenFile(token) if isinstance(token, Path) else token
+    def __init__(self, token: Path | Callable[[], str], *, figures: str = "") -> None:
+        self._held, self._figures = TokenFile(token) if isinstance(token, Path) else token, figures
         self._lock = threading.Lock()
         self._codes: set[str] = set()
         self._sessions: list[str] = []
@@ -64,6 +66,10 @@ class Access:
         except (Refusal, OSError):
             return False
         return bool(held) and hmac.compare_digest(held.encode(), token.encode())
+
+    def may_read_figures(self, token: str) -> bool:
+        """Return whether this is the token for figures alone."""
+        return bool(self._figures) and hmac.compare_digest(self._figures.encode(), token.encode())
 
     def new_code(self) -> str:
         """A code that opens one browser session, once."""

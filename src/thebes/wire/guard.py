@@ -23,6 +23,7 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 _ONCE = (b"host", b"origin", b"authorization", b"content-type", b"content-length", b"sec-fetch-site", b"cookie")
 _OPEN = ("/", "/favicon.ico")
 _SAFE_METHODS = ("GET", "HEAD")
+FIGURES_PATH = "/metrics"
 MOST_BYTES = 2**26
 _TOO_LONG = f"a request may have {MOST_BYTES} bytes"
 
@@ -107,11 +108,17 @@ class HostGuard:
             return 413, _TOO_LONG
         if scope["method"] == "GET" and (scope["path"] in _OPEN or scope["path"].startswith("/static/")):
             return None  # the one shows nothing without a session (a code is exchanged there), the other are no secret
-        if not self.known(headers):
+        if not self.known(headers) and not self._may_read(scope, headers):
             return 401, "say who you are: Authorization: Bearer with what stands in the home's file `token`"
         if scope["method"] not in _SAFE_METHODS and not _is_json(headers):
             return 415, "writes are JSON: say Content-Type: application/json"
         return None
+
+    def _may_read(self, scope: Scope, headers: Mapping[bytes, bytes]) -> bool:
+        """Return whether the token for figures comes with a request for those."""
+        scheme, _, token = headers.get(b"authorization", b"").partition(b" ")
+        asks = scope["method"] == "GET" and scope["path"] == FIGURES_PATH
+        return asks and scheme.lower() == b"bearer" and self._access.may_read_figures(token.strip().decode("latin-1"))
 
     def known(self, headers: Mapping[bytes, bytes]) -> bool:
         """Return whether the token or a session of this run comes with these headers."""

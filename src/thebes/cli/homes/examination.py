@@ -47,6 +47,7 @@ _SECRETS = (
     "token",
     "key.json",
     "admin.token",
+    "figures.token",
     "log.key",
     "log.key.next",
     "session.key",

@@ -30,7 +30,7 @@ _SCRATCH = "scratch"  #: rows that did not fit into memory, for as long as someb
 _PASSING = ("daemon.json", "lock", "site.lock")
 #: whoever has one of these is let in, or can write what lets in: a copy lies elsewhere, and is not to open the home
 _JOIN_CODES = "join_codes.json"
-BEARERS = ("token", "admin.token", "session.key")
+BEARERS = ("token", "admin.token", "figures.token", "session.key")
 _PASSING_ENDS = (".lock", "-wal", "-shm", "-journal", ".new", ".part")
 #: what is written down first where a process writes to several, and is copied in that order
 _LAST = ("person.db", "outbox.db", "audit.db", "ledger.db")

@@ -200,13 +200,14 @@ class Planner:
         told: dict[str, Any] = {"payer": payer, "context": context, "question": question}
         if (known := self.recall(plan, wanted, rows.view, **told)) is not None:
             return known
-        place = self._place(rows.view, context)
+        key, place = key_of(plan, self.schema), self._place(rows.view, context)
         # A synopsis learns from every answer, one after the other; without one only who asks the same has to wait.
-        with self.store.alone(None if self._synopsis is not None else f"{key_of(plan, self.schema)} {place}"):
+        alone = self.store.alone() if self._synopsis is not None else self.store.alone_with(f"{key} {place}")
+        with alone:
             answered = self.recall(plan, wanted, rows.view, **told)  # somebody else may just have paid for it
             if answered is not None:
                 return answered
-            kept = ReleasedAnswer(key_of(plan, self.schema), place, payer, self.store.clock(), _EMPTY)
+            kept = ReleasedAnswer(key, place, payer, self.store.clock(), _EMPTY)
             synopsis = self._covering(plan, context)
             try:
                 if synopsis is not None:

@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 from hashlib import sha256
@@ -72,17 +72,6 @@ class Day:
     worth: float
 
 
-_ALL, _TURNS = -1, 16  # the turn of all that is answered, and how many there are of single questions
-
-
-@dataclass(slots=True)
-class AnswerTurn:
-    """The turn among the threads of a process."""
-
-    lock: threading.RLock = field(default_factory=threading.RLock)
-    held: bool = False
-
-
 class CacheStore:
     """One data set's. Safe for the threads of a process, and for several processes. `clock` is seconds since 1970. One
     that is only `reading` waits for nobody: it sees what was last written."""
@@ -91,7 +80,7 @@ class CacheStore:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._path, self.clock, self._reading = path, clock, reading
         self._lock = threading.RLock()  # for one statement or transaction at a time: what is written can be read
-        self._turns = {turn: AnswerTurn() for turn in (_ALL, *range(_TURNS))}
+        self._turn, self._held = threading.RLock(), False  # for a whole answer
         self._db = opened(path, _TABLES, patience=60)
 
     def close(self) -> None:
@@ -99,24 +88,35 @@ class CacheStore:
             self._db.close()
 
     @contextmanager
-    def alone(self, question: str | None = None) -> Iterator[None]:
-        """Nobody else answers about this data set meanwhile, or, where one is named, nobody answers this question: what
-        is written can be read. A process that is killed lets go of it."""
-        which = _ALL if question is None else sha256(question.encode()).digest()[0] % _TURNS
-        turn = self._turns[which]
-        with turn.lock:
-            if turn.held or self._reading:
+    def alone(self) -> Iterator[None]:
+        """Nobody else answers about this data set meanwhile, though what is written can be read. A process that is
+        killed lets go of it."""
+        with self._turn:
+            if self._held or self._reading:
                 yield
                 return
-            path = self._path.with_suffix(".lock" if which == _ALL else f".{which}.lock")
-            file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            try:
+            with self._open(".lock") as file:
                 machine.hold(file)
-                turn.held = True
-                yield
-            finally:
-                turn.held = False
-                os.close(file)
+                self._held = True
+                try:
+                    yield
+                finally:
+                    self._held = False
+
+    @contextmanager
+    def alone_with(self, question: str) -> Iterator[None]:
+        """Nobody else answers this question meanwhile; others are answered. Not to be asked for twice by one thread."""
+        with self._open(".questions.lock") as file:
+            machine.hold_place(file, int.from_bytes(sha256(question.encode()).digest()[:8]))
+            yield
+
+    @contextmanager
+    def _open(self, suffix: str) -> Iterator[int]:
+        file = os.open(self._path.with_suffix(suffix), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            yield file
+        finally:
+            os.close(file)
 
     # --- answers ------------------------------------------------------------------------------------------
 

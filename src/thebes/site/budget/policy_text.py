@@ -6,7 +6,6 @@ meant, or nothing is written.
 
 from __future__ import annotations
 
-import json
 import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
@@ -17,6 +16,7 @@ from typing import Any
 from thebes.privacy import exact
 from thebes.privacy.faults import Mistake
 from thebes.site.budget.policy import ANY, NOISES, Policy, PolicyRefusal, PolicyRule
+from thebes.site.toml_text import entries
 
 LONGEST = 200  #: characters of a name
 _KEYS = {
@@ -55,13 +55,8 @@ def read(text: str) -> tuple[PolicyRule, ...]:
 
 def appended(text: str, rule: Mapping[str, Any], *, table: str = "allow") -> str:
     """Return the text of a policy with one rule, or refusal, more; a Mistake where either is none."""
-
-    def spelled(value: Any) -> str:
-        if isinstance(value, bool):
-            return "true" if value else "false"
-        return json.dumps(value, ensure_ascii=False) if isinstance(value, (str, list)) else str(value)
-
-    lines = [f"[[{table}]]", *(f"{key} = {spelled(value)}" for key, value in rule.items() if value is not None)]
+    said = entries({key: value for key, value in rule.items() if value is not None})
+    lines = [f"[[{table}]]", *said]
     whole = text.rstrip("\n") + ("\n\n" if text.strip() else "") + "\n".join(lines) + "\n"
     read_policy(text)
     read_policy(whole)

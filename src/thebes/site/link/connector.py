@@ -88,7 +88,7 @@ async def _live(
     link = Link(settings["coordinator"], settings["site"], folder)
     await link.algorithm.meet(pipe)
     port, token = int(listening.getsockname()[1]), str(settings["token"])
-    access = Access(lambda: token)
+    access = Access(lambda: token, figures=str(settings.get("figures", "")))
     app = guarded(link, access, port=port, confined=confined, pages=_named(settings.get("pages")))
     ended = asyncio.Event()
     loop = asyncio.get_running_loop()

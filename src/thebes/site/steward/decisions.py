@@ -130,9 +130,11 @@ def _allowed(request: SiteRequest, asked: Mapping[str, Any], scope: str, text: s
     what = "this task" if scope == "task" else f"{request.kind} tasks"
     noise = "; exact totals leave this site, and the coordinator adds the noise" if rule["noise"] else ""
     each = " of each" if len(request.datasets) > 1 else ""
+    named: list[str] = asked.get("contexts") or []
+    rows = "" if not named else " (all rows)" if ANY in named else f" (rows of {' and '.join(named)})"
     price = f"epsilon {figure(float(most))}{each} together{noise}"
     return Decision(
-        f"{request.requestor} may ask {what} about {' and '.join(request.datasets)}, for {price}.",
+        f"{request.requestor} may ask {what} about {' and '.join(request.datasets)}{rows}, for {price}.",
         appended("", rule),
         lambda text: appended(text, rule),
         {"action": "allow", **facts, "epsilon": str(most)},

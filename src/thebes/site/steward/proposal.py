@@ -6,16 +6,19 @@ hint from what everybody knows, and nothing is declared with it as it stands.
 
 from __future__ import annotations
 
-import json
+import csv
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from thebes.data.connectors.connector import Held
 from thebes.data.schema import OPEN
+from thebes.privacy.faults import Mistake
 from thebes.privacy.figures import figure
+from thebes.site.toml_text import value_of
 
+MOST_COLUMNS = 1_000
 _LONGEST = 63
 
 
@@ -46,6 +49,23 @@ _KEYS = ("id", "patient", "person", "mrn", "subject", "pseudonym")
 
 
 @dataclass(frozen=True, slots=True)
+class ProposedColumn:
+    """A column by the name that it gets here: what it is called in the file, what the source says that it holds, and
+    what everybody knows of columns that are called so."""
+
+    name: str
+    column: str
+    held: Held
+    known: KnownColumn | None
+    like_key: bool
+
+    @property
+    def told(self) -> bool:
+        """Return whether the source says the type."""
+        return self.held not in ("text", "other")
+
+
+@dataclass(frozen=True, slots=True)
 class Proposal:
     """The text of a schema with open places, and the names that columns of the file get here."""
 
@@ -54,30 +74,53 @@ class Proposal:
     open: int
 
 
+def header_columns(line: str, delimiter: str) -> dict[str, Held]:
+    """Return the columns that the first line of a CSV file names; what they hold it does not say."""
+    names = next(csv.reader([line.lstrip("\ufeff")], delimiter=delimiter), [])
+    if not 1 <= len(names) <= MOST_COLUMNS or not all(name.strip() for name in names):
+        raise Mistake(
+            "header", f"must name 1 to {MOST_COLUMNS:,} columns, each with a name: paste the first line alone"
+        )
+    if len(set(names)) < len(names):
+        raise Mistake("header", "names a column twice; give them different names where they lie")
+    return dict.fromkeys(names, "text")
+
+
+def columns_of(columns: Mapping[str, Held]) -> list[ProposedColumn]:
+    """Propose a name for each column, with what everybody knows of columns that are called so."""
+    found = []
+    for name, (column, held) in zip(_names_of(columns), columns.items(), strict=True):
+        words = _words(column)
+        known = next((each for each in _KNOWN if words & set(each.words)), None)
+        found.append(ProposedColumn(name, column, held, known, bool(words & set(_KEYS))))
+    return found
+
+
 def proposal(columns: Mapping[str, Held]) -> Proposal:
     """Propose a schema for columns and what a source says that they hold (`text`: it does not say)."""
-    names = _names_of(columns)
+    found = columns_of(columns)
     lines = [
         f'unit = "{OPEN}"                # "person" hides everything of one person, "event" one row only',
         "max_rows_per_unit = 1",
     ]
-    for name, (column, held) in zip(names, columns.items(), strict=True):
-        lines += ["", f"[columns.{name}]"] + (
-            [f"# in the file: {json.dumps(column, ensure_ascii=False)}"] * (name != column)
-        )
-        lines += _column(_words(column), held)
-    renamed = {name: column for name, column in zip(names, columns, strict=True) if name != column}
+    for each in found:
+        lines += ["", f"[columns.{each.name}]"]
+        lines += [f"# in the file: {value_of(each.column)}"] * (each.name != each.column) + _column(each)
     text = "\n".join(lines) + "\n"
-    return Proposal(text, renamed, text.count(f'"{OPEN}"'))
+    return Proposal(text, renamed(found), text.count(f'"{OPEN}"'))
 
 
-def _column(words: set[str], held: Held) -> list[str]:
+def renamed(columns: Sequence[ProposedColumn]) -> dict[str, str]:
+    """Return what columns are called in the file that are called otherwise here."""
+    return {each.name: each.column for each in columns if each.name != each.column}
+
+
+def _column(proposed: ProposedColumn) -> list[str]:
     """Write one column; its type where the source says it, everything else open."""
-    known = next((each for each in _KNOWN if words & set(each.words)), None)
+    known, told, held = proposed.known, proposed.told, proposed.held
     usual = f"   # usually {known.type}" if known is not None else "   # integer, float, string, boolean or timestamp"
-    told = held not in ("text", "other")
     lines = [f'type = "{held}"' if told else f'type = "{OPEN}"{usual}']
-    if words & set(_KEYS):
+    if proposed.like_key:
         return [*lines, "# key = true                 # if it says whose a row is: never shown, never asked for"]
     kind = held if told else known.type if known is not None else "?"
     if kind in ("integer", "float"):

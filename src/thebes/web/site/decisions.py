@@ -41,8 +41,11 @@ def routes(lodge: Lodge) -> APIRouter:
 def _decision(body: dict[str, Any]) -> dict[str, Any]:
     """Read a form as a decision; what was left empty is not in it."""
     given = {name: value for name, value in body.items() if value not in ("", None)}
-    if isinstance(given.get("contexts"), str):
-        given["contexts"] = [name.strip() for name in given["contexts"].split(",") if name.strip()]
+    if "contexts" in body:  # an empty one comes along, so that choosing none is seen
+        told = body["contexts"] if isinstance(body["contexts"], list) else [body["contexts"]]
+        given["contexts"] = [name for name in told if name != ""]
+        if not given["contexts"]:
+            raise Mistake("contexts", "must be chosen: whose rows this is about")
     try:
         return PolicyDecision.model_validate(given).model_dump(exclude_none=True)
     except ValidationError as error:

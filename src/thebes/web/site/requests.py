@@ -31,7 +31,7 @@ def routes(lodge: Lodge) -> APIRouter:
         entries = [e for e in (await lodge.told("audit"))["entries"] if e["facts"].get("task") == task]
         books, _ = await lodge.attempt("ledger")
         declared, _ = await lodge.attempt("datasets")
-        shown = {"standing": _standing(found, books or {}), "contexts": _contexts(found, declared or [])}
+        shown = {"standing": _standing(found, books or {}), "contexts": contexts_to_choose(found, declared or [])}
         return lodge.page(
             request,
             "request.html",
@@ -60,7 +60,10 @@ def _standing(request: dict[str, Any], books: dict[str, Any]) -> str:
     return " ".join(said)
 
 
-def _contexts(request: dict[str, Any], declared: list[dict[str, Any]]) -> list[str]:
-    """Return the contexts that the data set keeps apart; none where it keeps none."""
+def contexts_to_choose(request: dict[str, Any], declared: list[dict[str, Any]]) -> dict[str, bool]:
+    """Return the contexts that the data set keeps apart, each with whether the request's own condition names it; none
+    where it keeps none."""
     found = next((each for each in declared if each["name"] == request["dataset"]), {})
-    return list((found.get("growing") or {}).get("contexts") or [])
+    where = str((request.get("document") or {}).get("where") or "")
+    kept = (found.get("growing") or {}).get("contexts") or []
+    return {name: f"'{name}'" in where or f'"{name}"' in where for name in kept}

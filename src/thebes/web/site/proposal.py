@@ -1,0 +1,130 @@
+"""The form that makes a schema out of a file's first line and what is known beforehand: no row comes here."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Body, Request
+from fastapi.responses import Response
+
+from thebes.data.schema import schema_of
+from thebes.privacy.faults import Mistake
+from thebes.site.steward.proposal import MOST_COLUMNS, columns_of, header_columns
+from thebes.site.toml_text import entries
+from thebes.web.site.layout import Lodge
+
+#: what a column may be: a type; text that says whose a row is; or nothing that is declared
+KINDS = {
+    "integer": "whole number",
+    "float": "number",
+    "string": "text",
+    "boolean": "yes or no",
+    "timestamp": "date or time",
+    "key": "says whose a row is; never shown",
+    "absent": "is left out",
+}
+DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
+_LONGEST = 2**16  #: characters of a first line
+_FIELDS = ("name", "column", "kind", "low", "high", "values")
+
+
+def routes(lodge: Lodge) -> APIRouter:
+    made = lodge.routes()
+
+    @made.get("/propose")
+    async def begin(request: Request) -> Response:
+        return lodge.page(request, "propose.html", title="Declare a data set", delimiters=DELIMITERS)
+
+    @made.post("/propose/columns")
+    async def columns(request: Request, body: Annotated[dict[str, Any], Body()]) -> Response:
+        """A form with a part for each column, in which what must be known beforehand is open."""
+        header, delimiter = _text(body, "header"), _delimiter(body)
+        found = columns_of(header_columns(header.strip("\r\n"), delimiter))
+        return lodge.part("propose_columns.html", columns=found, kinds=KINDS, delimiter=delimiter)
+
+    @made.post("/propose/schema")
+    async def schema(request: Request, body: Annotated[dict[str, Any], Body()]) -> Response:
+        """The two files that the form makes, and the command that declares a data set with them."""
+        declared, delimiter = _declared(body), _delimiter(body)
+        schema_of(declared)
+        names = {r["name"]: r["column"] for r in _rows(body) if r["kind"] != "absent" and r["name"] != r["column"]}
+        source: dict[str, Any] = {"kind": "csv", "path": "rows.csv"}
+        source |= {} if delimiter == "," else {"delimiter": delimiter}
+        source |= {"columns": names} if names else {}
+        written = ["\n".join(entries(table)).strip() for table in (declared, source)]
+        return lodge.part("propose_files.html", schema=written[0], source=written[1])
+
+    return made
+
+
+def _declared(body: Mapping[str, Any]) -> dict[str, Any]:
+    """Read the form as a schema; a Mistake names the column and what of it is open."""
+    unit, columns = _text(body, "unit"), dict[str, dict[str, Any]]()
+    most = _number(_text(body, "max_rows_per_unit"), "max_rows_per_unit")
+    for row in _rows(body):
+        name, kind = row["name"], row["kind"]
+        if kind not in KINDS:
+            raise Mistake(name, "must be said to be something, or left out")
+        if kind == "absent":
+            continue
+        told: dict[str, Any] = {"type": "string" if kind == "key" else kind}
+        told |= {"key": True} if kind == "key" else {}
+        for bound in ("low", "high"):
+            if row[bound] and kind in ("integer", "float"):
+                told[bound] = _number(row[bound], f"{name}.{bound}")
+        if row["values"] and kind == "string":
+            told["values"] = _listed(row["values"], f"{name}.values")
+        if ("low" in told) != ("high" in told):
+            raise Mistake(name, "needs both a least and a greatest value, or neither: then it is for conditions only")
+        if name in columns:
+            raise Mistake(name, "is the name of two columns")
+        columns[name] = told
+    if not columns:
+        raise Mistake("columns", "are all left out")
+    rows = {"max_rows_per_unit": most} if unit == "person" else {}
+    return {"unit": unit, **rows, "columns": columns}
+
+
+def _rows(body: Mapping[str, Any]) -> Iterator[dict[str, str]]:
+    """The parts of the form, column by column."""
+    lists = [[told] if isinstance(told := body.get(name), str) else told for name in _FIELDS]
+    if not all(isinstance(told, list) and all(isinstance(each, str) for each in told) for told in lists):
+        raise Mistake("columns", "are not as the form has them; load the page anew")
+    try:
+        rows = [dict(zip(_FIELDS, row, strict=True)) for row in zip(*lists, strict=True)]
+    except ValueError:
+        raise Mistake("columns", "are not as the form has them; load the page anew") from None
+    if len(rows) > MOST_COLUMNS:
+        raise Mistake("columns", f"are more than {MOST_COLUMNS:,}")
+    return iter(rows)
+
+
+def _text(body: Mapping[str, Any], name: str) -> str:
+    told = body.get(name)
+    if not isinstance(told, str) or not told.strip("\r\n") or len(told) > _LONGEST:
+        raise Mistake(name, f"must be a text of 1 to {_LONGEST:,} characters")
+    return told
+
+
+def _listed(told: str, place: str) -> list[str]:
+    try:
+        return [value.strip() for value in next(csv.reader([told], skipinitialspace=True), [])]
+    except csv.Error:
+        raise Mistake(place, "must be texts with commas between, in quotes where one has a comma itself") from None
+
+
+def _delimiter(body: Mapping[str, Any]) -> str:
+    told = body.get("delimiter")
+    if told not in DELIMITERS:
+        raise Mistake("delimiter", f"must be one of {', '.join(DELIMITERS.values())}")
+    return str(told)
+
+
+def _number(told: str, place: str) -> int | float:
+    try:
+        number = float(told)
+    except ValueError:
+        raise Mistake(place, "must be a number, with a point before decimals") from None
+    return int(number) if number.is_integer() and abs(number) < 2**53 else number
