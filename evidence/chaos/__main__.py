@@ -1,4 +1,5 @@
-"""`python -m evidence.chaos`: strike a world for some minutes, then ask its databases what they know of it."""
+"""`python -m evidence.chaos`: strike a world for some minutes, or ask it a day's worth and restart its roles in between
+(`--soak`), then ask its databases what they know of it."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ import time
 from pathlib import Path
 
 from evidence.chaos.blows import storm
+from evidence.chaos.soak import DAY, soak
 from evidence.chaos.world import KINDS, World
 
 STORES = ("sqlite", "postgresql")
@@ -19,6 +21,9 @@ SETTLE_SECONDS = 120.0
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m evidence.chaos", description=__doc__)
     parser.add_argument("--minutes", type=float, default=1.0, help="for how long blows fall (default: 1)")
+    parser.add_argument(
+        "--soak", type=int, nargs="?", const=DAY, help=f"instead of blows: so many asks (default: {DAY}) and restarts"
+    )
     parser.add_argument("--seed", type=int, default=1, help="which blows (default: 1)")
     parser.add_argument("--people", type=int, default=2)
     parser.add_argument("--sites", type=int, default=2)
@@ -60,7 +65,10 @@ def run(folder: Path, options: argparse.Namespace) -> int:
     some = {"people": options.people, "sites": options.sites, "seed": options.seed}
     with World(folder, **some, store=store, processes=options.processes, kinds=options.also) as world:
         tell("everything runs")
-        blows = storm(world, random.Random(options.seed), 60 * options.minutes, tell)
+        if options.soak:
+            blows, what = soak(world, options.soak, tell), "restarts"
+        else:
+            blows, what = storm(world, random.Random(options.seed), 60 * options.minutes, tell), "blows"
         tell("calm")
         left = world.settle(within=SETTLE_SECONDS)
         tell("stopping")
@@ -72,7 +80,7 @@ def run(folder: Path, options: argparse.Namespace) -> int:
     for each in [*left, *map(str, found)]:
         print(each)
     print(
-        f"seed {options.seed}: {blows} blows, {len(world.posted)} tasks of which {released} were released; "
+        f"seed {options.seed}: {blows} {what}, {len(world.posted)} tasks of which {released} were released; "
         f"{len(found)} broken invariants, {len(left)} things that did not come to rest."
     )
     return 1 if found or left else 0

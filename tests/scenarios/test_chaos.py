@@ -10,13 +10,14 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 from evidence.chaos.blows import storm
+from evidence.chaos.soak import DAY, soak
 from evidence.chaos.world import World
 from tests.support.postgres import new_database
 
-pytestmark = pytest.mark.slow
 SECONDS, SEED = 12.0, 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("processes", [1, pytest.param(2, marks=pytest.mark.postgres)])
 def test_whatever_befalls_a_world_its_databases_tell_of_no_broken_promise(tmp_path: Path, processes: int) -> None:
     told: list[str] = []
@@ -28,3 +29,16 @@ def test_whatever_befalls_a_world_its_databases_tell_of_no_broken_promise(tmp_pa
         found = [str(each) for each in world.broken()]
     assert (left, found) == ([], []), told
     assert len(world.witnessed) >= 2  # what was asked before the first blow is released at last
+
+
+@pytest.mark.heavy  # minutes: a day's worth of asks
+def test_a_day_of_asks_with_restarts_in_between_is_answered_and_breaks_no_promise(tmp_path: Path) -> None:
+    told: list[str] = []
+    with World(tmp_path, people=2, sites=2, seed=SEED, kinds=["pipeline"]) as world:
+        restarts = soak(world, DAY, told.append)
+        left = world.settle(within=120)
+        left += world.stop()
+        found = [str(each) for each in world.broken()]
+    assert (left, found) == ([], []), told
+    assert restarts >= 20
+    assert len(world.witnessed) == len(world.posted) >= DAY

@@ -77,6 +77,8 @@ class Visitor:
         self.troubles: list[str] = []
         #: answers of the server that this test expects to be refusals: the browser reports those on its console
         self.expected: set[int] = set()
+        #: another server whose pages are part of a story, with whatever those ask for
+        self.beside = ""
         self.page.on("console", self._said)
         self.page.on("pageerror", lambda error: self.troubles.append(f"script error: {error}"))
         self._context.on("request", self._asked)
@@ -165,7 +167,7 @@ class Visitor:
         self._context.close()
 
     def _said(self, message: Any) -> None:
-        if message.type not in ("error", "warning"):
+        if message.type not in ("error", "warning") or self._is_beside(self.page.url):
             return
         if any(f"status of {status} " in message.text for status in self.expected):
             return
@@ -175,5 +177,10 @@ class Visitor:
         parts = urlsplit(request.url)
         if parts.scheme in ("data", "blob"):
             return
+        if self._is_beside(request.url) or self._is_beside(request.frame.url):
+            return
         if f"{parts.scheme}://{parts.netloc}" != self.origin:
             self.troubles.append(f"request off origin: {request.url}")
+
+    def _is_beside(self, address: str) -> bool:
+        return bool(self.beside) and address.startswith(f"{self.beside}/")

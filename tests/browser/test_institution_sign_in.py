@@ -1,0 +1,100 @@
+"""Somebody signs in at their institution's identity provider, a process of its own, in a real browser, and leaves."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from playwright.sync_api import expect
+
+from tests.support.browser import Visitor
+from tests.support.coordinator import Server
+from tests.support.ports import free_ports
+from tests.support.user_units import until
+
+pytest.importorskip("oidc_provider_mock")
+pytestmark = pytest.mark.slow
+USERS = {"ana": ["analysts"], "bob": ["admins"], "eve": ["guests"]}
+
+
+@pytest.fixture
+def provider() -> Iterator[str]:
+    (port,) = free_ports(1)
+    users = [json.dumps({"sub": name, "groups": groups}) for name, groups in USERS.items()]
+    given = [word for user in users for word in ("--user-claims", user)]
+    command = [sys.executable, "-m", "oidc_provider_mock", "--port", str(port), *given]
+    running = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    address = f"http://localhost:{port}"
+
+    def answers() -> bool:
+        try:
+            return httpx.get(f"{address}/.well-known/openid-configuration").is_success
+        except httpx.TransportError:
+            return False
+
+    try:
+        until(answers)
+        yield address
+    finally:
+        running.kill()
+        running.wait(timeout=60)
+
+
+@pytest.fixture
+def server(provider: str, tmp_path: Path) -> Iterator[Server]:
+    home = tmp_path / "home"
+    home.mkdir(mode=0o700)
+    told = {"issuer": provider, "client_id": "thebes", "client_secret_file": "oidc.secret", "scopes": ["groups"]}
+    lines = [f"{name} = {json.dumps(value)}" for name, value in told.items()]
+    roles = 'roles = { analysts = "requestor", admins = "operator" }'
+    (home / "coordinator.toml").write_text("\n".join(["[oidc]", *lines, roles]) + "\n")
+    (home / "oidc.secret").write_text("secret\n")
+    (home / "oidc.secret").chmod(0o600)
+    with Server(home) as running:
+        yield running
+
+
+def come(visit: Callable[..., Visitor], server: Server, provider: str, who: str) -> Visitor:
+    """Leave for the provider, say there who one is, and come back."""
+    visitor = visit(server.ready["url"])
+    visitor.beside, visitor.expected = provider, {401}
+    empty: dict[str, Any] = {"status": 200, "body": "", "content_type": "text/css"}  # the provider's looks are not here
+    visitor.page.context.route("https://cdn.jsdelivr.net/**", lambda route: route.fulfill(**empty))
+    visitor.open("/sign-in")
+    visitor.page.get_by_role("link", name="Sign in at your institution").click()
+    visitor.page.get_by_role("button", name=who, exact=True).click()
+    return visitor
+
+
+def test_somebody_comes_in_by_their_institution_and_an_operator_ends_their_session(
+    server: Server, provider: str, visit: Callable[..., Visitor]
+) -> None:
+    ana = come(visit, server, provider, "ana")
+    expect(ana.page.locator(".who")).to_contain_text("ana@localhost requestor")
+    assert re.fullmatch(rf"{re.escape(ana.origin)}/", ana.page.url), ana.page.url
+    ana.open("/sessions")
+    expect(ana.page.get_by_role("button", name="End")).to_have_count(1)
+    ana.pictures("sign-in-institution-sessions")
+    bob = come(visit, server, provider, "bob")
+    expect(bob.page.locator(".who")).to_contain_text("bob@localhost operator")
+    bob.open("/sessions")
+    row = bob.page.get_by_role("row").filter(has_text="ana@localhost")
+    row.get_by_role("button", name="End").click()
+    expect(row).to_have_count(0)
+    ana.open("/")
+    expect(ana.page.locator(".who")).to_have_count(0)
+
+
+def test_who_has_no_group_of_this_coordinator_reads_why_nobody_comes_in(
+    server: Server, provider: str, visit: Callable[..., Visitor]
+) -> None:
+    eve = come(visit, server, provider, "eve")
+    expect(eve.page.locator("main")).to_contain_text("none of your groups may ask here")
+    eve.pictures("sign-in-institution-refused")
