@@ -16,6 +16,7 @@ from urllib.parse import parse_qs, urlparse
 
 import duckdb
 import pandas as pd
+import psycopg
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -619,3 +620,36 @@ def test_mariadb_answers_an_account_that_may_only_read_and_no_password_is_told(
     with pytest.raises(SourceUnavailable, match="it does not let this user read") as refused:
         table_of(SCHEMA, source, folder=tmp_path)
     assert SECRET not in str(refused.value) + caplog.text
+
+
+# --- views that a steward declares where the rows lie -------------------------------------------------------------
+
+JOINED = """
+CREATE TABLE person (id INTEGER, sex VARCHAR(1));
+CREATE TABLE visit (person_id INTEGER, age INTEGER);
+INSERT INTO person VALUES (1, 'f'), (2, 'm'), (3, 'f');
+INSERT INTO visit VALUES (1, 40), (1, 41), (2, 50);
+CREATE VIEW visits AS SELECT person.id AS who, age, sex FROM visit JOIN person ON person.id = visit.person_id;
+"""
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "duckdb", pytest.param("postgresql", marks=pytest.mark.postgres)])
+def test_a_view_in_a_database_is_a_data_set_like_a_table(tmp_path: Path, kind: str) -> None:
+    told: dict[str, Any] = {"kind": kind, "table": "visits", "path": f"rows.{kind}"}
+    if kind == "sqlite":
+        with sqlite3.connect(tmp_path / told["path"]) as file:
+            file.executescript(JOINED)
+        file.close()
+    elif kind == "duckdb":
+        with duckdb.connect(tmp_path / told["path"]) as opened:
+            opened.execute(JOINED)
+    else:
+        url = new_database()
+        with psycopg.connect(url, autocommit=True) as server:
+            server.execute(JOINED)
+        place = urlparse(url)
+        told = {"kind": kind, "table": "visits", "database": place.path.strip("/"), "user": str(place.username)}
+        told["host"] = parse_qs(place.query)["host"][0]
+    who = {"type": "integer", "key": True}
+    schema = schema_of({**SCHEMA.as_json(), "columns": {**SCHEMA.as_json()["columns"], "who": who}})
+    assert count(table_of(schema, told, folder=tmp_path)) == [[1], [1]]  # of each person one row, as declared
