@@ -101,6 +101,7 @@ def test_the_page_marks_this_session_ends_another_and_leads_out_of_an_ended_one(
     page = front.client.get("/sessions").text
     assert page.count("this one") == 1
     assert page.count(">End</button>") == 2
+    assert page.count(' UTC">End</button>') == 2, "a label is read aloud and holds no markup"
     assert 'href="/sessions"' in front.client.get("/").text
     first, second = (each["id"] for each in listed(front, other))
     mine = front.reception.accounts.session_of(other["Authorization"].removeprefix("Bearer "))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import re
 from typing import Any
 
 import pytest
@@ -185,6 +186,31 @@ def test_the_token_gives_another_address_and_nobody_without_it(place: Place) -> 
     answer = place.client.post("/api/session", json={}, headers={"Authorization": "Bearer the-token"})
     assert answer.status_code == 201
     assert place.client.get(answer.json()["url"].removeprefix(ORIGIN)).status_code == 303
+
+
+def test_browsers_that_came_in_are_listed_and_ended_each_by_a_name_that_lets_nobody_in(place: Place) -> None:
+    place.client.get(one_time(PORT, place.access).removeprefix(ORIGIN))
+    first = dict(place.client.cookies)
+    place.client.cookies.clear()
+    place.client.get(one_time(PORT, place.access).removeprefix(ORIGIN))
+    page = place.page("/")
+    names = re.findall(r'name="browser" value="([0-9a-f]{16})"', page)
+    assert len(names) == 2
+    assert page.index("this one") < page.index(names[1])  # newest first
+    assert not any(secret in page for secret in (*first.values(), *place.client.cookies.values()))
+    second = dict(place.client.cookies)
+    place.client.cookies.clear()
+    place.client.cookies.update(dict.fromkeys(second, names[1]))
+    assert place.client.get("/").status_code == 401
+    place.client.cookies.clear()
+    place.client.cookies.update(second)
+    ended = place.client.post("/browsers/end", json={"browser": names[1]}, headers={"hx-request-type": "partial"})
+    assert (ended.status_code, names[1] in ended.text, names[0] in ended.text) == (200, False, True)
+    assert place.client.post("/browsers/end", json={"browser": names[1]}).status_code == 404
+    assert place.page("/")
+    place.client.cookies.clear()
+    place.client.cookies.update(first)
+    assert place.client.get("/").status_code == 401
 
 
 def test_the_token_for_figures_opens_nothing_else(place: Place) -> None:

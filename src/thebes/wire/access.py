@@ -8,7 +8,10 @@ from __future__ import annotations
 import hmac
 import secrets
 import threading
+import time
 from collections.abc import Callable
+from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 
 from thebes.database import private_files
@@ -49,15 +52,27 @@ class TokenFile:
         return self._token
 
 
+@dataclass(frozen=True, slots=True)
+class BrowserSession:
+    """A browser that came in: a name that lets nobody in, since when (seconds since 1970), and whether it is the one
+    that asks."""
+
+    id: str
+    began: float
+    own: bool
+
+
 class Access:
     """The token in force, and the browser sessions of this run. `token` gives it, or where it lies: HOME; `figures` is
     the token for figures alone, where there is one."""
 
-    def __init__(self, token: Path | Callable[[], str], *, figures: str = "") -> None:
+    def __init__(
+        self, token: Path | Callable[[], str], *, figures: str = "", clock: Callable[[], float] = time.time
+    ) -> None:
         self._held, self._figures = TokenFile(token) if isinstance(token, Path) else token, figures
-        self._lock = threading.Lock()
+        self._clock, self._lock = clock, threading.Lock()
         self._codes: set[str] = set()
-        self._sessions: list[str] = []
+        self._sessions: dict[str, float] = {}  # since when, oldest first
 
     def knows(self, token: str) -> bool:
         """Return whether this is the token. Never true while the file is not safe."""
@@ -86,10 +101,26 @@ class Access:
                 return None
             self._codes.difference_update(found)
             session = secrets.token_urlsafe(32)
-            self._sessions = [*self._sessions, session][-_MOST_SESSIONS:]
+            self._sessions = dict([*self._sessions.items(), (session, self._clock())][-_MOST_SESSIONS:])
             return session
 
     def admits(self, session: str) -> bool:
         """Return whether this is a session of this run."""
         offered = session.encode()
         return sum(hmac.compare_digest(kept.encode(), offered) for kept in list(self._sessions)) > 0
+
+    def listed(self, own: str | None) -> list[BrowserSession]:
+        """List the sessions of this run, newest first; `own` is the one that asks."""
+        kept = list(self._sessions.items())
+        return [BrowserSession(_name_of(session), began, session == own) for session, began in reversed(kept)]
+
+    def end(self, id: str) -> bool:
+        """End a session by its name: whether there was one."""
+        with self._lock:
+            kept = {session: began for session, began in self._sessions.items() if _name_of(session) != id}
+            ended, self._sessions = len(kept) < len(self._sessions), kept
+        return ended
+
+
+def _name_of(session: str) -> str:
+    return sha256(session.encode()).hexdigest()[:16]

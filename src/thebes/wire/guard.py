@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMappi
 from http.cookies import CookieError, SimpleCookie
 from typing import Any
 
-from thebes.wire.access import Access
+from thebes.wire.access import Access, BrowserSession
 from thebes.wire.headers import HEADERS
 from thebes.wire.problems import MEDIA_TYPE, problem
 from thebes.wire.refusals import TooLarge
@@ -155,6 +155,14 @@ class Door:
     def enter(self, code: str) -> str | None:
         """A session for a one-time code, or None where it was used before."""
         return self._access.exchange(code)
+
+    def sessions(self, headers: Mapping[str, str]) -> list[BrowserSession]:
+        """List the browsers that came in, of which a request may come from one."""
+        return self._access.listed(session_of(headers.get("cookie", "").encode("latin-1"), self.cookie))
+
+    def end(self, id: str) -> bool:
+        """Let a browser in no longer: whether one of that name was."""
+        return self._access.end(id)
 
     def knows(self, headers: Mapping[str, str]) -> bool:
         """Return whether a request comes with a session of this run, or with the token."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Body, Request
 from fastapi.responses import RedirectResponse, Response
 
 from thebes.web.site.layout import Lodge
+from thebes.wire.refusals import NotFound
 
 _LATEST = 6
 
@@ -27,7 +28,15 @@ def routes(lodge: Lodge) -> APIRouter:
             return answer
         if not door.knows(request.headers):
             return _outside(lodge, request, used=False)
-        return lodge.page(request, "overview.html", title=f"The site {lodge.link.name}", **await _standing(lodge))
+        shown = {"browsers": door.sessions(request.headers), **await _standing(lodge)}
+        return lodge.page(request, "overview.html", title=f"The site {lodge.link.name}", **shown)
+
+    @made.post("/browsers/end")
+    async def end(request: Request, body: Annotated[dict[str, Any], Body()]) -> Response:
+        """End the session of a browser, this one or another."""
+        if not door.end(str(body.get("browser"))):
+            raise NotFound("this session has ended already")
+        return lodge.part("browsers.html", browsers=door.sessions(request.headers))
 
     @made.get("/standing")
     async def standing(request: Request) -> Response:
