@@ -185,7 +185,7 @@ def test_a_computation_that_cannot_end_fails_the_task_and_says_nothing_of_the_da
         ({"surprise": 1}, "surprise"),
         ({"type": "unknown"}, "type"),
         ({"epsilon": 0}, "epsilon"),
-        ({"server": "split", "bins": 10}, "server"),
+        ({"server": "split", "bins": 10}, "helper"),
     ],
 )
 def test_a_document_that_cannot_work_here_is_refused_by_field(front: Front, change: dict, field: str) -> None:

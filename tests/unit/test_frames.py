@@ -250,8 +250,9 @@ def test_a_layout_hears_an_array_exactly_like_the_list_or_text_it_stands_for() -
         "weights": Slot("number", length=len(WEIGHTS), packed=True),
         "report": Slot("integer", -9, 9, length=100),
         "model": Slot("number", -1e6, 1e6, length=100),
+        "words": Slot("text", length=100),
     }
-    good = {"weights": PACKED, "report": [3] * 100, "model": [0.1 * i for i in range(100)]}
+    good = {"weights": PACKED, "report": [3] * 100, "model": [0.1 * i for i in range(100)], "words": "like" * 25}
     bad: dict[str, dict[str, Any]] = {
         "too few": {"model": [0.5] * 99},
         "text for numbers": {"model": base64.b64encode(bytes(75)).decode()},
@@ -261,6 +262,8 @@ def test_a_layout_hears_an_array_exactly_like_the_list_or_text_it_stands_for() -
         "outside": {"report": [10] * 100},
         "far outside": {"report": [2**60] * 100},
         "too large": {"model": [1e300] * 100},
+        "a longer text that is like bytes": {"words": "like" * 26},
+        "numbers for words": {"words": [3] * 100},
         "another length of text": {"weights": base64.b64encode(WEIGHTS[1:].tobytes()).decode()},
     }
 

@@ -566,8 +566,8 @@ def test_the_form_begins_with_what_agrees_to_least(world: World) -> None:
 def test_a_rule_is_confirmed_with_all_that_it_covers(world: World) -> None:
     rule = {"type": "basic", "server": "", "epsilon_at_most": 1, "epsilon_per_week": 2, "requestor": "ana"}
     meant = (
-        "Agree to basic tasks of ana that trust a server with plain values, read any of your tables and cost at most "
-        "epsilon 1 each, up to epsilon 2 in seven days."
+        "Agree to basic tasks of ana that trust one of two servers with shares or trust a server with plain values, "
+        "read any of your tables and cost at most epsilon 1 each, up to epsilon 2 in seven days."
     )
     assert meant in html.unescape(harmless(world.http.post("/rules/sentence", json=rule, headers=PARTIAL)))
     assert world.me.rules() == []
@@ -578,8 +578,12 @@ def test_a_rule_is_confirmed_with_all_that_it_covers(world: World) -> None:
 def test_what_a_rule_says_about_a_kind_is_what_its_documents_say() -> None:
     samples = [sample for type_ in registry.people_types() for sample in registry.samples(type_)]
     documents = [registry.check(sample.document) for sample in samples]
-    said = {document.type: getattr(document, "server", None) for document in documents}
-    assert said == {type_: registry.server(type_) for type_ in registry.people_types()}
+    said = {type_: {d.server for d in documents if d.type == type_} for type_ in registry.people_types()}
+    assert all(said.values())
+    for type_, servers in said.items():
+        assert servers <= {*registry.servers(type_)}, type_
+    assert registry.servers("bounded") == ("untrusted",)
+    assert set(registry.servers("basic")) == {"trusted", "split"}
 
 
 def test_a_form_left_empty_is_a_rule_about_the_kind_alone() -> None:
@@ -1250,3 +1254,60 @@ def test_where_it_went_says_that_it_was_taken_back(world: World) -> None:
     assert "You took it back" not in harmless(world.http.get("/lineage"))
     world.me.withdraw(task)
     assert "You took it back; what it cost stays spent." in harmless(world.http.get("/lineage"))
+
+
+# --- two servers -----------------------------------------------------------------------------------------
+
+FINGERPRINT = "0123456789abcdef" * 4
+SPLIT = {
+    **MEDIAN,
+    "delta": 0.0,
+    "server": "split",
+    "bins": 10,
+    "bounds": AGE,
+    "helper": "ward",
+    "helper_key": FINGERPRINT,
+}
+
+
+def test_a_page_names_who_would_have_to_break_their_word_together_and_asks_for_the_helpers_key(world: World) -> None:
+    task = world.server.post(SPLIT)
+    page = world.http.get(f"/tasks/{task}", headers={"Accept": "text/html"}).text
+    told = " ".join(re.sub(r"<[^>]+>", "", page).split())
+    assert "Both would have to break their word together: whoever runs the coordinator, and ward, the helper." in told
+    assert FINGERPRINT in told
+    assert "you trust one of two servers" in told
+    assert "both together could put your value back together" in told
+    assert "bytes in all. One share goes to the server, the other, sealed, to a second one, the helper ward" in told
+    example = harmless(world.http.get(f"/tasks/{task}/example", headers=PARTIAL))
+    assert "each of which is chance alone" in example
+
+    assert "whom you have not confirmed" in refused(world, f"/tasks/{task}/decide", {"decision": "accept"}, 403)
+    assert "is not that of this task" in refused(world, f"/tasks/{task}/helper", {"fingerprint": "f" * 64}, 422)
+    assert "64 hexadecimal digits" in refused(world, f"/tasks/{task}/helper", {"fingerprint": "yes"}, 422)
+    assert world.me.settings().helpers == {}
+
+    spelled = {"fingerprint": " ".join(re.findall("....", FINGERPRINT.upper()))}
+    confirmed = harmless(world.http.post(f"/tasks/{task}/helper", json=spelled, headers=PARTIAL))
+    assert "You confirmed the key of ward" in confirmed
+    assert world.me.settings().helpers == {"ward": FINGERPRINT}
+    assert "Agreed." in harmless(world.http.post(f"/tasks/{task}/decide", json={"decision": "accept"}, headers=PARTIAL))
+    ledger = world.me.ledger()
+    assert ledger["trusted"]["period"]["reserved"]["epsilon"] == SPLIT["epsilon"]
+    assert ledger["local"]["period"]["reserved"]["epsilon"] == 0
+
+
+def test_a_helper_with_another_key_under_the_same_name_is_refused_to_a_rule_too(world: World) -> None:
+    world.me.set_settings({"helpers": {"ward": "f" * 64}})
+    task = world.server.post(SPLIT)
+    assert "is not the one that you confirmed" in refused(world, f"/tasks/{task}/decide", {"decision": "accept"}, 403)
+    world.me.set_rules([{"type": "basic", "epsilon_at_most": 10}])
+    world.me.apply_rules()
+    assert world.me.participations() == []
+    world.me.set_settings({"helpers": {"ward": FINGERPRINT}})
+    world.me.set_rules([{"type": "basic", "epsilon_at_most": 10, "server": "trusted"}])
+    world.me.apply_rules()
+    assert world.me.participations() == [], "a rule about one trusted server is about no other"
+    world.me.set_rules([{"type": "basic", "epsilon_at_most": 10, "server": "split"}])
+    world.me.apply_rules()
+    assert [each["trust"] for each in world.me.participations()] == ["split"]

@@ -61,6 +61,7 @@ OURS = {
     "coordinator/auth/join_codes.py",
     "coordinator/home.py", "coordinator/people/groups.py", "coordinator/process/fronts.py",
     "coordinator/process/worker.py", "coordinator/sites/quote_queue.py", "coordinator/sites/site_store.py",
+    "coordinator/sites/helped_store.py", "coordinator/tasks/task_keys.py", "site/helping/store.py",
     "coordinator/storage/restored_home.py", "coordinator/storage/store.py", "coordinator/storage/task_list.py",
     "coordinator/tasks/phase_queue.py", "data/connectors/bulk_export.py", "person/participation/lineage.py",
     "wire/release_record.py",

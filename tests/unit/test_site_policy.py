@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from thebes.privacy.faults import Mistake
 from thebes.site.budget.policy import PolicyRule, TaskFacts
 from thebes.site.budget.policy_file import PolicyFile
-from thebes.site.budget.policy_text import appended, read
+from thebes.site.budget.policy_text import appended, read, read_policy
 from thebes.site.steward.example_files import POLICY
 
 RULE = """
@@ -44,9 +44,11 @@ def test_no_file_allows_nothing(tmp_path: Path) -> None:
 
 def test_the_example_allows_nothing_and_is_a_policy_once_its_signs_are_taken_away() -> None:
     assert read(POLICY) == ()
-    lines = [line.removeprefix("# ") for line in POLICY.splitlines() if "=" in line or "[[allow]]" in line]
-    (rule,) = read("\n".join(lines))
-    assert rule.epsilon == 1
+    lines = [line.removeprefix("# ") for line in POLICY.splitlines() if "=" in line or "[[" in line]
+    policy = read_policy("\n".join(lines))
+    (rule,), (helping,) = policy.rules, policy.helping
+    assert rule.epsilon == helping.epsilon == 1
+    assert helping.min_count == 100
 
 
 def test_an_empty_file_is_a_policy_that_allows_nothing(tmp_path: Path) -> None:

@@ -18,13 +18,14 @@ from thebes.privacy.mechanisms.additive import Laplace
 from thebes.privacy.promise import Adjacency, Unit
 from thebes.privacy.randomness import system
 from thebes.privacy.stability import Sensitivity
-from thebes.sharing import Prio3, SealRefused, context_of
+from thebes.sharing import Prio3, SealRefused, StrangeHelper, context_of
 from thebes.tasks import registry
 from thebes.tasks.aggregation.split_servers import CoordinateNoise, SplitServer
 from thebes.tasks.audit.purse import Purse
 from thebes.tasks.basic.kind import STATISTICS
 from thebes.tasks.basic.quantile_of_bins import QuantileOfBins
 from thebes.tasks.basic.split import statistic
+from thebes.tasks.basic.split_aggregator import SplitAggregator
 from thebes.tasks.contributions import Contributions
 from thebes.tasks.document import Document, InvalidDocument
 from thebes.tasks.posting_rules import check_postable
@@ -213,22 +214,42 @@ def checked() -> Document:
     return registry.check(asked("mean"))
 
 
-def test_no_coordinator_puts_it_up_and_says_what_is_missing() -> None:
+def test_no_coordinator_puts_it_up_without_a_helper_and_says_so() -> None:
     with pytest.raises(InvalidDocument) as refused:
         check_postable(checked(), NOON)
     ((field, words),) = refused.value.problems
-    assert field == "server"
-    assert "a coordinator needs a helper" in words
-    with pytest.raises(Mistake, match="needs a helper"):
-        registry.aggregator(checked(), Setting(Unit.DEVICE, system()))
+    assert field == "helper"
+    assert "name the site of a second institution" in words
+    check_postable(registry.check({**asked("mean"), "helper": "ward"}), NOON)
 
 
-def test_no_persons_machine_answers_it() -> None:
+@pytest.mark.parametrize(
+    ("more", "field"),
+    [
+        ({"server": "trusted", "helper": "ward"}, "helper"),
+        ({"helper_key": "0" * 64}, "helper_key"),
+        ({"helper": "Ward of Mercy"}, "helper"),
+        ({"helper": "ward", "helper_key": "none"}, "helper_key"),
+    ],
+)
+def test_a_helper_goes_with_two_servers_and_its_key_with_a_helper(more: dict[str, Any], field: str) -> None:
+    with pytest.raises(InvalidDocument) as refused:
+        registry.check({**asked("mean"), **more})
+    assert refused.value.problems[0][0] == field
+
+
+def test_no_process_of_a_real_task_plays_both_servers() -> None:
+    real = Setting(Unit.DEVICE, system())
+    assert not isinstance(registry.aggregator(checked(), real), SplitAggregator)
+    with pytest.raises(Fault):
+        SplitAggregator(checked(), real)
+
+
+def test_no_persons_machine_answers_without_a_helpers_signature() -> None:
     _, _, ask = heard(asked("mean"), AGES)
     rows = Rows.one_each({"age": AGES})
-    purse = Purse()
-    with pytest.raises(Mistake, match="needs a helper"):
-        registry.owner(checked()).contribute(checked(), ask, rows, purse, randomness=system())
+    with pytest.raises(StrangeHelper):
+        registry.owner(checked()).contribute(checked(), ask, rows, Purse(), randomness=system())
 
 
 def changed(sent: Contributions, row: int, change: Any) -> Contributions:

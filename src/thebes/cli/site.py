@@ -134,6 +134,19 @@ def join(
     typer.echo(f"Next, with its port for sites: thebes site --home {place.folder} --coordinator HOST:PORT")
 
 
+@app.command()
+def helper(home: Annotated[Path, _HomeOption]) -> None:
+    """Print the fingerprint by which people know this site as a helper, the second server of tasks they answer. Publish
+    it where nobody but your institution can write; the key is made when this is first run.
+
+    Example: thebes site helper --home /var/lib/thebes-site
+    """
+    from thebes.site.helping.keys import HelperKeys
+    from thebes.site.home import SiteHome
+
+    typer.echo(HelperKeys(SiteHome(home).folder).identity().fingerprint)
+
+
 def _address(text: str) -> str:
     """HOST:PORT as it is dialled; refused where the environment names a proxy for it that a site would go past."""
     from thebes.site.link.proxy import is_usable, proxy_of

@@ -157,9 +157,9 @@ class Reception:
         return await self._in_reader(lambda: self.acceptance.quote(accepted))
 
     async def _quoted(self, accepted: Accepted, asking: Somebody, *, always: bool = False) -> Accepted:
-        """Ask what sites say beforehand, where the price depends on it, or always."""
+        """Ask what sites say beforehand, where the price depends on it, or always; and whether a site would help."""
         if not isinstance(accepted, Convocation):
-            return accepted
+            return await self.inquiries.helped(accepted, asking.name)
         await self._in_reader(lambda: self.inquiries.check_allowed(accepted, asking.name))
         if not (always or accepted.document.by_accuracy):
             return accepted

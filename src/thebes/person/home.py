@@ -354,6 +354,16 @@ class Person:
     def settings(self) -> PersonSettings:
         return PersonSettings.read(self.home)
 
+    def confirm_helper(self, task_id: str, fingerprint: str) -> None:
+        """Confirm a task's helper by the fingerprint that its institution publishes, which the person found there."""
+        document = self.task(task_id, anew=False)["document"]
+        found = "".join(fingerprint.split()).lower()
+        if not is_fingerprint(found):
+            raise Mistake("fingerprint", "must be the 64 hexadecimal digits that the institution publishes")
+        if found != document.get("helper_key"):
+            raise Mistake("fingerprint", "is not that of this task's helper: do not agree, and tell the institution")
+        self.set_settings({"helpers": {**self.settings().helpers, document["helper"]: found}})
+
     def set_settings(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """Change limits, caps and delay; what was spent is carried over. Coordinator and proxy are set when
         starting."""

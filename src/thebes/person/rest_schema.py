@@ -6,6 +6,7 @@ from typing import Any
 
 from thebes.data.store.declaration import LONGEST_DESCRIPTION, MOST_COLUMNS, MOST_RELEASE, MOST_TABLES, TYPES
 from thebes.tasks import registry
+from thebes.tasks.site_document import SITE_NAME
 
 #: of collectors, tables and columns
 NAME = r"^[A-Za-z][A-Za-z0-9_]{0,62}$"
@@ -42,7 +43,7 @@ _RULE = _object(
     {
         "type": {"enum": list(registry.people_types())},
         "requestor": {"type": "string", "maxLength": 200},
-        "server": {"enum": ["trusted", "untrusted"]},
+        "server": {"enum": ["trusted", "split", "untrusted"]},
         "tables": {"type": "array", "items": {"type": "string"}, "maxItems": 1000},
         "epsilon_at_most": _EPSILON,
         "delta_at_most": _DELTA,
@@ -84,6 +85,12 @@ SETTINGS = body(
                 "type": "object",
                 "propertyNames": _PRINTABLE,
                 "additionalProperties": _CAP,
+                "maxProperties": 1000,
+            },
+            "helpers": {
+                "type": "object",
+                "propertyNames": {"pattern": SITE_NAME},
+                "additionalProperties": {"type": "string", "pattern": "^[0-9a-f]{64}$"},
                 "maxProperties": 1000,
             },
         }

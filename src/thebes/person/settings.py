@@ -5,6 +5,7 @@ What must stay true: an unknown or wrong entry is refused by name; nothing falls
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -15,6 +16,7 @@ from typing import Any
 from thebes.database import private_files
 from thebes.privacy import exact
 from thebes.privacy.faults import Mistake
+from thebes.tasks.site_document import SITE_NAME
 from thebes.wire.address import base_url
 from thebes.wire.socks import Proxy
 
@@ -80,6 +82,7 @@ class PersonSettings:
     local: SpendingLimit = SpendingLimit()
     trusted: SpendingLimit = SpendingLimit()
     caps: Mapping[str, RequestorCap] = field(default_factory=dict)
+    helpers: Mapping[str, str] = field(default_factory=dict)  #: fingerprints that the person confirmed, by name
 
     @property
     def hides_sender(self) -> bool:
@@ -137,6 +140,8 @@ class PersonSettings:
                 found[name] = replace(self.allowance(name), **_allowance(name, value))
             elif name == "caps":
                 found[name] = _caps(value)
+            elif name == "helpers":
+                found[name] = _helpers(value)
             else:
                 raise Mistake(name, "is not a setting")
         return replace(self, **found)
@@ -160,6 +165,7 @@ class PersonSettings:
                 who: {"epsilon": float(cap.epsilon), "delta": None if cap.delta is None else float(cap.delta)}
                 for who, cap in self.caps.items()
             },
+            "helpers": dict(self.helpers),
         }
 
     def as_toml(self) -> str:
@@ -183,6 +189,8 @@ class PersonSettings:
         for who, cap in self.caps.items():
             lines += ["", f"[caps.{_text(who)}]", f"epsilon = {_plain(cap.epsilon)}"]
             lines += [] if cap.delta is None else [f"delta = {_plain(cap.delta)}"]
+        if self.helpers:  # else an older version could not read this file
+            lines += ["", "[helpers]", *(f"{_text(name)} = {_text(key)}" for name, key in self.helpers.items())]
         return "\n".join(lines) + "\n"
 
 
@@ -234,6 +242,17 @@ def _caps(body: object) -> dict[str, RequestorCap]:
         delta = exact.delta(read_number("caps.delta", cap["delta"]), "caps.delta") if "delta" in cap else None
         found[who] = RequestorCap(epsilon, delta)
     return found
+
+
+def _helpers(body: object) -> dict[str, str]:
+    if not isinstance(body, Mapping) or len(body) > 1000:
+        raise Mistake("helpers", "must be a table of at most 1000 fingerprints, by the names of helpers")
+    for name, key in body.items():
+        if not isinstance(name, str) or not re.fullmatch(SITE_NAME, name):
+            raise Mistake("helpers", "must be under the names of helpers, as they stand in documents")
+        if not isinstance(key, str) or not re.fullmatch(r"[0-9a-f]{64}", key):
+            raise Mistake(f"helpers.{name}", "must be a fingerprint: 64 hexadecimal digits")
+    return dict(body)
 
 
 def read_number(where: str, value: object) -> Decimal:

@@ -5,20 +5,24 @@ follows nor this implementation has been audited by an outside party.
 """
 
 from thebes.sharing.field import Elements, elements, signed
+from thebes.sharing.helper_identity import HelperIdentity, StrangeHelper, sealing_key
 from thebes.sharing.prio3 import LEADER, PreparedShares, Prio3, ShardedReports, context_of, opened
 from thebes.sharing.sealing import SealingKey, SealRefused, seal
 
 __all__ = [
     "LEADER",
     "Elements",
+    "HelperIdentity",
     "PreparedShares",
     "Prio3",
     "SealRefused",
     "SealingKey",
     "ShardedReports",
+    "StrangeHelper",
     "context_of",
     "elements",
     "opened",
     "seal",
+    "sealing_key",
     "signed",
 ]

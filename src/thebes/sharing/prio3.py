@@ -178,6 +178,12 @@ class Prio3:
         told = np.concatenate([written(verifier.reshape(count, -1)), part], axis=1) * readable[:, None]
         return PreparedShares(self.circuit.truncate(encoded), told.astype(np.uint8), seed, readable)
 
+    def readable(self, shares: Bytes) -> Flags:
+        """Tell which of the leader's shares hold nothing but elements."""
+        _sized("shares", shares, len(shares), self.leader_bytes)
+        encoded, proof, _ = self._opened(LEADER, shares)
+        return canonical(encoded) & canonical(proof)
+
     def decide(self, verifiers: Sequence[Bytes]) -> tuple[Flags, Bytes]:
         """Tell from all servers' verifier shares which proofs hold, and the seed that each server must find its own
         equal to (`confirmed`)."""

@@ -32,6 +32,7 @@ from thebes.site.budget.budget import SiteBudget
 from thebes.site.budget.policy_file import PolicyFile
 from thebes.site.caches import Caches
 from thebes.site.dataset import DataSets
+from thebes.site.helping.second_server import Helper
 from thebes.site.home import AUDIT, OUTBOX, SiteHome
 from thebes.site.lanes import READERS, Lanes
 from thebes.site.process_start import PIPE
@@ -54,7 +55,8 @@ _SHORT = 2**16  #: bytes of an ask that may be about an answer from before; one 
 _HOLD_SECONDS = 10.0  #: for as long a process that is just ending may still have the home
 _HEAVY = ("thebes.privacy.samplers", "thebes.data.engines.duck")
 _FRONT = ""  #: the lane of everything that reads no rows
-_BOUNDED = (Word.ASK, Word.QUOTE)  #: of which only so many wait
+_FROM_BEFORE = (Word.ASK, Word.QUOTE)  #: which may be answered without a row
+_BOUNDED = (*_FROM_BEFORE, Word.HELP)  #: of which only so many wait
 
 APPEND = "append"  #: rows for a growing data set
 PREVIEW, DECIDE = "preview", "decide"  #: what a decision of the steward would change, and the decision
@@ -98,6 +100,9 @@ class Office:
             streams=self.streams,
             looking=self.caches.looking,
         )
+        self.helper = Helper(
+            home.folder, name=name, apart=not home.of_a_coordinator, policy=self.policy, audit=self.audit
+        )
         self.desk.recover()
 
     def answer(self, message: Mapping[str, Any]) -> dict[str, Any]:
@@ -105,10 +110,13 @@ class Office:
         kind = message["kind"]
         if kind == Word.ASK:
             return self.desk.ask(message)
+        if kind == Word.HELP:
+            return self.helper.step(message)
         if kind == Word.CLOSED:
+            self.helper.over(str(message.get("task")))
             return self.desk.closed(message)
         if kind == Word.QUOTE:
-            return self.desk.quote(message)
+            return self.helper.quote(message) if self.helper.concerns(message) else self.desk.quote(message)
         if kind == Word.DESCRIBE:
             return self.desk.describe()
         if kind == Word.PING:
@@ -175,8 +183,8 @@ class Office:
         if message["kind"] == Word.CLOSED:
             request = self.outbox.request(str(message.get("task")))
             return _FRONT if request is None else self._lane_of(request.datasets)
-        if message["kind"] == PREDICT:
-            return PREDICT
+        if message["kind"] in (PREDICT, Word.HELP):
+            return str(message["kind"])
         if message["kind"] == APPEND:
             named = str(message.get("dataset"))
             return f"{APPEND} {named}" if named in self.datasets.names() else _FRONT
@@ -233,7 +241,7 @@ def serve(office: Office, pipe: BlockingPipe) -> None:
         message, size = read_envelope(body), len(body)
         del body
         lane = office.lane(message)
-        if lane and message["kind"] in _BOUNDED and size <= _SHORT:
+        if lane and message["kind"] in _FROM_BEFORE and size <= _SHORT:
             wait(message, f"again {lane}", partial(first, message, lane, size), size)
         else:
             wait(message, lane, partial(work, message), size)

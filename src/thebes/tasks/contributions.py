@@ -55,9 +55,10 @@ class Slot:
         return np.array(values, dtype=np.int64) if fits and not self.nullable else None
 
     def _texts(self, name: str, values: Sequence[Any]) -> NDArray[np.str_]:
-        if not all(isinstance(value, str) and len(value) <= self.length for value in values):
+        texts = [_as_text(value) for value in values]
+        if not all(isinstance(text, str) and len(text) <= self.length for text in texts):
             raise Mistake(name, f"must be text of at most {self.length} characters")
-        return np.array(values, dtype=f"<U{self.length}")
+        return np.array(texts, dtype=f"<U{self.length}")
 
     def _one(self, name: str, value: Any) -> Any:
         if self.packed:
@@ -191,6 +192,13 @@ def _plain(slot: Slot, value: Any) -> Any:
             return several.astype(np.int64 if slot.kind == "integer" else np.float64).tolist()
         return [_scalar(slot, v) for v in several.tolist()]
     return _scalar(slot, value.item() if hasattr(value, "item") else value)
+
+
+def _as_text(value: Any) -> Any:
+    """Return the text that bytes from a frame stand for: what looks like base64 travels, and is read, as bytes."""
+    if isinstance(value, np.ndarray) and value.dtype == np.uint8:
+        return base64.b64encode(value.tobytes()).decode("ascii")
+    return value
 
 
 def _scalar(slot: Slot, value: float) -> float | int | None:

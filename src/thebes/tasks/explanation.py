@@ -37,8 +37,14 @@ def what_is_read(document: PeopleDocument) -> str:
     return f"This task would like to read {'; '.join(pieces)}{BY_RUNNING}{document.featurizer.strip()}"
 
 
-def what_leaves(*, trusted: bool) -> str:
+def what_leaves(*, trusted: bool, split: bool = False) -> str:
     """Say what leaves and who has to be trusted, in short; the same for every kind."""
+    if split:
+        return (
+            "Two shares would leave, each of which is chance alone: one to the server, one, sealed, to the helper of "
+            "another institution. You would have to trust that at least one of the two keeps its word; both together "
+            "could put your value back together."
+        )
     if trusted:
         return (
             "Your values would leave as they are. You would have to trust the server: it promises to combine them with "
@@ -59,13 +65,16 @@ def sent_as_is(document: PeopleDocument, *, what: str, made: str) -> str:
     )
 
 
-def sent_in_shares(document: PeopleDocument, *, what: str, made: str, proved: str) -> str:
+def sent_in_shares(document: PeopleDocument, *, what: str, made: str, proved: str, size: int = 0) -> str:
     """Say what leaves in a kind that trusts one of two servers: two shares of `what`, of which is `proved` so much, and
-    everybody's becomes what is `made`."""
+    everybody's becomes what is `made`. `size` is how many bytes that is, where it is known."""
+    named = getattr(document, "helper", None)
+    helper = f"helper {named}" if named else "helper"
+    long = f", {spaced(size)} bytes in all" if size else ""
     return (
         f"If you accept, your machine splits {what} into two shares, each of which is chance alone, with a proof that "
-        f"{proved}. One share goes to the server, the other, sealed, to a second one, the "
-        "helper, which belongs to another institution. They check the proof and add everybody's shares up without "
+        f"{proved}{long}. One share goes to the server, the other, sealed, to a second one, the "
+        f"{helper}, which belongs to another institution. They check the proof and add everybody's shares up without "
         f"seeing any value. Once at least {document.min_count} people have sent theirs each server adds random noise "
         f"of its own, and only then they open {made}. You would have to trust that at least one of the two keeps its "
         "share to itself and adds its noise: both together could put your value back together."

@@ -41,9 +41,12 @@ from thebes.privacy.faults import Refusal
 from thebes.privacy.guarantees import Price
 from thebes.privacy.promise import Unit
 from thebes.privacy.randomness import Randomness
+from thebes.sharing.field import Bytes
+from thebes.sharing.prio3 import Flags, PreparedShares
 from thebes.tasks.contributions import Contributions, Layout
 from thebes.tasks.document import Document, DocumentType
 from thebes.tasks.release import Release
+from thebes.tasks.split_reports import ReceivedReports
 
 #: the class of a kind's documents, for the halves that only read them
 DocumentRead = TypeVar("DocumentRead", bound=Document, contravariant=True)
@@ -114,12 +117,38 @@ class Setting:
     sites: Mapping[str, Schema] = field(default_factory=dict)
     #: what sites said beforehand of answers that they have already, where the document says how exact it must be
     quotes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    #: what the helper of a task with two servers said so far: its key as contributors are shown it, the key by which
+    #: both look at proofs (`verify_key`), and in the end its noised `sum`
+    helper: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Claim(Protocol):
     """An owner's right to spend on one document. Consuming comes before noise; more than was reserved is refused."""
 
     def consume(self, *, epsilon: exact.Number, delta: exact.Number) -> object: ...
+
+
+@runtime_checkable
+class Leading(Protocol):
+    """The aggregator of a task with two servers at the first of them, the leader: what it verifies with the helper."""
+
+    def layout(self, part: str, partition: int = 0) -> Layout: ...
+
+    def nonces(self, contributions: Contributions) -> list[bytes]:
+        """Name the reports as both servers know them."""
+        ...
+
+    def verified(self, contributions: Contributions) -> tuple[ReceivedReports, PreparedShares]:
+        """Verify the leader's shares as far as one server can."""
+        ...
+
+    def confirmed(self, prepared: PreparedShares, counted: Flags, seeds: Bytes) -> Flags:
+        """Tell which of the reports that the helper counts this server counts, too."""
+        ...
+
+    def check_sum(self, total: Sequence[int]) -> None:
+        """Refuse a sum of the helper's that has not the form of this task's."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

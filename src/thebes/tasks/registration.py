@@ -42,6 +42,7 @@ _OPTIONAL = {
     "crowd": ("crowd",),
     "form": ("FORM",),
     "accuracy": ("priced", "alone", "expected"),
+    "split": ("statistic",),
 }
 #: methods of an aggregator that do the base class's own work when they are overridden, and may write what it keeps
 _ITS_OWN_WORK = {"accept", "advance", "close", "expect", "recall", "restore", "stands", "take_over"}

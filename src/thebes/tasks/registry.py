@@ -23,13 +23,14 @@ from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
-from typing import Any, cast, overload
+from typing import Any, cast, get_args, overload
 
 from thebes.data.rows import Rows
 from thebes.privacy.faults import Mistake
 from thebes.privacy.guarantees import Price
 from thebes.privacy.randomness import Randomness
 from thebes.tasks import course_view, number_view, registration
+from thebes.tasks.aggregation.split_servers import Splitting
 from thebes.tasks.answer_view import AnswerView, Cells
 from thebes.tasks.audit.case import Case
 from thebes.tasks.choice import DocumentChoice, RuledChoice
@@ -299,11 +300,11 @@ def audit(type_: str) -> list[Case]:
     return [] if part is None else list(part.cases())
 
 
-def server(type_: str) -> str:
-    """Return what every document of that kind says of the server, `trusted` or `untrusted`; nothing where documents
-    differ, and of a kind that is not known here."""
+def servers(type_: str) -> tuple[str, ...]:
+    """Return what documents of that kind may say of the server: `trusted`, `split`, `untrusted`; nothing of a kind that
+    is not known here."""
     field = kind(type_).document.model_fields.get("server") if type_ in packages() else None
-    return "" if field is None or field.is_required() else str(field.default)
+    return () if field is None else tuple(map(str, get_args(field.annotation)))
 
 
 def check(document: Mapping[str, Any] | Document) -> Document:
@@ -346,6 +347,12 @@ def aggregator(document: Document, setting: Setting) -> Aggregator: ...
 def aggregator(document: Document, setting: Setting) -> Aggregator:
     """Make a new aggregator for a checked document."""
     return registration.aggregator_of(packages()[document.type])(document, setting)
+
+
+def split(document: PeopleDocument, randomness: Randomness) -> Splitting:
+    """Return how reports in shares of a document with two servers are verified, and what each adds to its sum."""
+    made: Splitting = import_module(f"{packages()[document.type]}.split").statistic(document, randomness)
+    return made
 
 
 def site_kind(document: SiteDocument) -> SiteKind[Any]:

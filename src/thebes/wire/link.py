@@ -55,18 +55,20 @@ FOR_GOOD = ("unknown", "revoked", "expired")
 
 
 class Word(StrEnum):
-    """The word that an envelope's `kind` says. The first six come from the coordinator, the others answer under the
+    """The word that an envelope's `kind` says. The first seven come from the coordinator, the others answer under the
     same id."""
 
     DESCRIBE = "describe"
     QUOTE = "quote"  # what an answer to a document would cost, and what of it is known already
     ASK = "ask"
+    HELP = "help"  # a step of a task of people whose second server the site is: `wire.helping`
     CLOSED = "closed"
     PING = "ping"
     REFUSED = "refused"  # the last word to a site that may not take part, with the `reason`
     DESCRIBED = "described"
     QUOTED = "quoted"
     CONTRIBUTION = "contribution"
+    HELPED = "helped"
     REFUSAL = "refusal"
     NOTED = "noted"  # of `closed`, with `charged` where the site knows whether the task was charged anything
     PONG = "pong"

@@ -56,6 +56,8 @@ _SECRETS = (
     "ca/authority*.key",
     "ca/hub.pem",
     "link/site.key",
+    "helper.key",
+    "helping/*",
     "joining/site.key",
     "ca/join_codes.json",
     "cache/*.key",

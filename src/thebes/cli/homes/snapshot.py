@@ -19,6 +19,7 @@ from pathlib import Path
 from thebes import machine
 from thebes.privacy.faults import Fault, Mistake
 from thebes.site.dataset import GROWING
+from thebes.site.helping.keys import FOLDER as HELPING
 from thebes.wire.homes import HomeRole
 
 STAGE = ".copying-"  #: how the folder is called, in the home, where a copy is put together
@@ -114,7 +115,7 @@ def _left_out(folder: Path, role: HomeRole) -> bool:
     match folder.parts:
         case (name,):
             of_tasks = role is HomeRole.COORDINATOR and name == _TASK_KEYS
-            return of_tasks or name == _SCRATCH or name.startswith((f"{_SCRATCH}-", STAGE))
+            return of_tasks or name in (_SCRATCH, HELPING) or name.startswith((f"{_SCRATCH}-", STAGE))
         case (place, _, name):
             return (place, name) == (GROWING, _SCRATCH)
     return False

@@ -26,7 +26,7 @@ from thebes.coordinator.tasks.acceptance import Acceptance
 from thebes.coordinator.tasks.phase_end import setting
 from thebes.coordinator.tasks.states import Status
 from thebes.coordinator.tasks.task_feed import Notices
-from thebes.coordinator.tasks.task_keys import TaskKey, place_of_snapshot
+from thebes.coordinator.tasks.task_keys import TaskKey, keys_said, place_of_snapshot
 from thebes.coordinator.training.endless_task import CLOSED, TaskInMemory, Trainee
 from thebes.coordinator.training.registry import Trainings
 from thebes.privacy.faults import Mistake
@@ -84,6 +84,8 @@ class Hearing:
             if not isinstance(wanted, Closed):
                 return wanted
         standing = phase.standing
+        if standing.status is Status.OPEN and phase.aggregator is None and phase.key is not None:
+            return Wait(_WAIT_SECONDS)  # its helper has not said its keys yet
         if standing.status is Status.RUNNING and standing.phase + 1 < self._notices.of(task_id).people.phases:
             return Wait(_WAIT_SECONDS)
         raise TaskClosed(CLOSED)
@@ -199,11 +201,14 @@ class Hearing:
             if standing.status is not Status.OPEN or key is None:
                 self._phases.pop(task_id, None)
                 return Phase(standing, document.deadline, None, largest, key)
+            helper = self._store.helped(task_id) if document.server == "split" else None
+            if document.server == "split" and helper is None:
+                return Phase(standing, document.deadline, None, largest, key)
             known = self._phases.get(task_id)
             if known is not None and known.standing.phase == standing.phase:
                 phase = replace(known, standing=standing)
             else:
-                aggregator = self._aggregator(document, standing, key)
+                aggregator = self._aggregator(document, standing, key, helper)
                 if aggregator.part != standing.part:
                     continue  # the phase ended while it was looked at
                 places = itertools.product(standing.parts, range(aggregator.partitions))
@@ -215,8 +220,11 @@ class Hearing:
                 self._phases.popitem(last=False)
             return phase
 
-    def _aggregator(self, document: PeopleDocument, standing: TaskStanding, key: TaskKey) -> Aggregator:
-        aggregator = registry.aggregator(document, setting(self._acceptance.members(document)))
+    def _aggregator(
+        self, document: PeopleDocument, standing: TaskStanding, key: TaskKey, helper: bytes | None
+    ) -> Aggregator:
+        said = None if helper is None else keys_said(key, standing.id, helper)
+        aggregator = registry.aggregator(document, setting(self._acceptance.members(document), said))
         snapshot = self._store.snapshot(standing.id, standing.phase)
         if snapshot is not None:
             if standing.trusted:

@@ -21,6 +21,8 @@ from thebes.coordinator.home import CoordinatorHome
 from thebes.coordinator.process.metrics import CoordinatorMetrics
 from thebes.coordinator.sites.description import described
 from thebes.coordinator.sites.farewell import farewell
+from thebes.coordinator.sites.helped_store import HelpedStore
+from thebes.coordinator.sites.helped_tasks import LedTasks
 from thebes.coordinator.sites.intervals import Pace
 from thebes.coordinator.sites.links import Links
 from thebes.coordinator.sites.local_site import LocalSite, Start
@@ -70,6 +72,7 @@ class Federation:
         self.links = Links()
         self._questions = Questions(database, self._beside, self._ask_all, look_seconds=self._pace.look)
         self._place = Workplace(self.links, self.store, home.keys, clock, metrics or CoordinatorMetrics())
+        self._helped = LedTasks(HelpedStore(database), self.links, home.keys, clock, self._beside)
         self._authority = CertificateAuthority(home.folder, clock)
         self._hub: Hub | None = None
         self._local = None if start is None else LocalSite(home.folder, self.links, start)
@@ -89,7 +92,7 @@ class Federation:
         taken = None if port is None else await self._listen(host, port)
         if self._alone:
             await self._sit_down()
-        works = [self._keep_runs, self._keep_notes, self._keep_farewells]
+        works = [self._keep_runs, self._keep_helped, self._keep_notes, self._keep_farewells]
         among = () if self._alone else (self._keep_seat, self._keep_questions)
         self._keeping = [asyncio.create_task(work()) for work in (*works, *among)]
         return taken
@@ -125,7 +128,8 @@ class Federation:
         works = [*self._keeping, *self._attending.values(), *(task for _, task in self._runs.values())]
         for task in works:
             task.cancel()
-        await asyncio.gather(*works, self._questions.leave(), return_exceptions=True)
+        leaving = (self._questions.leave(), self._helped.leave())
+        await asyncio.gather(*works, *leaving, return_exceptions=True)
         if self._hub is not None:
             await self._hub.stop()
         self._pool.shutdown()
@@ -211,6 +215,7 @@ class Federation:
     async def _leave(self) -> None:
         """Speak with nobody and run nothing."""
         await self._questions.leave()
+        await self._helped.leave()
         if self._hub is not None:
             self._hub.open = False
         runs = [task for _, task in self._runs.values()]
@@ -244,6 +249,17 @@ class Federation:
             for task_id in going:
                 if task_id not in self._runs and len(self._runs) < _MOST_RUNS:
                     await self._begin(task_id)
+
+    async def _keep_helped(self) -> None:
+        """Lead what people answer to two servers, of which the other is a site."""
+        while True:
+            await asyncio.sleep(self._pace.look)
+            try:
+                if self._seated:
+                    await self._helped.look()
+            except StoreUnavailable as error:
+                log.error("%s; trying again", error, extra=_AWAY)
+                await asyncio.sleep(_RETRY_SECONDS)
 
     async def _keep_questions(self) -> None:
         """Ask sites what other processes of this coordinator would know of them."""

@@ -7,6 +7,7 @@ What must stay true: only a site's own yes is one; whoever says nothing, or cann
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -72,6 +73,8 @@ def quoted(answer: Mapping[str, Any]) -> Quoted:
     synopsis = _amounts(answer.get("synopsis"))
     if synopsis is not None:
         known["synopsis"] = list(synopsis)
+    if re.fullmatch(r"[0-9a-f]{64}", str(answer.get("helper_key"))):
+        known["helper_key"] = answer["helper_key"]  # of a site that would help: by which people know it
     if answer.get("filter") in FILTERS:
         known["filter"] = answer["filter"]
     return Quoted(_verdict(answer), cost, str(source) if source in SOURCES else None, known)

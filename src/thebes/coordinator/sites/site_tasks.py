@@ -26,7 +26,7 @@ from thebes.privacy.faults import Mistake
 from thebes.privacy.guarantees import Price
 from thebes.privacy.promise import Unit
 from thebes.tasks import registry
-from thebes.tasks.document import InvalidDocument
+from thebes.tasks.document import InvalidDocument, PeopleDocument
 from thebes.tasks.posting_rules import check_postable
 from thebes.tasks.protocols import Ask, Setting
 from thebes.tasks.site_document import LOCAL, SiteDocument, in_all, schemas_of
@@ -264,6 +264,25 @@ class Inquiries:
         questions = [self.running.quotes([site], {**question, "payload": asks[site]}) for site in unsure]
         at_price = {site: said for each in await asyncio.gather(*questions) for site, said in each.items()}
         return replace(convocation, at_price=at_price)
+
+    async def helped(self, document: PeopleDocument, requestor: str) -> PeopleDocument:
+        """Return a document with the fingerprint of its helper, once that says that it would help; any that has none as
+        it is."""
+        body = document.as_json()
+        helper = body.get("helper")
+        if helper is None:
+            return document
+        if helper == LOCAL or self.running is None:
+            raise InvalidDocument([("helper", "must be a site of another institution, which is linked")])
+        question = {"requestor": requestor, "document": body}
+        said = (await self.running.quotes([helper], question))[helper]
+        if said.verdict.allowed is not True:
+            raise InvalidDocument([("helper", f"cannot be {helper}: it {said.verdict.message}")])
+        if body.get("helper_key") not in (None, said.known.get("helper_key")) or "helper_key" not in said.known:
+            raise InvalidDocument([("helper_key", "is not the fingerprint that the helper says; ask its institution")])
+        dated = registry.check({**body, "helper_key": said.known["helper_key"]})
+        assert isinstance(dated, PeopleDocument)  # noqa: S101
+        return dated
 
     # --- tasks ------------------------------------------------------------------------------------------
 

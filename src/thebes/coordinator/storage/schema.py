@@ -29,7 +29,7 @@ METADATA = MetaData(naming_convention=NAMES)
 VERSIONS = Versions(
     metadata=METADATA,
     table="coordinator_version",
-    newest="0011",  # the last file in migrations/versions
+    newest="0012",  # the last file in migrations/versions
     oldest="0009",  # the first one: what came before was never released
     migrations=Path(__file__).parent / "migrations",
     lock=0x7468656265730002,
@@ -189,6 +189,27 @@ FAREWELL = Table(
     METADATA,
     Column("site", Text, primary_key=True),
     Column("task", Text, ForeignKey("coordinator_task.id"), primary_key=True),
+)
+
+#: Tasks of people that have a helper, and what it said so far.
+HELPED = Table(
+    "coordinator_helped",
+    METADATA,
+    Column("task", Text, ForeignKey("coordinator_task.id"), primary_key=True),
+    Column("helper", Text, nullable=False),  # the site
+    Column("opened", LargeBinary),  # JSON, sealed under the task's key: the helper's keys for it
+    Column("sum", Text),  # JSON: its share of the sum, with its noise
+    Column("told", Integer, nullable=False),  # that the task is over: a farewell is written down
+)
+
+#: Reports of such tasks that are verified together, as they were put together before the helper heard of them.
+HELPED_JOB = Table(
+    "coordinator_helped_job",
+    METADATA,
+    Column("task", Text, ForeignKey("coordinator_task.id"), primary_key=True),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("reports", Text, nullable=False),  # JSON: [contributor, nonce] in order
+    Column("counted", Text),  # a 1 for each that the helper counts
 )
 
 #: Which of several processes speaks with the sites.

@@ -17,7 +17,7 @@ from sqlalchemy import bindparam, select
 
 from thebes.coordinator.sites.site_store import say_farewell
 from thebes.coordinator.storage.database import Database
-from thebes.coordinator.storage.schema import COLLECTOR, CONTRIBUTION, RELEASE, TASK
+from thebes.coordinator.storage.schema import COLLECTOR, CONTRIBUTION, HELPED, RELEASE, TASK
 from thebes.coordinator.storage.task_list import append, entries, list_alone
 from thebes.coordinator.tasks.states import Status
 from thebes.coordinator.training import model_store
@@ -111,6 +111,7 @@ class NewTask:
     models: Sequence[bytes] = ()  #: of a task that is trained without end, the first ones
     facts: Mapping[str, Any] | None = None
     sites: Mapping[str, Any] | None = None  #: of one that institutions answer: who is `asked`, who is `left_out`
+    helper: str | None = None  #: of one whose answers go to two servers: the site that is the second
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +173,8 @@ class CoordinatorStore:
                     sites=None if task.sites is None else json.dumps(task.sites),
                 )
             )
+            if task.helper is not None:
+                connection.execute(HELPED.insert().values(task=task.id, helper=task.helper, told=0))
             if task.facts is not None:
                 model_store.begin(connection, task.id, task.models, task.facts)
             return append(connection, task.id, task.digest)
@@ -196,6 +199,10 @@ class CoordinatorStore:
         """The aggregator as it was when that phase began; None for the first one."""
         query = select(TASK.c.snapshot).where(TASK.c.id == task_id, TASK.c.phase == phase)
         return self.database.read(lambda c: c.scalar(query))
+
+    def helped(self, task_id: str) -> bytes | None:
+        """Return the helper's keys for a task, sealed; None where it did not say them yet, or there is none."""
+        return self.database.read(lambda c: c.scalar(select(HELPED.c.opened).where(HELPED.c.task == task_id)))
 
     def active(self) -> list[TaskStanding]:
         """Every task that is open or running, oldest first."""

@@ -96,12 +96,14 @@ class Acceptance:
             document=checked.as_json(),
             created=self._clock.now().timestamp(),
             expires=expires,
-            trusted=checked.server == "trusted",
+            # Of two servers this one holds a share: kept as what must not be read, and destroyed as that.
+            trusted=checked.server in ("trusted", "split"),
             part=aggregator.part,
             packets=len(aggregator.parts),
             least=aggregator.least,
             wanted=aggregator.wanted,
             sites=sites,
+            helper=getattr(checked, "helper", None),
         )
         return _endless(new, cast(Endless, aggregator)) if aggregator.endless else new
 
@@ -135,6 +137,9 @@ class Acceptance:
                 told = "must be given on this coordinator: people are told what for, whom to ask and until when"
                 raise InvalidDocument([(field, told) for field in unsaid])
         check_postable(checked, self._clock.now())
+        if checked.server == "split" and checked.expires_at is None:
+            told = 'must be given with "server": "split": then both servers destroy what they hold, whatever happened'
+            raise InvalidDocument([("expires_at", told)])
         return checked if checked.group is None else self._of_a_group(checked, checked.group)
 
     def _of_a_group(self, checked: PeopleDocument, group: str) -> PeopleDocument:

@@ -9,17 +9,17 @@ from __future__ import annotations
 import json
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
-from typing import cast
+from typing import Any, cast
 
 from thebes.coordinator.clock import Clock
 from thebes.coordinator.people.contribution_record import at_once, unpack
 from thebes.coordinator.storage.database import StoreUnavailable
 from thebes.coordinator.tasks.phase_queue import Concluded, Held, NoLongerHeld, PhaseQueue
 from thebes.coordinator.tasks.states import Status
-from thebes.coordinator.tasks.task_keys import Keys, TaskKey, place_of, place_of_snapshot
+from thebes.coordinator.tasks.task_keys import Keys, TaskKey, keys_said, place_of, place_of_snapshot
 from thebes.privacy import randomness
 from thebes.privacy.faults import Fault
 from thebes.privacy.promise import Unit
@@ -34,11 +34,12 @@ _ORPHAN_SECONDS = 3600.0  #: a key without a task that is older was left by a pr
 log = logging.getLogger("thebes.coordinator")
 
 
-def setting(members: int | None = None) -> Setting:
+def setting(members: int | None = None, helper: Mapping[str, Any] | None = None) -> Setting:
     """Make the setting in which every aggregator of this coordinator is run. Only the members of a group, of which
-    there are so many, prove that they are one human each; nobody else proves here that a device is one."""
+    there are so many, prove that they are one human each; nobody else proves here that a device is one. `helper` is
+    what the second of two servers said."""
     unit = Unit.DEVICE if members is None else Unit.PERSON
-    return Setting(unit=unit, randomness=randomness.system(), group_size=members)
+    return Setting(unit=unit, randomness=randomness.system(), group_size=members, helper=helper or {})
 
 
 class Closing:
@@ -117,7 +118,7 @@ class Closing:
             raise Fault("the key of a task is gone before its answer was computed")
         group, epoch = getattr(document, "group", None), getattr(document, "epoch", None)
         members = None if group is None or epoch is None else self._desk.members(group, epoch)
-        aggregator = registry.aggregator(document, setting(members))
+        aggregator = registry.aggregator(document, setting(members, self._helper(held, key)))
         if aggregator.endless:
             return self._closed(held, cast(Endless, aggregator))
         if held.snapshot is not None:
@@ -138,6 +139,13 @@ class Closing:
         packets, part = len(aggregator.parts), aggregator.part
         counted = (aggregator.least, aggregator.wanted)
         return Concluded(body, Status.OPEN, snapshot, part, packets, *counted)
+
+    def _helper(self, held: Held, key: TaskKey | None) -> dict[str, Any]:
+        """Return all that the helper of a task said; nothing where it has none."""
+        said = self._desk.helped(held)
+        if said is None or key is None:
+            return {}
+        return {**keys_said(key, held.id, said[0]), "sum": said[1]}
 
     def _committed(self, held: Held, release: Release) -> str:
         """Commit a release to the contributions that it was made from: its body."""

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from sqlalchemy import select
 
 from thebes.coordinator.storage.database import Database
-from thebes.coordinator.storage.schema import CONTRIBUTION, GROUP, TASK
+from thebes.coordinator.storage.schema import CONTRIBUTION, GROUP, HELPED, TASK
 from thebes.coordinator.storage.store import counts_of, receipts_of
 from thebes.coordinator.storage.task_list import publish
 from thebes.coordinator.tasks.states import Status
@@ -89,7 +89,9 @@ class PhaseQueue:
     def waiting(self, now: float) -> list[str]:
         """Tasks with a closed phase that nobody works on, longest waiting first."""
         free = sa.or_(TASK.c.holder.is_(None), TASK.c.held_until < now)
-        query = select(TASK.c.id).where(TASK.c.status == Status.RUNNING, free).order_by(TASK.c.created)
+        elsewhere = select(HELPED.c.task).where(HELPED.c.sum.is_(None))  # the helper is still to say its sum
+        ready = (TASK.c.status == Status.RUNNING, free, TASK.c.id.not_in(elsewhere))
+        query = select(TASK.c.id).where(*ready).order_by(TASK.c.created)
         return list(self._database.read(lambda c: c.scalars(query).all()))
 
     def hold(self, task_id: str, now: float, until: float) -> Held | None:
@@ -148,6 +150,12 @@ class PhaseQueue:
             if len(found) < at_once:
                 return
             last = found[-1][0]
+
+    def helped(self, held: Held) -> tuple[bytes, list[int]] | None:
+        """Return the helper's keys for a task, sealed, and its noised sum; None where the task has no helper."""
+        query = select(HELPED.c.opened, HELPED.c.sum).where(HELPED.c.task == held.id)
+        row = self._database.read(lambda c: c.execute(query).first())
+        return None if row is None else (row.opened, json.loads(row.sum))
 
     def receipts(self, held: Held) -> bytes:
         """Return the list of receipts of every contribution that was used up to the closed phase."""

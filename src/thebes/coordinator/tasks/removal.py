@@ -14,12 +14,22 @@ import sqlalchemy as sa
 from sqlalchemy import select
 
 from thebes.coordinator.storage.database import Database
-from thebes.coordinator.storage.schema import CONTRIBUTION, FAREWELL, INSTANCE, RELEASE, RUN, TASK, TRAINING
+from thebes.coordinator.storage.schema import (
+    CONTRIBUTION,
+    FAREWELL,
+    HELPED,
+    HELPED_JOB,
+    INSTANCE,
+    RELEASE,
+    RUN,
+    TASK,
+    TRAINING,
+)
 from thebes.coordinator.tasks.states import Status
 from thebes.coordinator.tasks.task_keys import Keys
 from thebes.wire.refusals import Conflict, NotFound
 
-_OF_A_TASK = (CONTRIBUTION, INSTANCE, TRAINING, RELEASE, RUN, FAREWELL)
+_OF_A_TASK = (CONTRIBUTION, INSTANCE, TRAINING, RELEASE, RUN, FAREWELL, HELPED, HELPED_JOB)
 
 
 def forget(database: Database, keys: Keys, task_id: str, *, untold: bool = False) -> None:

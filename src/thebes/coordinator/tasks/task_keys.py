@@ -7,21 +7,18 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import os
-import re
+import json
 import secrets
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Mapping
+from typing import Any
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from thebes.database.folder_sync import settle
+from thebes.database.key_folder import KeyFolder
 from thebes.privacy.faults import Fault
 
-_BYTES = 32
 _NONCE = 12
-_ID = re.compile(r"[0-9a-f]{32}")
 
 
 class TaskKey:
@@ -59,56 +56,28 @@ def place_of_snapshot(task_id: str, phase: int) -> str:
     return f"snapshot\0{task_id}\0{phase}"
 
 
-class Keys:
-    """The folder of keys."""
+def sealed_keys(key: TaskKey, task_id: str, said: Mapping[str, str]) -> bytes:
+    """Seal what the helper of a task said when it opened it."""
+    return key.seal(json.dumps(dict(said)).encode(), _place_of_helper(task_id))
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+
+def keys_said(key: TaskKey, task_id: str, sealed: bytes) -> dict[str, Any]:
+    """Return what the helper of a task said when it opened it."""
+    return dict(json.loads(key.open(sealed, _place_of_helper(task_id))))
+
+
+def _place_of_helper(task_id: str) -> str:
+    return f"helper\0{task_id}"
+
+
+class Keys(KeyFolder):
+    """The folder of keys of tasks."""
 
     def make(self, task_id: str) -> TaskKey:
         """A new key, on the disk when this returns."""
-        secret = secrets.token_bytes(_BYTES)
-        descriptor = os.open(self._file(task_id), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        try:
-            os.write(descriptor, secret)
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-        settle(self._folder)
-        return TaskKey(secret)
+        return TaskKey(self.drawn(task_id))
 
     def of(self, task_id: str) -> TaskKey | None:
         """The key of a task, or None once it was destroyed."""
-        try:
-            secret = self._file(task_id).read_bytes()
-        except FileNotFoundError:
-            return None
-        # A process that died while destroying it may have left it overwritten.
-        return TaskKey(secret) if len(secret) == _BYTES and any(secret) else None
-
-    def destroy(self, task_id: str) -> None:
-        """Overwrite and remove the key; nothing to do where it is gone. What this cannot reach: copies that a disk
-        or a file system keeps by itself, and backups of this folder, which must not be made."""
-        file = self._file(task_id)
-        try:
-            descriptor = os.open(file, os.O_WRONLY)
-        except FileNotFoundError:
-            return
-        try:
-            os.write(descriptor, bytes(_BYTES))
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-        file.unlink(missing_ok=True)
-        settle(self._folder)
-
-    def older_than(self, moment: float) -> Iterator[str]:
-        """Tasks whose keys were made before `moment` (seconds since 1970)."""
-        for file in self._folder.iterdir():
-            if _ID.fullmatch(file.name) and file.stat().st_mtime < moment:
-                yield file.name
-
-    def _file(self, task_id: str) -> Path:
-        if not _ID.fullmatch(task_id):
-            raise Fault("a task's id is not one that was made here")
-        return self._folder / task_id
+        secret = self.secret(task_id)
+        return None if secret is None else TaskKey(secret)

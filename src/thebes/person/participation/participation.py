@@ -126,7 +126,7 @@ class Participation:
 
     @property
     def trusted(self) -> bool:
-        """True where the server is handed values as they are and promises to use them once."""
+        """True where somebody else holds values, or shares of them, and promises to use them once."""
         return is_trusted(self.document)
 
     @property
@@ -150,7 +150,7 @@ class Participation:
             "requestor": self.requestor,
             "state": str(self.state),
             "price": {"epsilon": float(epsilon), "delta": float(delta), "unit": _unit(self.document)},
-            "trust": "server" if self.trusted else "none",
+            "trust": trust_of(self.document),
             "rule": self.rule,
             "accepted_at": self.accepted_at,
             "result": self.result,
@@ -192,7 +192,14 @@ def _unit(document: PeopleDocument) -> str:
 
 
 def is_trusted(document: PeopleDocument) -> bool:
-    return document.server == "trusted"
+    """Return whether somebody else has to keep their word: one server, or at least one of two. Both draw on the budget
+    of trust: should all break it, they know the value."""
+    return document.server != "untrusted"
+
+
+def trust_of(document: PeopleDocument) -> str:
+    """Name whom one has to trust, as it stands on the certificate."""
+    return {"trusted": "server", "split": "split"}.get(document.server, "none")
 
 
 def share(document: PeopleDocument) -> tuple[Decimal, Decimal]:

@@ -184,6 +184,7 @@ class Decisions:
             )
         if takes_tokens(offer.document):
             self._memberships.require(offer.document)
+        self._know_helper(offer.document)
         mine = self._book.participations(task_id=offer.task_id)
         if any(p.digest != offer.digest for p in mine):
             raise NotListed("this task had another document before; nothing was agreed to")
@@ -195,6 +196,23 @@ class Decisions:
                 f"this task takes {times} participation{'s' if times > 1 else ''} of one person, and had yours"
             )
         return self._undecided(offer.task_id)
+
+    def _know_helper(self, document: PeopleDocument) -> None:
+        """Refuse a task whose helper this person did not confirm: its coordinator could have invented one."""
+        if document.server != "split":
+            return
+        named, key = (document.as_json().get(field) for field in ("helper", "helper_key"))
+        confirmed = self._settings().helpers.get(str(named))
+        if key is None or confirmed is None:
+            raise NotAllowed(
+                f"this task's helper is {named}, whom you have not confirmed; compare the fingerprint {key} with the "
+                "one that this institution itself publishes, then confirm it; nothing was agreed to"
+            )
+        if confirmed != key:
+            raise NotAllowed(
+                f"the key of the helper {named} is not the one that you confirmed; ask that institution, and not the "
+                "coordinator; nothing was agreed to"
+            )
 
     def turns_left(self, document: PeopleDocument, mine: list[Participation]) -> int:
         """Return how often one may still agree to a task."""

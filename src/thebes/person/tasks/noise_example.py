@@ -36,6 +36,8 @@ def example(document: PeopleDocument, rows: Rows) -> dict[str, Any]:
         "numbers": _numbers(document),
         "columns": None,
     }
+    if document.server == "split":  # a share is chance alone: there is nothing to look at
+        return {**told, "leaves": "shares"}
     if isinstance(owner, Legible):
         told["columns"] = {}
         for ask in owner.foreseen(document, system()) if isinstance(owner, Foreseeing) else [Ask(_PART, _PART, 0)]:

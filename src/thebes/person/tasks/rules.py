@@ -72,8 +72,8 @@ class AgreementRule:
             raise Mistake(f"{where}.requestor", "must be a name")
         if len(found.get("requestor", "")) > LONGEST_NAME:
             raise Mistake(f"{where}.requestor", f"may have {LONGEST_NAME} characters")
-        if found.get("server", "trusted") not in ("trusted", "untrusted"):
-            raise Mistake(f"{where}.server", "must be trusted or untrusted")
+        if found.get("server", "trusted") not in ("trusted", "split", "untrusted"):
+            raise Mistake(f"{where}.server", "must be trusted, split or untrusted")
         if "tables" in found:
             tables = found["tables"]
             if not isinstance(tables, list) or not all(_is_name(table) for table in tables):

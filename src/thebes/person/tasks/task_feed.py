@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from thebes.database import private_files
-from thebes.person.participation.participation import is_trusted, share
+from thebes.person.participation.participation import is_trusted, share, trust_of
 from thebes.person.tasks.task_store import Book
 from thebes.privacy.faults import Mistake, Refusal
 from thebes.privacy.guarantees import Price
@@ -69,7 +69,7 @@ class OfferedTask:
             "explanation": self.explanation,
             "price": self.price.as_json(),
             "each": {"epsilon": float(epsilon), "delta": float(delta)},  # what one participation sets aside
-            "trust": "server" if self.trusted else "none",
+            "trust": trust_of(self.document),
             "anonymity": self.document.anonymity,
             "requestor": self.requestor,
             "contributions": self.contributions,

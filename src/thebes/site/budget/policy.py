@@ -14,6 +14,7 @@ from thebes.privacy.faults import Refusal
 
 ANY = "*"
 NOISES = ("site", "coordinator")
+LEAST_HELPED = 100  #: people, where a rule about helping does not say
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +66,23 @@ class PolicyRule:
 
 
 @dataclass(frozen=True, slots=True)
+class HelpRule:
+    """For tasks that `requestors` ask of people this site is the second of two servers: of at least `min_count` people,
+    each of whom pays no more than (epsilon, delta). No row of the site is touched by it."""
+
+    number: int
+    requestors: tuple[str, ...]
+    epsilon: Decimal
+    delta: Decimal = Decimal(0)
+    min_count: int = LEAST_HELPED
+    ended: bool = False
+
+    def covers(self, requestor: str, epsilon: Decimal, delta: Decimal) -> bool:
+        """Return whether the rule allows it, whatever the number of people is."""
+        return not self.ended and _in(requestor, self.requestors) and epsilon <= self.epsilon and delta <= self.delta
+
+
+@dataclass(frozen=True, slots=True)
 class PolicyRefusal:
     """Whatever `requestors` ask about `datasets` by `kinds` is refused, before any rule is asked, and they are told the
     `reason`. With `task` it is about the task with that digest alone; one that is `ended` refuses nothing any
@@ -97,6 +115,12 @@ class Policy:
     rules: tuple[PolicyRule, ...] = ()
     refusals: tuple[PolicyRefusal, ...] = ()
     trouble: str | None = None
+    helping: tuple[HelpRule, ...] = ()
+
+    def helps(self, requestor: str, epsilon: Decimal, delta: Decimal) -> HelpRule | None:
+        """Return the first rule by which this site is the helper of a task of people; None where none allows it."""
+        found = (rule for rule in self.helping if rule.covers(requestor, epsilon, delta))
+        return next(found, None)
 
     def rule(self, asked: TaskFacts) -> PolicyRule | None:
         """The rule that allows it; None where none does."""

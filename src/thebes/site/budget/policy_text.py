@@ -15,15 +15,21 @@ from typing import Any
 
 from thebes.privacy import exact
 from thebes.privacy.faults import Mistake
-from thebes.site.budget.policy import ANY, NOISES, Policy, PolicyRefusal, PolicyRule
+from thebes.site.budget.policy import ANY, LEAST_HELPED, NOISES, HelpRule, Policy, PolicyRefusal, PolicyRule
 from thebes.site.toml_text import entries
 
 LONGEST = 200  #: characters of a name
 _KEYS = {
     "allow": ("requestors", "datasets", "kinds", "epsilon", "delta", "noise", "contexts", "steady", "task", "ended"),
     "refuse": ("requestors", "reason", "datasets", "kinds", "task", "ended"),
+    "help": ("requestors", "epsilon", "delta", "min_count", "ended"),
 }
-_NEEDED = {"allow": ("requestors", "datasets", "kinds", "epsilon"), "refuse": ("requestors", "reason")}
+_NEEDED = {
+    "allow": ("requestors", "datasets", "kinds", "epsilon"),
+    "refuse": ("requestors", "reason"),
+    "help": ("requestors", "epsilon"),
+}
+_CALLED = {"allow": "rule", "refuse": "refusal", "help": "help"}
 _LISTS = ("requestors", "datasets", "kinds", "noise", "contexts")
 _DIGEST = r"[0-9a-f]{64}"
 
@@ -37,15 +43,16 @@ def read_policy(text: str) -> Policy:
     for name in body:
         if name not in _KEYS:
             raise Mistake(
-                "policy.toml", f"{_at(text, name)}{name[:40]!r} is unknown; rules begin with [[allow]] or [[refuse]]"
+                "policy.toml",
+                f"{_at(text, name)}{name[:40]!r} is unknown; rules begin with [[allow]], [[refuse]] or [[help]]",
             )
     found: dict[str, list[Any]] = {}
-    for table, made in (("allow", _rule), ("refuse", _refusal)):
+    for table, made in (("allow", _rule), ("refuse", _refusal), ("help", _help)):
         rules = body.get(table, [])
         if not isinstance(rules, list) or not all(isinstance(rule, dict) for rule in rules):
             raise Mistake("policy.toml", f"{_at(text, table)}rules begin with [[{table}]], in double brackets")
         found[table] = [made(number, rule, text) for number, rule in enumerate(rules, 1)]
-    return Policy(tuple(found["allow"]), tuple(found["refuse"]))
+    return Policy(tuple(found["allow"]), tuple(found["refuse"]), helping=tuple(found["help"]))
 
 
 def read(text: str) -> tuple[PolicyRule, ...]:
@@ -133,16 +140,7 @@ def _rule(number: int, body: Mapping[str, Any], text: str) -> PolicyRule:
     lists = _common("allow", body, wrong)
     if not set(lists.get("noise", ())) <= set(NOISES):
         raise wrong("noise", f"may name {' and '.join(NOISES)}")
-    amounts: dict[str, Decimal | None] = {"delta": None}
-    for key, reader in (("epsilon", exact.epsilon), ("delta", exact.delta)):
-        if key in body:
-            value = body[key]
-            if isinstance(value, bool) or not isinstance(value, (int, Decimal)):
-                raise wrong(key, "must be a number")
-            try:
-                amounts[key] = reader(value)
-            except Mistake as mistake:
-                raise wrong(key, mistake.message) from None
+    amounts = _amounts(body, wrong)
     return PolicyRule(
         number,
         lists["requestors"],
@@ -156,6 +154,36 @@ def _rule(number: int, body: Mapping[str, Any], text: str) -> PolicyRule:
         str(body.get("task", "")),
         bool(body.get("ended", False)),
     )
+
+
+def _help(number: int, body: Mapping[str, Any], text: str) -> HelpRule:
+    wrong = _complaint("help", number, text)
+    lists, amounts = _common("help", body, wrong), _amounts(body, wrong)
+    least = body.get("min_count", LEAST_HELPED)
+    if isinstance(least, bool) or not isinstance(least, int) or least < 2:
+        raise wrong("min_count", "must be a whole number, 2 or more")
+    return HelpRule(
+        number,
+        lists["requestors"],
+        amounts["epsilon"] or Decimal(0),
+        amounts["delta"] or Decimal(0),
+        least,
+        bool(body.get("ended", False)),
+    )
+
+
+def _amounts(body: Mapping[str, Any], wrong: Callable[[str, str], Mistake]) -> dict[str, Decimal | None]:
+    amounts: dict[str, Decimal | None] = {"delta": None}
+    for key, reader in (("epsilon", exact.epsilon), ("delta", exact.delta)):
+        if key in body:
+            value = body[key]
+            if isinstance(value, bool) or not isinstance(value, (int, Decimal)):
+                raise wrong(key, "must be a number")
+            try:
+                amounts[key] = reader(value)
+            except Mistake as mistake:
+                raise wrong(key, mistake.message) from None
+    return amounts
 
 
 def _refusal(number: int, body: Mapping[str, Any], text: str) -> PolicyRefusal:
@@ -198,7 +226,7 @@ def _common(table: str, body: Mapping[str, Any], wrong: Callable[[str, str], Mis
 
 
 def _complaint(table: str, number: int, text: str) -> Callable[[str, str], Mistake]:
-    which = f"rule {number}" if table == "allow" else f"refusal {number}"
+    which = f"{_CALLED[table]} {number}"
 
     def wrong(key: str, message: str) -> Mistake:
         return Mistake("policy.toml", f"{_line(text, table, number, key)}{which}, {key[:40]}: {message}")

@@ -17,7 +17,7 @@ from thebes.privacy.faults import Mistake
 from thebes.wire.link import Code, Pipe, Word, glance, read_envelope, write_envelope
 from thebes.wire.refusals import Malformed, TooLarge, Unreachable
 
-PASSED_ON = (Word.DESCRIBE, Word.QUOTE, Word.ASK, Word.CLOSED)
+PASSED_ON = (Word.DESCRIBE, Word.QUOTE, Word.ASK, Word.HELP, Word.CLOSED)
 _OWN = "own-"  #: how ids of the steward's own questions begin
 _OWN_SECONDS = 30.0
 _DOWN = "the site's algorithm process does not run just now; it is started again"

@@ -15,6 +15,12 @@ POLICY = """\
 # noise      = ["site"]         # "coordinator" too: then exact totals leave this site, and the coordinator adds noise
 # contexts   = ["north"]        # of a data set that is separate by a column: whose rows; ["*"] is all of them
 # steady     = false            # true: answers leave at whole seconds and do not say how long they took
+#
+# The second of two servers that people answer; no row is read for it, and nothing is spent.
+# [[help]]
+# requestors = ["ana"]
+# epsilon    = 1.0              # the most that one task may cost each of them
+# min_count  = 100              # the fewest people whose shares are added up
 """
 
 SCHEMA = """\

@@ -8,8 +8,9 @@ share, modulo the field's order: shares of a sum plus noise are the sum plus noi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +30,17 @@ class CoordinateNoise:
 
     noise: Additive
     count: int
+
+
+class Splitting(Protocol):
+    """The way in which a document's reports are verified, and the noise that each of two servers adds to its sum: the
+    same at both, from the document alone."""
+
+    @property
+    def make(self) -> Callable[[bytes], Prio3]: ...
+
+    @property
+    def noises(self) -> tuple[CoordinateNoise, ...]: ...
 
 
 class SplitServer:
@@ -55,15 +67,20 @@ class SplitServer:
     def close(self) -> Elements:
         """Return this server's sum with its noise, which is drawn once: afterwards there is nothing left to noise."""
         total, self._total = self._open, None
-        finer = np.concatenate([np.full(each.count, each.noise.finer, dtype=np.int64) for each in self._noises])
-        drawn = np.concatenate([each.noise.drawn((each.count,), self._randomness) for each in self._noises])
-        return add(multiply(total, elements(finer)), elements(drawn))
+        return noised(total, self._noises, self._randomness)
 
     @property
     def _open(self) -> Elements:
         if self._total is None:
             raise Fault("a server of split trust was asked for its sum twice; noise must not be drawn again")
         return self._total
+
+
+def noised(total: Elements, noises: Sequence[CoordinateNoise], randomness: Randomness) -> Elements:
+    """Return one server's sum with noise that suffices alone. Whoever calls this must not do so twice for one sum."""
+    finer = np.concatenate([np.full(each.count, each.noise.finer, dtype=np.int64) for each in noises])
+    drawn = np.concatenate([each.noise.drawn((each.count,), randomness) for each in noises])
+    return add(multiply(total, elements(finer)), elements(drawn))
 
 
 def totals(shares: Sequence[Elements], noises: Sequence[CoordinateNoise]) -> Floats:

@@ -65,7 +65,10 @@ class BasicAggregator(Keeping[BasicDocument]):
 
 
 def AGGREGATOR(document: BasicDocument, setting: Setting) -> BasicAggregator:
-    """Make the aggregator of one server, or of the two that a simulation plays."""
+    """Make the aggregator of one server, of the first of two, or of the two that a simulation plays."""
     from thebes.tasks.basic.split_aggregator import SplitAggregator
+    from thebes.tasks.basic.split_leader import SplitLeader
 
-    return (SplitAggregator if document.server == "split" else BasicAggregator)(document, setting)
+    if document.server != "split":
+        return BasicAggregator(document, setting)
+    return (SplitAggregator if setting.simulated else SplitLeader)(document, setting)

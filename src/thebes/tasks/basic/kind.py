@@ -16,6 +16,7 @@ from thebes.tasks.basic import range_choice
 from thebes.tasks.choice import DocumentChoice, RuledChoice
 from thebes.tasks.document import Range, Values, is_new, read_as, rule
 from thebes.tasks.protocols import Words
+from thebes.tasks.site_document import SITE_NAME
 from thebes.tasks.trusted_columns import TrustedDocument
 
 #: computed of everybody at once, so that two servers can make them of shares, too
@@ -36,6 +37,9 @@ class BasicDocument(TrustedDocument):
     #: of a histogram over a range; with two servers of a quantile too
     bins: int | None = Field(default=None, ge=2, le=MOST_BINS)
     subsets: int | None = Field(default=None, ge=3, le=100_000)  #: of sample-and-aggregate
+    helper: str | None = Field(default=None, pattern=SITE_NAME)  #: the site that is the second of two servers
+    #: the fingerprint of that helper, which a coordinator fills in
+    helper_key: str | None = Field(default=None, pattern=r"^[0-9a-f]{64}$")
 
     @model_validator(mode="before")
     @classmethod
@@ -82,6 +86,10 @@ class BasicDocument(TrustedDocument):
             self._asks_no_exact_number()
         if self.server == "split":
             self._splits(bound)
+        elif self.helper is not None:
+            raise rule("helper", 'goes with "server": "split", and only with it')
+        if self.helper_key is not None and self.helper is None:
+            raise rule("helper_key", "is the fingerprint of a helper: name the helper too")
         if self.aggregator == "histogram":
             self._histogram(bound)
         elif self.bins is not None and not (self.server == "split" and self.aggregator in ("median", "quantile")):
@@ -137,13 +145,13 @@ class BasicDocument(TrustedDocument):
 
     @property
     def only_simulated(self) -> str | None:
-        return "server" if self.server == "split" else None
+        return "helper" if self.server == "split" and self.helper is None else None
 
     @property
     def only_simulated_because(self) -> str:
         return (
-            "may be split in simulations only: a coordinator needs a helper, a server of a second institution, for it, "
-            'and none can have one yet; ask with "trusted"'
+            'is missing: with "server": "split" name the site of a second institution, which hears one share of every '
+            'answer; without one this can only be simulated, or asked with "trusted"'
         )
 
     def _histogram(self, bound: Range | Values | None) -> None:
@@ -212,10 +220,19 @@ class BasicKind:
         }.get(document.aggregator, f"the {document.aggregator}")
         value, made = "that one value", f"one result ({what})"
         if document.server == "split":
-            leaves = explanation.sent_in_shares(document, what=value, made=made, proved=_proved(document))
+            proved, size = _proved(document), _bytes_of(document)
+            leaves = explanation.sent_in_shares(document, what=value, made=made, proved=proved, size=size)
         else:
             leaves = explanation.sent_as_is(document, what=value, made=made)
         return explanation.together(document, leaves=leaves)
+
+
+def _bytes_of(document: BasicDocument) -> int:
+    """Return how long a report is as it travels."""
+    from thebes.tasks.basic.split import layout_of
+    from thebes.tasks.split_reports import REPORT
+
+    return layout_of(document, "")[REPORT].length
 
 
 def _proved(document: BasicDocument) -> str:

@@ -42,8 +42,10 @@ def of_sites(document: Mapping[str, Any]) -> bool:
 
 
 def trusting(document: Mapping[str, Any]) -> bool:
-    """Return whether this server is shown what it could misuse."""
-    return document.get("server") == "trusted" or (of_sites(document) and document.get("noise") == "coordinator")
+    """Return whether this server is shown what it could misuse, alone or together with a helper."""
+    return document.get("server") in ("trusted", "split") or (
+        of_sites(document) and document.get("noise") == "coordinator"
+    )
 
 
 def kind(document: Mapping[str, Any]) -> str:
@@ -62,6 +64,8 @@ def beside_title(document: Mapping[str, Any]) -> str:
 
 def trust(document: Mapping[str, Any]) -> str:
     """Say whom a task's contributors must trust."""
+    if document.get("server") == "split":
+        return "this server or its helper is trusted"
     if trusting(document):
         return "this server is trusted"
     return "each site is trusted with its own rows" if of_sites(document) else "nobody is trusted"

@@ -99,11 +99,18 @@ def _meant(body: dict[str, Any], allowed: TaskShare | None) -> dict[str, Any]:
     return rule
 
 
+_LEAVES = {
+    "trusted": "plain values, to a server",
+    "split": "shares, to two servers",
+    "untrusted": "noised on this machine",
+}
+
+
 def _not_in_vain(rule: dict[str, Any]) -> None:
     """A rule whose kind never leaves what it speaks of would agree to nothing, and nobody would notice."""
-    always = registry.server(str(rule["type"]))
-    if always and rule.get("server", always) != always:
-        leaves = "plain values, to a server" if always == "trusted" else "noised on this machine"
+    possible = registry.servers(str(rule["type"]))
+    if possible and rule.get("server", possible[0]) not in possible:
+        leaves = " or ".join(_LEAVES[server] for server in possible)
         raise Mistake("what leaves", f"is always {leaves} in {rule['type']} tasks; choose that, or another kind")
 
 

@@ -55,8 +55,16 @@ def routes(indoors: Indoors) -> APIRouter:
             reads=_reads(found["document"], person),
             preview=preview,
             trouble=trouble,
+            helper_known=_helper_known(found),
             **_answer(found, person),
         )
+
+    @made.post("/tasks/{task_id}/helper")
+    def helper(request: Request, task_id: TaskId, body: Annotated[dict[str, Any], Body()]) -> Response:
+        """Confirm the helper of a task by what its institution publishes."""
+        person.confirm_helper(task_id, text(body, "fingerprint"))
+        found, told = person.task(task_id, anew=False), "It is the one that the institution publishes."
+        return indoors.part("helper.html", task=found, told=told, helper_known=_helper_known(found))
 
     @made.get("/tasks/{task_id}/example")
     def example(request: Request, task_id: TaskId) -> Response:
@@ -97,6 +105,11 @@ def routes(indoors: Indoors) -> APIRouter:
     def standing(request: Request, task_id: TaskId, brief: str = "") -> Response:
         """Tell where one stands with a task now. The coordinator is not asked: it would see who looks for long."""
         return indoors.part("facing.html", task=_standing(task_id, brief=bool(brief)), brief=bool(brief))
+
+    def _helper_known(task: Mapping[str, Any]) -> bool:
+        document = task["document"]
+        key = document.get("helper_key")
+        return key is not None and person.settings().helpers.get(document.get("helper")) == key
 
     def _question(task_id: str, *, sure: bool) -> str:
         """Return what is to be asked before a yes counts: for limits, or once more; empty where nothing is."""

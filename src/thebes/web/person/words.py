@@ -259,7 +259,7 @@ def learned(task: Mapping[str, Any]) -> str:
 
 def purse(trust: str) -> str:
     """Name which of the two budgets a task draws on."""
-    return "trusted" if trust == "server" else "local"
+    return "local" if trust == "none" else "trusted"
 
 
 def guess(epsilon: float, delta: float = 0.0) -> str:
@@ -269,7 +269,7 @@ def guess(epsilon: float, delta: float = 0.0) -> str:
 
 def odds(task: Mapping[str, Any]) -> str:
     """The price as plain sentences."""
-    price, trusted = task["price"], task["trust"] == "server"
+    price, trusted = task["price"], task["trust"] != "none"
     learned = what_somebody_could_learn(trusted=trusted, epsilon=price["epsilon"], delta=price["delta"])
     return f"{learned} {IN_ALL}"
 
@@ -294,7 +294,7 @@ def strength(epsilon: float) -> str:
 
 def leaves(task: Mapping[str, Any]) -> str:
     """Say in short what leaves and who has to be trusted."""
-    return what_leaves(trusted=task["trust"] == "server")
+    return what_leaves(trusted=task["trust"] == "server", split=task["trust"] == "split")
 
 
 def in_plain_words(task: Mapping[str, Any]) -> list[str]:
@@ -430,11 +430,19 @@ def together(packets: int) -> str:
     )
 
 
+_LEAVES = {
+    "untrusted": "are noised on this machine",
+    "split": "trust one of two servers with shares",
+    "trusted": "trust a server with plain values",
+}
+
+
 def rule(body: Mapping[str, Any]) -> str:
     """A standing rule as one sentence: all that it covers, and what it leaves open."""
-    plain, noised = "trust a server with plain values", "are noised on this machine"
-    trusts = {"trusted": plain, "untrusted": noised}.get(body.get("server") or registry.server(str(body["type"])))
-    pieces = [trusts or f"{noised} or {plain}"]
+    said = [body["server"]] if body.get("server") else registry.servers(str(body["type"]))
+    pieces = [
+        " or ".join(words for server, words in _LEAVES.items() if server in said) or " or ".join(_LEAVES.values())
+    ]
     if "tables" in body:
         pieces.append(f"read nothing but {' and '.join(body['tables']) or 'no table'}")
     else:

@@ -1,0 +1,328 @@
+"""The helper of tasks that people answer: opens them, judges reports with the leader, says one noised sum of each.
+
+Promise to people, whatever the leader does, and also if everybody else who answers is the leader's: this server's
+noise, drawn once by the document's digest, is on every sum that leaves it (`tasks.aggregation.split_servers` says why
+it suffices), the sum is over at least as many reports as the document says, a share opens for the task and part it was
+made for only, and no report is judged or counted twice. What a leader learns besides is which reports were counted. An
+honest one is, whatever its value; one whose leader's share was tampered with is not, whatever its value, but for odds
+of 2^-50 at most: the proof is zero-knowledge against a server that departs from the protocol (Corrigan-Gibbs & Boneh
+2017; Boneh et al. 2019; Davis, Patton, Rosulek & Schoppmann 2023 prove it of Prio3, with one look at each nonce). Not
+proved here: the protocol around that; nobody outside has audited either. Not promised: that the sum is right if either
+server lies, nor that it is ever said.
+
+What must stay true: what is said is stored first, and said again to the same question only; a task's key goes with its
+sum. A home that came back from a copy has no such key, so that nothing is judged or noised twice: its tasks fail.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from cryptography.exceptions import InvalidTag
+
+from thebes.privacy import exact
+from thebes.privacy.faults import Mistake
+from thebes.privacy.figures import figure
+from thebes.privacy.randomness import Randomness, system
+from thebes.sharing import Prio3, SealRefused, context_of
+from thebes.sharing.expansion import NONCE_BYTES
+from thebes.sharing.field import add, total
+from thebes.sharing.sealing import SEALED_MORE
+from thebes.site.budget.policy import Policy
+from thebes.site.helping.keys import HelpedTaskKey, HelperKeys
+from thebes.site.helping.store import CLOSED, OPEN, HelpedTask, HelpedTasks, JobVerdict
+from thebes.site.requests.messages import Declined, task_of, who_asks
+from thebes.site.steward.audit_log import Audit
+from thebes.tasks import registry
+from thebes.tasks.aggregation.packets import part_of
+from thebes.tasks.aggregation.split_servers import Splitting, noised
+from thebes.tasks.document import PeopleDocument
+from thebes.wire import helping
+from thebes.wire.link import Code, Word
+
+DATABASE = "helping.db"
+_HELPER = 1
+GRACE_SECONDS = 86_400.0  #: after its deadline everything of a task is destroyed, whatever its leader says
+_FAILED = "the helper could not do this; its steward finds more in its log"
+_GONE = (
+    "this helper was restored from a copy, or destroyed what it held of this task: it cannot go on; ask as a new task"
+)
+log = logging.getLogger("thebes.site")
+
+
+class Helper:
+    """One site's. `name` is its own; `apart`: it is an institution of its own, and not the coordinator's."""
+
+    def __init__(
+        self,
+        home: Path,
+        *,
+        name: str,
+        apart: bool,
+        policy: Callable[[], Policy],
+        audit: Audit,
+        randomness: Callable[[], Randomness] = system,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.name, self._apart, self._policy, self._audit = name, apart, policy, audit
+        self._keys, self._randomness, self._clock = HelperKeys(home), randomness, clock
+        self._tasks = HelpedTasks(home / DATABASE)
+        self._turn = threading.Lock()
+        for task in self._tasks.settled():  # of a process that died before it destroyed a key
+            self._keys.destroy(task)
+
+    def fingerprint(self) -> str:
+        """Return what people know this helper by: its institution publishes it where its coordinator cannot write."""
+        return self._keys.identity().fingerprint
+
+    def concerns(self, message: Mapping[str, Any]) -> bool:
+        """Return whether a quote is about helping, and not about rows."""
+        document = message.get("document")
+        return isinstance(document, Mapping) and document.get("server") == "split"
+
+    def quote(self, message: Mapping[str, Any]) -> dict[str, Any]:
+        """Return whether this site would help with a document, and the fingerprint by which people know it."""
+        return self._answered("quote", message, self._quoted)
+
+    def step(self, message: Mapping[str, Any]) -> dict[str, Any]:
+        """Answer one step of a task; one at a time."""
+        steps = {helping.OPEN: self._open, helping.VERIFY: self._verify, helping.CLOSE: self._close}
+        named = message.get("step")
+        work = steps.get(named) if isinstance(named, str) else None
+        with self._turn:
+            for task in self._tasks.due(self._clock()):
+                self._end(task)
+            return self._answered(f"help {named if work else '?'}", message, work or _unknown)
+
+    def over(self, task: str) -> None:
+        """The leader says that a task has ended, one way or another."""
+        with self._turn:
+            if self._tasks.task(task) is not None:
+                self._end(task)
+
+    # --- steps ------------------------------------------------------------------------------------------
+
+    def _quoted(self, message: Mapping[str, Any]) -> dict[str, Any]:
+        requestor, raw = who_asks(message)
+        self._allowed(requestor, self._document(raw))
+        return {"kind": Word.QUOTED, "allowed": True, "helper_key": self.fingerprint()}
+
+    def _open(self, message: Mapping[str, Any]) -> dict[str, Any]:
+        task, (requestor, raw) = task_of(message), who_asks(message)
+        document = self._document(raw)
+        self._allowed(requestor, document)
+        if document.as_json().get("helper_key") != self.fingerprint():
+            raise Declined(Code.DOCUMENT, "the document names another key of this helper than it has")
+        deadline = document.deadline
+        if deadline is None:
+            raise Declined(Code.DOCUMENT, "a helper wants to know until when: the document has no expires_at")
+        known = self._tasks.task(task)
+        if known is None:
+            key = self._keys.begin(task)
+            until = deadline.timestamp() + GRACE_SECONDS
+            self._tasks.begin(HelpedTask(task, document.digest, requestor, document.as_json(), until))
+        else:
+            self._same(known, requestor, document.digest)
+            key = self._key(known)
+        shown = self._keys.identity().shown(key.sealing.public, _context(document))
+        return {**shown, "verify_key": key.verify_key.hex()}
+
+    def _verify(self, message: Mapping[str, Any]) -> dict[str, Any]:
+        held, number = self._held(message), message.get("number")
+        if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < 10**6:
+            raise Mistake("number", "must be a whole number")
+        question = hashlib.sha256(str(message.get("reports")).encode()).hexdigest()
+        before = self._tasks.verdict(held.task, number)
+        if before is not None:
+            if before[0] != question:
+                raise Declined(Code.DOCUMENT, "this job held other reports before; each is judged once")
+            return before[1]
+        answer, verdict = self._judged(held, number, question, message.get("reports"))
+        self._tasks.judge(held.task, verdict)
+        return answer
+
+    def _judged(
+        self, held: HelpedTask, number: int, question: str, reports: object
+    ) -> tuple[dict[str, Any], JobVerdict]:
+        key, (document, splitting) = self._key(held), self._splitting(held)
+        prio = splitting.make(_context(document))
+        widths = [NONCE_BYTES, prio.public_bytes, prio.helper_bytes + SEALED_MORE, prio.verifier_bytes]
+        rows = helping.unpacked(reports, sum(widths))
+        nonces, public, sealed, theirs = (
+            np.ascontiguousarray(part) for part in np.split(rows, np.cumsum(widths)[:-1], axis=1)
+        )
+        names = [nonce.tobytes() for nonce in nonces]
+        if len(set(names)) < len(names) or self._tasks.known(held.task, names):
+            raise Declined(Code.DOCUMENT, "a report of this job was judged before; each is judged once")
+        shares, opens = _opened(key, prio, _context(document), names, public, sealed)
+        mine = prio.prepare(_HELPER, key.verify_key, nonces, public, shares)
+        proven, seed = prio.decide([theirs, mine.verifier])
+        counted = prio.confirmed(mine, proven, seed) & opens
+        seeds = seed * counted[:, None]  # of what is refused nothing is told
+        answer = {"counted": "".join("1" if each else "0" for each in counted), "seeds": helping.packed(seeds)}
+        kept = key.seal(mine.outputs[counted], _place(held.task, number))
+        of = [[n for n, ok in zip(names, counted, strict=True) if bool(ok) is said] for said in (True, False)]
+        return answer, JobVerdict(number, question, answer, kept, of[0], of[1])
+
+    def _close(self, message: Mapping[str, Any]) -> dict[str, Any]:
+        task, dropped = task_of(message), sorted(helping.dropped(message))
+        question = json.dumps([helping.hexed(dropped), message.get("count"), message.get("nonces")])
+        held = self._tasks.task(task)
+        if held is not None and held.state == CLOSED and held.answer is not None:
+            if held.closed != question:
+                raise Declined(Code.DOCUMENT, "this task was closed over other reports; it is closed once")
+            return dict(held.answer)
+        held = self._held(message)
+        document, splitting = self._splitting(held)
+        least = self._allowed(held.requestor, document)
+        away = {*dropped}
+        counted = [each for each in self._tasks.counted(task) if each[0] not in away]
+        names = [nonce for nonce, _, _ in counted]
+        if len(names) != message.get("count") or helping.nonces_digest(names) != message.get("nonces"):
+            raise Declined(Code.DOCUMENT, "the leader counts other reports than this helper does")
+        if len(names) < least:
+            raise Declined(Code.POLICY, f"this helper adds up no fewer than {least} reports")
+        answer = {"sum": helping.written_sum(self._noised(held, splitting, document, counted))}
+        said = self._tasks.conclude(task, question, answer)
+        self._keys.destroy(task)
+        return said
+
+    def _noised(
+        self,
+        held: HelpedTask,
+        splitting: Splitting,
+        document: PeopleDocument,
+        counted: list[tuple[bytes, int, int]],
+    ) -> list[int]:
+        key, prio = self._key(held), splitting.make(_context(document))
+        found = prio.nothing()
+        places: dict[int, list[int]] = {}
+        for _, number, place in counted:
+            places.setdefault(number, []).append(place)
+        for number, sealed in self._tasks.shares(held.task):
+            if number in places:
+                shares = key.open(sealed, _place(held.task, number), prio.circuit.outputs)
+                found = add(found, total(shares[places[number]], 0))
+        return list(noised(found, splitting.noises, self._randomness()).tolist())
+
+    # --- what is asked --------------------------------------------------------------------------------------
+
+    def _document(self, raw: Mapping[str, Any]) -> PeopleDocument:
+        """The document, if this site is its helper."""
+        document = registry.posted(raw)
+        if not isinstance(document, PeopleDocument) or document.server != "split":
+            raise Declined(Code.DOCUMENT, "only a task that people answer to two servers has a helper")
+        if document.as_json().get("helper") != self.name:
+            raise Declined(Code.DOCUMENT, "the document does not name this site as its helper")
+        return document
+
+    def _allowed(self, requestor: str, document: PeopleDocument) -> int:
+        """Return over how many reports a sum must be; declined where the policy does not allow to help."""
+        if not self._apart:
+            raise Declined(Code.POLICY, "the coordinator's own site cannot be its helper: both are one institution")
+        policy = self._policy()
+        price = exact.epsilon(document.epsilon), exact.delta(document.delta)
+        rule = policy.helps(requestor, *price)
+        if rule is None:
+            raise Declined(Code.POLICY, "the site's policy has no [[help]] that allows it to help with this")
+        if document.min_count < rule.min_count:
+            raise Declined(Code.POLICY, f"this site helps only where at least {figure(rule.min_count)} people answer")
+        return document.min_count
+
+    def _held(self, message: Mapping[str, Any]) -> HelpedTask:
+        """A task that is open here; declined where it is not."""
+        found = self._tasks.task(task_of(message))
+        if found is None:
+            raise Declined(Code.DOCUMENT, _GONE)
+        if found.state != OPEN:
+            raise Declined(Code.DOCUMENT, "this task is closed here; nothing more is judged")
+        return found
+
+    def _same(self, known: HelpedTask, requestor: str, digest: str) -> None:
+        if (known.requestor, known.digest) != (requestor, digest):
+            raise Declined(Code.DOCUMENT, "another document was asked under this task before")
+        if known.state != OPEN:
+            raise Declined(Code.DOCUMENT, "this task is closed here; nothing more is judged")
+
+    def _key(self, held: HelpedTask) -> HelpedTaskKey:
+        key = self._keys.of(held.task)
+        if key is None:
+            raise Declined(Code.DOCUMENT, _GONE)
+        return key
+
+    def _splitting(self, held: HelpedTask) -> tuple[PeopleDocument, Splitting]:
+        document = registry.accepted_earlier(held.document)
+        assert isinstance(document, PeopleDocument)  # noqa: S101  # it was when it was opened
+        return document, registry.split(document, self._randomness())
+
+    def _end(self, task: str) -> None:
+        self._tasks.end(task)
+        self._keys.destroy(task)
+
+    # --- what is said ---------------------------------------------------------------------------------------
+
+    def _answered(
+        self, event: str, message: Mapping[str, Any], work: Callable[[Mapping[str, Any]], dict[str, Any]]
+    ) -> dict[str, Any]:
+        place = {"task": _short(message.get("task")), "requestor": _short(message.get("requestor"))}
+        try:
+            answer = work(message)
+        except Declined as no:
+            return self._refused(event, place, no)
+        except Mistake as mistake:
+            return self._refused(event, place, Declined(Code.DOCUMENT, str(mistake)))
+        except InvalidTag:
+            return self._refused(event, place, Declined(Code.FAILED, _FAILED))
+        except Exception as error:  # whatever it is: the next step is answered, and nothing of a share is logged
+            log.error("a step of helping failed: %s", type(error).__name__, extra={"event": "help.failed"})
+            return self._refused(event, place, Declined(Code.FAILED, _FAILED))
+        self._audit.note((event, place))
+        return {"kind": Word.HELPED, **answer}
+
+    def _refused(self, event: str, place: Mapping[str, str], no: Declined) -> dict[str, Any]:
+        self._audit.note((event, place), ("refused", {**place, "code": str(no.code), "reason": no.noted[:300]}))
+        return {"kind": Word.REFUSAL, "code": str(no.code), "reason": no.reason[:300]}
+
+
+def _opened(
+    key: HelpedTaskKey, prio: Prio3, context: bytes, names: list[bytes], public: Any, sealed: Any
+) -> tuple[Any, Any]:
+    """Open the helper's shares; what does not open is as if it were nothing, and is not counted."""
+    shares = np.zeros((len(names), prio.helper_bytes), dtype=np.uint8)
+    opens = np.ones(len(names), dtype=np.bool_)
+    for row, (nonce, shown, closed) in enumerate(zip(names, public, sealed, strict=True)):
+        try:
+            share = key.sealing.open(closed.tobytes(), context=context, nonce=nonce, public_share=shown.tobytes())
+        except SealRefused:
+            opens[row] = False
+            continue
+        if len(share) == prio.helper_bytes:
+            shares[row] = np.frombuffer(share, dtype=np.uint8)
+        else:
+            opens[row] = False
+    return shares, opens
+
+
+def _context(document: PeopleDocument) -> bytes:
+    return context_of(bytes.fromhex(document.digest), part_of(0))
+
+
+def _place(task: str, number: int) -> bytes:
+    return f"helper\0{task}\0{number}".encode()
+
+
+def _unknown(message: Mapping[str, Any]) -> dict[str, Any]:
+    raise Declined(Code.DOCUMENT, "the helper knows no such step")
+
+
+def _short(value: object) -> str:
+    """Return what a stranger said, as the audit log keeps it."""
+    return value[:200] if isinstance(value, str) and value[:200].isprintable() else "?"

@@ -1,0 +1,124 @@
+"""Split trust in real processes: a coordinator, a site that helps and has no rows, and people."""
+
+from __future__ import annotations
+
+import secrets
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.scenarios.deployment import SOON, Institution, Institutions, until
+from thebes.data.rows import Rows
+from thebes.person.home import Person
+from thebes.privacy.randomness import system
+from thebes.site.helping.keys import FOLDER, HelperKeys
+from thebes.site.home import SiteHome, written
+from thebes.tasks import registry
+from thebes.tasks.audit.purse import Purse
+from thebes.tasks.protocols import Ask
+from thebes.wire import frames
+from thebes.wire.client import CoordinatorClient
+from thebes.wire.refusals import NotAllowed
+
+HELPS = '[[help]]\nrequestors = ["*"]\nepsilon = 20\nmin_count = 11\n'
+AGES = [20.0, 30.0, 40.0, 50.0, 60.0, 20.0, 30.0, 40.0, 50.0, 60.0]
+
+
+def document() -> dict[str, Any]:
+    return {
+        "type": "basic",
+        "server": "split",
+        "helper": "ward",
+        "aggregator": "mean",
+        "epsilon": 20.0,
+        "min_count": 11,
+        "featurizer": "SELECT age FROM profile.demographics",
+        "bounds": {"age": {"type": "range", "low": 0.0, "high": 100.0, "default": 50.0}},
+        "expires_at": (datetime.now(UTC) + timedelta(hours=1)).isoformat(),
+    }
+
+
+def ward_of(institutions: Institutions) -> Institution:
+    """An institution without a row, certified and linked."""
+    home = SiteHome(institutions.folder / "ward")
+    written(home.policy, HELPS)
+    institutions.authority.issue("ward", home.folder, days=30)
+    ward = institutions.sites["ward"] = Institution("ward", home, f"127.0.0.1:{institutions.site_port}")
+    ward.start()
+
+    def look() -> bool | None:
+        states = {each["name"]: each["state"] for each in institutions.web.get("/api/site").json()}
+        return True if states.get("ward") == "connected" else None
+
+    until(look, SOON)
+    return ward
+
+
+def put_up(institutions: Institutions) -> str | None:
+    """Put the task up; None while the helper's processes are still being loaded."""
+    said = institutions.web.post("/api/task", json=document())
+    assert said.status_code == 201 or "within 5 seconds" in said.text, said.text
+    return str(said.json()["task_id"]) if said.status_code == 201 else None
+
+
+def answer(client: CoordinatorClient, task: str, told: dict[str, Any], ages: list[float]) -> None:
+    """Answer for so many people, each under a slot of their own."""
+    checked = registry.check(told)
+    owner, slots = registry.owner(checked), [secrets.token_hex(16) for _ in ages]
+
+    def asked() -> Ask | None:
+        found = client.ask(task, slots[0])
+        return found if isinstance(found, Ask) else None
+
+    ask = until(asked, SOON)
+    rows = Rows.one_each({"age": np.array(ages)})
+    made = owner.contribute(checked, ask, rows, Purse(), randomness=system())
+    for slot, payload in zip(slots, made.payloads(owner.layout(checked, ask)), strict=True):
+        message = {"ask_id": ask.ask_id, "part": ask.part, "contributor": slot, "payload": payload}
+        body, media = frames.encode(message, worth=10**9)
+        client.submit(task, body, media_type=media)
+
+
+@pytest.mark.slow
+def test_people_answer_to_two_institutions_of_which_one_is_killed_meanwhile(tmp_path: Path) -> None:
+    with Institutions(tmp_path) as institutions:
+        ward = ward_of(institutions)
+        fingerprint = HelperKeys(ward.home.folder).identity().fingerprint
+        task = until(lambda: put_up(institutions), SOON)
+        url = f"http://127.0.0.1:{institutions.port}"
+        with Person(tmp_path / "me", coordinator=url, delay=False) as me, CoordinatorClient(url) as client:
+            me.register("profile", {"tables": {"demographics": {"columns": {"age": {"type": "float"}}}}})
+            me.insert("profile", "demographics", [{"age": 41.0}])
+            offered = me.task(task)
+            assert offered["trust"] == "split"
+            assert offered["document"]["helper_key"] == fingerprint
+            with pytest.raises(NotAllowed, match="ward, whom you have not confirmed"):
+                me.accept(task)
+            me.confirm_helper(task, fingerprint)
+            answer(client, task, offered["document"], AGES)
+            ward.kill(1)  # its processes come back by themselves, over what is on the disk
+            ward.kill(2)
+            me.accept(task)
+
+            def sent() -> bool | None:
+                me.turn()
+                return True if me.task(task)["state"] == "sent" else None
+
+            until(sent, SOON)
+            over = institutions.ended(task)
+            assert over["status"] == "done"
+            certificate = over["result"]["certificate"]
+            assert certificate["trust"] == "split"
+            assert certificate["contributors"] == 11
+            assert certificate["parameters"]["servers"] == ["the coordinator", "the helper ward"]
+            assert abs(over["result"]["value"] - (sum(AGES) + 41) / 11) < 40
+            # spent where somebody has to be trusted, and nowhere else
+            ledger = me.ledger()
+            assert ledger["trusted"]["period"]["spent"]["epsilon"] == 20.0
+            assert ledger["local"]["period"]["spent"]["epsilon"] == 0.0
+        until(lambda: None if [*(ward.home.folder / FOLDER).iterdir()] else True, SOON)
+        kinds = {entry.event for entry in ward.audited()}
+        assert {"help open", "help verify", "help close"} <= kinds
