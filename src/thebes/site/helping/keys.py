@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import os
 from pathlib import Path
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from thebes.database.folder_sync import settle
+from thebes.database import private_files
 from thebes.database.key_folder import KeyFolder
 from thebes.privacy.faults import Mistake
 from thebes.privacy.randomness import system
@@ -56,7 +55,7 @@ class HelperKeys:
     def identity(self) -> HelperIdentity:
         """Return the key by which people know this helper."""
         if not self._file.exists():
-            _made(self._file, HelperIdentity.new())
+            private_files.create(self._file, HelperIdentity.new())
         if self._file.stat().st_mode & 0o077:
             raise Mistake(IDENTITY, "can be read by others: remove it, and tell people the new fingerprint")
         return HelperIdentity.from_bytes(self._file.read_bytes())
@@ -73,22 +72,6 @@ class HelperKeys:
 
     def destroy(self, task: str) -> None:
         self._tasks.destroy(_name(task))
-
-
-def _made(file: Path, content: bytes) -> None:
-    """Write a secret beside, then link it into place: whoever is first wins, and nobody reads half of it."""
-    beside = file.with_name(f".{file.name}.{os.getpid()}.new")
-    with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as opened:
-        opened.write(content)
-        opened.flush()
-        os.fsync(opened.fileno())
-    try:
-        os.link(beside, file)
-    except FileExistsError:
-        pass
-    finally:
-        beside.unlink()
-    settle(file.parent)
 
 
 def _name(task: str) -> str:
