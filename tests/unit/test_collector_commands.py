@@ -83,7 +83,7 @@ def test_without_a_process_a_run_says_how_to_start_one(collector: Any) -> None:
     status, out, _ = collector("list", "--json")
     (row,) = [row for row in json.loads(out) if row["installed"]]
     assert (row["name"], row["rows"], row["every_seconds"]) == ("screen", None, None)
-    assert "nobody serves" in row["last_error"]
+    assert "does not run for this folder" in row["last_error"]
     status, out, _ = collector("list")
     assert "rows unknown" in out
     assert collector("install", "screen", "--yes")[0] == 0  # once more, and what was set stays set

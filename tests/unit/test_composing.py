@@ -105,7 +105,8 @@ def test_the_page_of_a_rehearsal_says_what_guessing_gives_and_warns(
     error = {"what": ERROR, "most": 12.5, "exact": 9.0, "guessed": 16.0, "poor": False}
     share = {"what": "each value's share of income", "within": 0.031}
     none = {"what": "the mean of age", "within": None}
-    told = {"people": 20, "repeats": 100, "unanswered": 2, "quantities": [right, error, share, none], "lent": ["age"]}
+    told = {"people": 20, "repeats": 100, "unanswered": 2, "quantities": [right, error, share, none]}
+    told |= {"lent": ["age"], "finds": []}
     monkeypatch.setattr(rehearsal, "rehearse", lambda document: told)
     text = " ".join(re.sub("<[^>]+>", "", write(front, "/ask/rehearse", FORM)).split())
     assert "told at least 48 % of the labels right. Without noise it was 75 %; guessing tells 50 %." in text

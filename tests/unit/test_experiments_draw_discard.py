@@ -141,7 +141,7 @@ def test_a_batch_moves_the_model_by_the_average_of_its_updates() -> None:
     prepared, people = some.prepared(document), np.arange(40)
     start = np.zeros((40, 33))
     source = randomness.seeded_for_simulation(1)
-    each = prepared.changed(start, np.full(40, 0.1), prepared.batch(people), None, source)
+    each = prepared.changed(start, np.full(40, 0.1), prepared.batch(people), prepared.ahead(40, source))
     assert moved == pytest.approx(each.mean(axis=0))
     assert not averages(lambda d, s: Batches(d, s, size=41), document, some, (1,))[0].any()
 
