@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -46,9 +47,16 @@ def document(**more: Any) -> dict[str, Any]:
 class Ward:
     """The second institution: a real helper over its home; `heard` is every message that the leader sent it."""
 
-    def __init__(self, home: Path, *, policy: str = HELPS, randomness: Callable[[], Any] = Silent) -> None:
+    def __init__(
+        self,
+        home: Path,
+        *,
+        policy: str = HELPS,
+        randomness: Callable[[], Any] = Silent,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
         home.mkdir(exist_ok=True)
-        self.home, self._policy, self._randomness = home, read_policy(policy), randomness
+        self.home, self._policy, self._randomness, self._clock = home, read_policy(policy), randomness, clock
         self.heard: list[dict[str, Any]] = []
         self.said: list[dict[str, Any]] = []
         self.lie: Callable[[dict[str, Any], dict[str, Any]], dict[str, Any] | None] = lambda _, answer: answer
@@ -63,6 +71,7 @@ class Ward:
             policy=lambda: self._policy,
             audit=Audit(self.home / AUDIT),
             randomness=self._randomness,
+            clock=self._clock,
         )
 
     async def __call__(self, message: dict[str, Any]) -> dict[str, Any] | None:

@@ -334,8 +334,9 @@ async def test_a_helper_that_lies_about_seeds_counts_nobody(tmp_path: Path, ward
 
 
 @run
-async def test_a_helper_that_is_gone_is_waited_for_and_then_everything_is_destroyed(tmp_path: Path, ward: Ward) -> None:
+async def test_a_helper_that_is_gone_is_waited_for_and_then_everything_is_destroyed(tmp_path: Path) -> None:
     clock = HandClock()
+    ward = Ward(tmp_path / "ward", clock=lambda: clock.now().timestamp())
     async with Gathering(tmp_path / "c", clock=clock) as coordinator:
         near = await linked(coordinator, ward)
         until = (clock.now() + timedelta(hours=1)).isoformat()

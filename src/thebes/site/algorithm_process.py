@@ -237,6 +237,7 @@ def serve(office: Office, pipe: BlockingPipe) -> None:
         busy = {"kind": Word.REFUSAL, **about, "code": str(Code.BUSY), "reason": "the site has too much to do"}
         lanes.put(_FRONT, partial(say, message, busy), 0, bounded=False)
 
+    leave = office.helper.watch()
     while (body := pipe.receive_bytes()) is not None:
         message, size = read_envelope(body), len(body)
         del body
@@ -246,6 +247,7 @@ def serve(office: Office, pipe: BlockingPipe) -> None:
         else:
             wait(message, lane, partial(work, message), size)
         del message  # a long ask is not held here until the next one comes
+    leave()
 
 
 def warm() -> None:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import math
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -72,6 +74,13 @@ class HelperKeys:
 
     def destroy(self, task: str) -> None:
         self._tasks.destroy(_name(task))
+
+    def keep_only(self, tasks: Iterable[str]) -> None:
+        """Destroy every key but those of these tasks, whatever left it here."""
+        kept = {_name(task) for task in tasks}
+        for name in [*self._tasks.older_than(math.inf)]:
+            if name not in kept:
+                self._tasks.destroy(name)
 
 
 def _name(task: str) -> str:

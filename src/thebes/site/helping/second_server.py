@@ -11,7 +11,8 @@ proved here: the protocol around that; nobody outside has audited either. Not pr
 server lies, nor that it is ever said.
 
 What must stay true: what is said is stored first, and said again to the same question only; a task's key goes with its
-sum. A home that came back from a copy has no such key, so that nothing is judged or noised twice: its tasks fail.
+sum, with the leader's farewell, or a day after the deadline that people saw, also where the leader says nothing. A home
+that came back from a copy has no such key, so that nothing is judged or noised twice: its tasks fail.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ from thebes.sharing.sealing import SEALED_MORE
 from thebes.site.budget.policy import Policy
 from thebes.site.helping.keys import HelpedTaskKey, HelperKeys
 from thebes.site.helping.store import CLOSED, OPEN, HelpedTask, HelpedTasks, JobVerdict
-from thebes.site.requests.messages import Declined, task_of, who_asks
+from thebes.site.requests.messages import Declined, is_task, task_of, who_asks
 from thebes.site.steward.audit_log import Audit
 from thebes.tasks import registry
 from thebes.tasks.aggregation.packets import part_of
@@ -51,6 +52,8 @@ from thebes.wire.link import Code, Word
 DATABASE = "helping.db"
 _HELPER = 1
 GRACE_SECONDS = 86_400.0  #: after its deadline everything of a task is destroyed, whatever its leader says
+LONGEST_SECONDS = 400 * 86_400.0  #: until a deadline, and for which an unknown task's farewell is remembered
+SWEEP_SECONDS = 600.0
 _FAILED = "the helper could not do this; its steward finds more in its log"
 _GONE = (
     "this helper was restored from a copy, or destroyed what it held of this task: it cannot go on; ask as a new task"
@@ -76,8 +79,24 @@ class Helper:
         self._keys, self._randomness, self._clock = HelperKeys(home), randomness, clock
         self._tasks = HelpedTasks(home / DATABASE)
         self._turn = threading.Lock()
-        for task in self._tasks.settled():  # of a process that died before it destroyed a key
-            self._keys.destroy(task)
+        with self._turn:
+            self._sweep()
+
+    def watch(self, every: float = SWEEP_SECONDS) -> Callable[[], None]:
+        """End what is due now and then, though nobody asks anything; until what is returned is called, or the process
+        ends."""
+        stopped = threading.Event()
+
+        def watched() -> None:
+            while not stopped.wait(every):
+                try:
+                    with self._turn:
+                        self._sweep()
+                except Exception as error:  # a full disk, for example: the next time it may go
+                    log.error("keys of helping stay: %s", type(error).__name__, extra={"event": "help.failed"})
+
+        threading.Thread(target=watched, name="helper's keys", daemon=True).start()
+        return stopped.set
 
     def fingerprint(self) -> str:
         """Return what people know this helper by: its institution publishes it where its coordinator cannot write."""
@@ -98,21 +117,27 @@ class Helper:
         named = message.get("step")
         work = steps.get(named) if isinstance(named, str) else None
         with self._turn:
-            for task in self._tasks.due(self._clock()):
-                self._end(task)
-            return self._answered(f"help {named if work else '?'}", message, work or _unknown)
+            return self._answered(f"help {named if work else '?'}", message, self._swept(work or _unknown))
 
     def over(self, task: str) -> None:
-        """The leader says that a task has ended, one way or another."""
+        """The leader says that a task has ended, one way or another. It may say so before the opening is heard, which
+        waits in another line; no key is made for that one then."""
+        if not is_task(task):
+            return
         with self._turn:
-            if self._tasks.task(task) is not None:
-                self._end(task)
+            if self._tasks.task(task) is None:
+                self._tasks.remember(task, self._clock() + LONGEST_SECONDS)
+            else:
+                self._tasks.end(task)
+            self._sweep()
 
     # --- steps ------------------------------------------------------------------------------------------
 
     def _quoted(self, message: Mapping[str, Any]) -> dict[str, Any]:
         requestor, raw = who_asks(message)
-        self._allowed(requestor, self._document(raw))
+        document = self._document(raw)
+        self._allowed(requestor, document)
+        self._until(document)
         return {"kind": Word.QUOTED, "allowed": True, "helper_key": self.fingerprint()}
 
     def _open(self, message: Mapping[str, Any]) -> dict[str, Any]:
@@ -121,13 +146,10 @@ class Helper:
         self._allowed(requestor, document)
         if document.as_json().get("helper_key") != self.fingerprint():
             raise Declined(Code.DOCUMENT, "the document names another key of this helper than it has")
-        deadline = document.deadline
-        if deadline is None:
-            raise Declined(Code.DOCUMENT, "a helper wants to know until when: the document has no expires_at")
         known = self._tasks.task(task)
         if known is None:
+            until = self._until(document) + GRACE_SECONDS
             key = self._keys.begin(task)
-            until = deadline.timestamp() + GRACE_SECONDS
             self._tasks.begin(HelpedTask(task, document.digest, requestor, document.as_json(), until))
         else:
             self._same(known, requestor, document.digest)
@@ -237,6 +259,15 @@ class Helper:
             raise Declined(Code.POLICY, f"this site helps only where at least {figure(rule.min_count)} people answer")
         return document.min_count
 
+    def _until(self, document: PeopleDocument) -> float:
+        """Return until when a task goes on; declined where a key would live for nothing, or for years."""
+        if document.deadline is None:
+            raise Declined(Code.DOCUMENT, "a helper wants to know until when: the document has no expires_at")
+        until, now = document.deadline.timestamp(), self._clock()
+        if not now < until <= now + LONGEST_SECONDS:
+            raise Declined(Code.DOCUMENT, "a helper wants an expires_at that lies ahead, and within 400 days")
+        return until
+
     def _held(self, message: Mapping[str, Any]) -> HelpedTask:
         """A task that is open here; declined where it is not."""
         found = self._tasks.task(task_of(message))
@@ -247,10 +278,10 @@ class Helper:
         return found
 
     def _same(self, known: HelpedTask, requestor: str, digest: str) -> None:
-        if (known.requestor, known.digest) != (requestor, digest):
-            raise Declined(Code.DOCUMENT, "another document was asked under this task before")
         if known.state != OPEN:
             raise Declined(Code.DOCUMENT, "this task is closed here; nothing more is judged")
+        if (known.requestor, known.digest) != (requestor, digest):
+            raise Declined(Code.DOCUMENT, "another document was asked under this task before")
 
     def _key(self, held: HelpedTask) -> HelpedTaskKey:
         key = self._keys.of(held.task)
@@ -263,9 +294,24 @@ class Helper:
         assert isinstance(document, PeopleDocument)  # noqa: S101  # it was when it was opened
         return document, registry.split(document, self._randomness())
 
-    def _end(self, task: str) -> None:
-        self._tasks.end(task)
-        self._keys.destroy(task)
+    def _sweep(self) -> None:
+        """End what is due, and destroy every key that belongs to no open task: that of one which ended, of a process
+        that died in between, and of a database that came back from a copy beside the keys."""
+        for task in self._tasks.due(self._clock()):
+            self._tasks.end(task)
+        self._tasks.unremember(self._clock())
+        self._keys.keep_only(self._tasks.going())
+
+    def _swept(
+        self, work: Callable[[Mapping[str, Any]], dict[str, Any]]
+    ) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
+        """Return the work, done once nothing is there any more that should not be."""
+
+        def working(message: Mapping[str, Any]) -> dict[str, Any]:
+            self._sweep()
+            return work(message)
+
+        return working
 
     # --- what is said ---------------------------------------------------------------------------------------
 

@@ -143,10 +143,21 @@ class HelpedTasks:
         with self._lock:
             return [row[0] for row in self._db.execute(sql, (OVER, now)).fetchall()]
 
-    def settled(self) -> list[str]:
-        """Return the tasks whose keys have no use any more."""
+    def going(self) -> list[str]:
+        """Return the tasks that are open: no other has a key."""
         with self._lock:
-            return [row[0] for row in self._db.execute("SELECT task FROM helped WHERE state != ?", (OPEN,)).fetchall()]
+            return [row[0] for row in self._db.execute("SELECT task FROM helped WHERE state = ?", (OPEN,)).fetchall()]
+
+    def remember(self, task: str, until: float) -> None:
+        """Write down that a task is over which was never opened here, and until when that is worth knowing."""
+        columns, values = "(task, digest, requestor, document, until, state)", "(?, '', '', '{}', ?, ?)"
+        sql = f"INSERT OR IGNORE INTO helped {columns} VALUES {values}"  # noqa: S608  # both stand here
+        self._write(lambda: self._db.execute(sql, (task, until, OVER)))
+
+    def unremember(self, now: float) -> None:
+        """Forget what `remember` wrote down for long enough. A task that was opened is never forgotten."""
+        stale = ("DELETE FROM helped WHERE state = ? AND digest = '' AND until < ?", (OVER, now))
+        self._write(lambda: self._db.execute(*stale))
 
     def _forget(self, task: str) -> None:
         self._db.execute("DELETE FROM report WHERE task = ?", (task,))

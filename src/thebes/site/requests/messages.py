@@ -81,9 +81,14 @@ def who_asks(message: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
 def task_of(message: Mapping[str, Any]) -> str:
     """The task that a message is about, or a Mistake."""
     task = message.get("task")
-    if not isinstance(task, str) or not _TASK.fullmatch(task):
+    if not isinstance(task, str) or not is_task(task):
         raise Mistake("task", "is not an id")
     return task
+
+
+def is_task(text: str) -> bool:
+    """Return whether a text can be a task's id."""
+    return _TASK.fullmatch(text) is not None
 
 
 def _text(told: Mapping[str, Any], name: str) -> str:
