@@ -12,7 +12,8 @@ import pytest
 from tests.support.command import exit_status
 from tests.support.coordinator import AGES, PETS, Front, HandClock
 from tests.support.postgres import new_database
-from thebes.coordinator.storage.schema import FAREWELL, METADATA
+from thebes.coordinator.sites.helped_store import HelpedStore
+from thebes.coordinator.storage.schema import FAREWELL, HELPED, METADATA
 from thebes.person.home import Person
 from thebes.wire import task_log
 
@@ -113,6 +114,24 @@ def test_a_task_is_kept_until_institutions_heard_that_it_is_over(front: Front, s
     status, _, err = run("forget", task, *of(front, store))
     assert (status, "north has not heard" in err) == (1, True)
     assert run("forget", task, "--untold", *of(front, store))[0] == 0
+
+
+@pytest.mark.few(1)
+def test_a_task_is_kept_until_its_helper_was_to_be_told_that_it_is_over(
+    front: Front, store: str | None, run: Run
+) -> None:
+    """Its farewell is written down by the process that speaks with sites, which may come to that later."""
+    task = front.post(AGES)
+    front.client.delete(f"/api/task/{task}", headers=front.admin)
+    front.closing.step()
+    front.database.write(lambda c: c.execute(HELPED.insert().values(task=task, helper="ward", told=0)))
+    status, _, err = run("forget", task, *of(front, store))
+    assert (status, "ward has not heard" in err) == (1, True)
+    HelpedStore(front.database).say_farewells()
+    status, _, err = run("forget", task, *of(front, store))
+    assert (status, "ward has not heard" in err) == (1, True)
+    front.database.write(lambda c: c.execute(FAREWELL.delete()))
+    assert run("forget", task, *of(front, store))[0] == 0
 
 
 @pytest.mark.few(1)

@@ -34,7 +34,8 @@ _OF_A_TASK = (CONTRIBUTION, INSTANCE, TRAINING, RELEASE, RUN, FAREWELL, HELPED, 
 
 def forget(database: Database, keys: Keys, task_id: str, *, untold: bool = False) -> None:
     """Nothing of the task is left but its id and digest in the list. Refused while it is not over, and, unless
-    `untold`, while an institution has not heard that it is: that one would keep set aside what its claim has left."""
+    `untold`, while an institution has not heard that it is: that one would keep set aside what its claim has left, and a
+    helper its keys for longer."""
 
     def work(connection: sa.Connection) -> None:
         row = connection.execute(select(TASK).where(TASK.c.id == task_id).with_for_update()).first()
@@ -44,7 +45,9 @@ def forget(database: Database, keys: Keys, task_id: str, *, untold: bool = False
             raise Conflict("the task is under way; cancel it first (thebes task cancel)")
         if row.leftovers or row.following is not None:
             raise Conflict("the task has ended just now; let the coordinator run for a moment, and try again")
-        sites = connection.scalars(select(FAREWELL.c.site).where(FAREWELL.c.task == task_id)).all()
+        sites = {*connection.scalars(select(FAREWELL.c.site).where(FAREWELL.c.task == task_id))}
+        # A helper's farewell is written down a while after the end: until then it is one that has not heard.
+        sites |= {*connection.scalars(select(HELPED.c.helper).where(HELPED.c.task == task_id, HELPED.c.told == 0))}
         if sites and not untold:
             raise Conflict(
                 f"{', '.join(sorted(sites))} has not heard yet that it is over; wait until it was linked, or --untold"
