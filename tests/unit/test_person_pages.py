@@ -1282,7 +1282,10 @@ def test_a_page_names_who_would_have_to_break_their_word_together_and_asks_for_t
     example = harmless(world.http.get(f"/tasks/{task}/example", headers=PARTIAL))
     assert "each of which is chance alone" in example
 
-    assert "whom you have not confirmed" in refused(world, f"/tasks/{task}/decide", {"decision": "accept"}, 403)
+    no = refused(world, f"/tasks/{task}/decide", {"decision": "accept"}, 403)
+    assert "whom you have not confirmed" in no
+    assert FINGERPRINT not in no, "who copies it from here confirms whatever the coordinator wrote"
+    assert "which is said to belong to another institution" in told
     assert "is not that of this task" in refused(world, f"/tasks/{task}/helper", {"fingerprint": "f" * 64}, 422)
     assert "64 hexadecimal digits" in refused(world, f"/tasks/{task}/helper", {"fingerprint": "yes"}, 422)
     assert world.me.settings().helpers == {}
@@ -1290,6 +1293,7 @@ def test_a_page_names_who_would_have_to_break_their_word_together_and_asks_for_t
     spelled = {"fingerprint": " ".join(re.findall("....", FINGERPRINT.upper()))}
     confirmed = harmless(world.http.post(f"/tasks/{task}/helper", json=spelled, headers=PARTIAL))
     assert "You confirmed the key of ward" in confirmed
+    assert "the key in this task's document; that the institution publishes it is your word" in html.unescape(confirmed)
     assert world.me.settings().helpers == {"ward": FINGERPRINT}
     assert "Agreed." in harmless(world.http.post(f"/tasks/{task}/decide", json={"decision": "accept"}, headers=PARTIAL))
     ledger = world.me.ledger()
@@ -1311,3 +1315,26 @@ def test_a_helper_with_another_key_under_the_same_name_is_refused_to_a_rule_too(
     world.me.set_rules([{"type": "basic", "epsilon_at_most": 10, "server": "split"}])
     world.me.apply_rules()
     assert [each["trust"] for each in world.me.participations()] == ["split"]
+
+
+def test_another_key_of_a_helper_is_no_first_meeting_and_replaces_the_confirmed_one_on_purpose_only(
+    world: World,
+) -> None:
+    old = "f" * 64
+    world.me.set_settings({"helpers": {"ward": old, "other": old}})
+    task = world.server.post(SPLIT)
+    page = harmless(world.http.get(f"/tasks/{task}", headers={"Accept": "text/html"}))
+    told = html.unescape(" ".join(re.sub(r"<[^>]+>", "", page).split()))
+    assert "You confirmed another key for ward; ask the institution before you go on." in told
+    assert old in page
+    assert "Confirm this helper" not in told
+    assert "ask that institution" in refused(world, f"/tasks/{task}/helper", {"fingerprint": FINGERPRINT}, 409)
+    assert world.me.settings().helpers["ward"] == old
+
+    forgotten = harmless(world.http.post(f"/tasks/{task}/helper/forget", headers=PARTIAL))
+    assert "You have confirmed no key of ward any more." in forgotten
+    assert "Confirm this helper" in forgotten
+    assert world.me.settings().helpers == {"other": old}
+    assert "confirmed no key" in refused(world, f"/tasks/{task}/helper/forget", {}, 404)
+    harmless(world.http.post(f"/tasks/{task}/helper", json={"fingerprint": FINGERPRINT}, headers=PARTIAL))
+    assert world.me.settings().helpers == {"other": old, "ward": FINGERPRINT}

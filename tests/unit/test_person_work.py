@@ -30,10 +30,13 @@ from thebes.person.tasks.decisions import NothingToSend
 from thebes.person.tasks.task_feed import NotListed
 from thebes.person.tasks.task_store import Book
 from thebes.privacy.faults import Refusal
+from thebes.privacy.promise import Unit
+from thebes.privacy.randomness import system
+from thebes.sharing import HelperIdentity, SealingKey, context_of
 from thebes.simulation import example
 from thebes.tasks import registry
 from thebes.tasks.basic.aggregator import BasicAggregator
-from thebes.tasks.protocols import Ask, TaskClosed
+from thebes.tasks.protocols import Ask, Setting, TaskClosed
 from thebes.wire import frames
 from thebes.wire import task_log as wire_log
 from thebes.wire.refusals import BrokenLog, Conflict, NotAllowed, NotFound, Unreachable
@@ -670,6 +673,45 @@ def test_a_task_of_two_servers_is_neither_shown_nor_answered(
     with pytest.raises(NotListed, match="name the site of a second institution"):
         me.accept(task)
     assert me.participations() == []
+
+
+@pytest.mark.parametrize("moment", ["before computing", "before sending", "never"])
+def test_a_helpers_key_is_looked_at_again_before_computing_and_before_sending(
+    me: Person, server: CoordinatorInMemory, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    """Days may lie between a yes and its bytes, in which the person learns of another key."""
+    helper = HelperIdentity.from_bytes(HelperIdentity.new())
+    two = {"server": "split", "bins": 10, "delta": 0.0, "helper": "ward", "helper_key": helper.fingerprint}
+    document = registry.check(median(**two))
+    task = server.post(document.as_json())
+    shown = helper.shown(SealingKey.generate().public, context_of(bytes.fromhex(document.digest), "phase-0"))
+    setting = Setting(Unit.DEVICE, system(), helper={**shown, "verify_key": "0" * 64})
+    server.aggregators[task] = registry.aggregator(document, setting)
+    read = Store.featurize
+
+    def another() -> None:
+        me.set_settings({"helpers": {"ward": "f" * 64}})
+
+    def meanwhile(store: Store, sql: str, most_rows: int = 1000) -> Rows:
+        another()
+        return read(store, sql, most_rows=most_rows)
+
+    me.confirm_helper(task, helper.fingerprint)
+    me.accept(task)
+    if moment == "before computing":
+        server.after = lambda what: another() if what == "ask" else None
+        monkeypatch.setattr(Store, "featurize", None)  # no row is read
+    elif moment == "before sending":
+        monkeypatch.setattr(Store, "featurize", meanwhile)
+    me.turn()
+    [mine] = me.participations()
+    if moment == "never":
+        assert len(server.bodies) == 1
+        return
+    assert (mine["state"], server.bodies) == ("failed", [])
+    assert "not the one that you confirmed" in mine["note"]
+    assert spent(me)["epsilon"] == 0
+    assert me.ledger()["trusted"]["period"]["reserved"]["epsilon"] == 0
 
 
 @pytest.mark.parametrize(

@@ -122,6 +122,7 @@ class Person:
                 memberships=self._memberships,
                 store=self._store,
                 listed=self._board.listed,
+                helpers=lambda: self.settings().helpers,
                 counted=self._board.count,
                 clock=self._clock,
                 pacing=pacing,
@@ -355,14 +356,28 @@ class Person:
         return PersonSettings.read(self.home)
 
     def confirm_helper(self, task_id: str, fingerprint: str) -> None:
-        """Confirm a task's helper by the fingerprint that its institution publishes, which the person found there."""
+        """Confirm a task's helper by the fingerprint that its institution publishes, which the person found there.
+        Refused where another was confirmed under this name: that one is to be forgotten first, on purpose."""
         document = self.task(task_id, anew=False)["document"]
         found = "".join(fingerprint.split()).lower()
         if not is_fingerprint(found):
             raise Mistake("fingerprint", "must be the 64 hexadecimal digits that the institution publishes")
         if found != document.get("helper_key"):
             raise Mistake("fingerprint", "is not that of this task's helper: do not agree, and tell the institution")
-        self.set_settings({"helpers": {**self.settings().helpers, document["helper"]: found}})
+        helpers, name = self.settings().helpers, document["helper"]
+        if helpers.get(name, found) != found:
+            raise Conflict(
+                f"you confirmed another key for {name}; ask that institution whether it has a new one, and only then "
+                "forget the key that you confirmed"
+            )
+        self.set_settings({"helpers": {**helpers, name: found}})
+
+    def forget_helper(self, name: str) -> None:
+        """Take back that a helper's key was confirmed: no task of this helper is answered until one is again."""
+        helpers = {each: key for each, key in self.settings().helpers.items() if each != name}
+        if len(helpers) == len(self.settings().helpers):
+            raise NotFound("you confirmed no key for a helper of this name")
+        self.set_settings({"helpers": helpers})
 
     def set_settings(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """Change limits, caps and delay; what was spent is carried over. Coordinator and proxy are set when

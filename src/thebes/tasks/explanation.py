@@ -41,9 +41,9 @@ def what_leaves(*, trusted: bool, split: bool = False) -> str:
     """Say what leaves and who has to be trusted, in short; the same for every kind."""
     if split:
         return (
-            "Two shares would leave, each of which is chance alone: one to the server, one, sealed, to the helper of "
-            "another institution. You would have to trust that at least one of the two keeps its word; both together "
-            "could put your value back together."
+            "Two shares would leave, each of which is chance alone: one to the server, one, sealed, to a helper, which "
+            "is said to belong to another institution. You would have to trust that at least one of the two keeps its "
+            "word; both together could put your value back together."
         )
     if trusted:
         return (
@@ -74,10 +74,10 @@ def sent_in_shares(document: PeopleDocument, *, what: str, made: str, proved: st
     return (
         f"If you accept, your machine splits {what} into two shares, each of which is chance alone, with a proof that "
         f"{proved}{long}. One share goes to the server, the other, sealed, to a second one, the "
-        f"{helper}, which belongs to another institution. They check the proof and add everybody's shares up without "
-        f"seeing any value. Once at least {document.min_count} people have sent theirs each server adds random noise "
-        f"of its own, and only then they open {made}. You would have to trust that at least one of the two keeps its "
-        "share to itself and adds its noise: both together could put your value back together."
+        f"{helper}, which is said to belong to another institution. They check the proof and add everybody's shares "
+        f"up without seeing any value. Once at least {document.min_count} people have sent theirs each server adds "
+        f"random noise of its own, and only then they open {made}. You would have to trust that at least one of the "
+        "two keeps its share to itself and adds its noise: both together could put your value back together."
     )
 
 

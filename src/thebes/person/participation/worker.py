@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 import numpy as np
@@ -18,6 +18,7 @@ from thebes.data.rows import FAILURES, Rows
 from thebes.ledger import BudgetExceeded, ClaimEnded, Frozen, LedgerUnavailable
 from thebes.person.budget.budget import PacketClaim, PersonBudget
 from thebes.person.participation.group_tokens import Memberships
+from thebes.person.participation.known_helpers import stranger
 from thebes.person.participation.lineage import Lineage
 from thebes.person.participation.message_length import filled
 from thebes.person.participation.packets import Packets, takes_tokens
@@ -75,6 +76,7 @@ class Work:
         client: CoordinatorClient,
         store: RowsOf,
         listed: Callable[[str], str | None],
+        helpers: Callable[[], Mapping[str, str]],
         counted: Callable[[str, object], None] = lambda task_id, contributions: None,
         memberships: Memberships | None = None,
         clock: Callable[[], float] = time.time,
@@ -83,7 +85,7 @@ class Work:
         steady: bool = True,
     ) -> None:
         self._book, self._purse, self._seal, self._client, self._store = book, purse, seal, client, store
-        self._counted = counted
+        self._counted, self._helpers = counted, helpers
         self._clock, self._steady, self._packets = clock, steady, Packets(book, memberships)
         self._pacing, self._hidden, self._apart = pacing, hidden, client.apart()
         self._not_before: dict[int, float] = {}
@@ -237,6 +239,8 @@ class Work:
             return None
         if participation.state is ParticipationState.RESERVED:
             participation = self._book.move(participation, ParticipationState.ASKED)
+        if (strange := stranger(participation.document, self._helpers())) is not None:
+            return self._end(participation, ParticipationState.FAILED, f"{strange}; nothing was sent")
         began = time.monotonic()
         try:
             sending, longer = self._computed(participation, ask)
@@ -346,6 +350,8 @@ class Work:
 
     def _sent(self, participation: Participation) -> Participation | None:
         """Consume, then send the stored bytes. Whatever comes back, what was consumed stays so."""
+        if (strange := stranger(participation.document, self._helpers())) is not None:
+            return self._end(participation, ParticipationState.FAILED, f"{strange}; nothing more was sent")
         sending = self._waiting(participation)
         claim = self._purse.claim(participation.claim_key)
         if claim is None:

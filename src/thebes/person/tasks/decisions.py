@@ -15,6 +15,7 @@ from thebes.data.store import Store
 from thebes.person.budget.blocks import consumed
 from thebes.person.budget.budget import PersonBudget
 from thebes.person.participation.group_tokens import Memberships
+from thebes.person.participation.known_helpers import stranger
 from thebes.person.participation.packets import takes_tokens
 from thebes.person.participation.participation import Participation, ParticipationState, share
 from thebes.person.participation.schedule import delay_of
@@ -199,20 +200,9 @@ class Decisions:
 
     def _know_helper(self, document: PeopleDocument) -> None:
         """Refuse a task whose helper this person did not confirm: its coordinator could have invented one."""
-        if document.server != "split":
-            return
-        named, key = (document.as_json().get(field) for field in ("helper", "helper_key"))
-        confirmed = self._settings().helpers.get(str(named))
-        if key is None or confirmed is None:
-            raise NotAllowed(
-                f"this task's helper is {named}, whom you have not confirmed; compare the fingerprint {key} with the "
-                "one that this institution itself publishes, then confirm it; nothing was agreed to"
-            )
-        if confirmed != key:
-            raise NotAllowed(
-                f"the key of the helper {named} is not the one that you confirmed; ask that institution, and not the "
-                "coordinator; nothing was agreed to"
-            )
+        strange = stranger(document, self._settings().helpers)
+        if strange is not None:
+            raise NotAllowed(f"{strange}; nothing was agreed to")
 
     def turns_left(self, document: PeopleDocument, mine: list[Participation]) -> int:
         """Return how often one may still agree to a task."""

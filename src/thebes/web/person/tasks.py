@@ -55,7 +55,7 @@ def routes(indoors: Indoors) -> APIRouter:
             reads=_reads(found["document"], person),
             preview=preview,
             trouble=trouble,
-            helper_known=_helper_known(found),
+            confirmed=_confirmed(found),
             **_answer(found, person),
         )
 
@@ -63,8 +63,16 @@ def routes(indoors: Indoors) -> APIRouter:
     def helper(request: Request, task_id: TaskId, body: Annotated[dict[str, Any], Body()]) -> Response:
         """Confirm the helper of a task by what its institution publishes."""
         person.confirm_helper(task_id, text(body, "fingerprint"))
-        found, told = person.task(task_id, anew=False), "It is the one that the institution publishes."
-        return indoors.part("helper.html", task=found, told=told, helper_known=_helper_known(found))
+        return _helper(
+            task_id, "It is the key in this task's document; that the institution publishes it is your word."
+        )
+
+    @made.post("/tasks/{task_id}/helper/forget")
+    def forget_helper(request: Request, task_id: TaskId) -> Response:
+        """Take back that a key of this task's helper was confirmed."""
+        name = person.task(task_id, anew=False)["document"].get("helper", "")
+        person.forget_helper(name)
+        return _helper(task_id, f"You have confirmed no key of {name} any more.")
 
     @made.get("/tasks/{task_id}/example")
     def example(request: Request, task_id: TaskId) -> Response:
@@ -106,10 +114,13 @@ def routes(indoors: Indoors) -> APIRouter:
         """Tell where one stands with a task now. The coordinator is not asked: it would see who looks for long."""
         return indoors.part("facing.html", task=_standing(task_id, brief=bool(brief)), brief=bool(brief))
 
-    def _helper_known(task: Mapping[str, Any]) -> bool:
-        document = task["document"]
-        key = document.get("helper_key")
-        return key is not None and person.settings().helpers.get(document.get("helper")) == key
+    def _helper(task_id: str, told: str) -> Response:
+        found = person.task(task_id, anew=False)
+        return indoors.part("helper.html", task=found, told=told, confirmed=_confirmed(found))
+
+    def _confirmed(task: Mapping[str, Any]) -> str | None:
+        """Return the key that this person confirmed for a task's helper, whichever the task names."""
+        return person.settings().helpers.get(task["document"].get("helper", ""))
 
     def _question(task_id: str, *, sure: bool) -> str:
         """Return what is to be asked before a yes counts: for limits, or once more; empty where nothing is."""
