@@ -25,6 +25,7 @@ from tests.support.coordinator import AGES, PETS, Front
 from tests.support.coordinator_in_memory import CoordinatorInMemory
 from tests.support.half_kinds import known
 from tests.support.site_home import ask, site_home
+from tests.support.split_helper import VALUES, Led, Ward
 from thebes.cli.homes import archive, sealed_file
 from thebes.cli.homes import copy as copying
 from thebes.cli.homes import snapshot as module
@@ -42,6 +43,8 @@ from thebes.ledger import Frozen, Head, Ledger, NoKeeper
 from thebes.person.home import Person
 from thebes.privacy.faults import Fault, Mistake
 from thebes.site.algorithm_process import Office
+from thebes.site.helping.keys import FOLDER as HELPING
+from thebes.site.helping.keys import IDENTITY
 from thebes.site.requests.response_store import LARGE, KeptAnswer, ResponseStore, SiteRequest
 from thebes.wire.access import make_token
 from thebes.wire.homes import HomeRole
@@ -400,6 +403,25 @@ def test_no_key_of_a_task_is_in_a_copy_and_what_it_sealed_is_never_opened_again(
         left = "SELECT count(*) FROM coordinator_contribution WHERE record IS NOT NULL"
         with closing(sqlite3.connect(tmp_path / "back" / "coordinator.db")) as database:
             assert database.execute(left).fetchone() == (0,)
+
+
+def test_no_key_of_a_task_that_a_site_helps_with_is_in_a_copy_but_its_own_key_is(tmp_path: Path) -> None:
+    ward = Ward(site_home(tmp_path / "site").folder)
+    led = Led(ward)
+    led.step("verify", number=0, reports=led.rows(VALUES)[0])
+    [key] = [*(ward.home / HELPING).iterdir()]
+    copied(ward.home, tmp_path / "copy")
+    found, whole = names(tmp_path / "copy"), content(tmp_path / "copy")
+    assert {IDENTITY, "helping.db"} <= found
+    assert not any(name.split("/")[0] == HELPING for name in found)
+    assert (ward.home / IDENTITY).read_bytes() in whole  # what is looked for would be seen
+    assert key.read_bytes() not in whole
+    brought_back(tmp_path / "copy", tmp_path / "back")
+    back = Ward(tmp_path / "back")
+    assert back.helper.fingerprint() == ward.helper.fingerprint()
+    led.helper = back.helper
+    refused = led.step("verify", number=1, reports=led.rows(VALUES)[0])
+    assert "restored from a copy" in refused["reason"]
 
 
 def test_a_task_that_owners_noise_goes_on_and_counts_nobody_twice(tmp_path: Path) -> None:

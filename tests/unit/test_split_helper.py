@@ -10,6 +10,7 @@ from collections.abc import Callable, Coroutine
 from datetime import timedelta
 from decimal import Decimal
 from functools import wraps
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +25,12 @@ from thebes.coordinator.people.contribution_check import Sent
 from thebes.data.rows import Rows
 from thebes.privacy.faults import Mistake
 from thebes.privacy.randomness import system
-from thebes.sharing import HelperIdentity, SealingKey, StrangeHelper, context_of
+from thebes.sharing import LEADER, HelperIdentity, SealingKey, StrangeHelper, context_of
+from thebes.sharing.circuits import CountCircuit
+from thebes.sharing.field import ORDER, read, roots, written
 from thebes.site.budget.policy import Policy
 from thebes.site.budget.policy_text import read_policy
-from thebes.site.helping.keys import FOLDER
+from thebes.site.helping.keys import FOLDER, HelperKeys
 from thebes.site.helping.second_server import DATABASE, Helper
 from thebes.site.home import AUDIT
 from thebes.site.steward.audit_log import Audit
@@ -420,13 +423,59 @@ def test_a_helper_adds_up_no_fewer_than_the_document_says(ward: Ward) -> None:
     assert led.close(nonces)["kind"] == Word.HELPED
 
 
-def test_whatever_a_leader_changes_of_its_share_is_refused_whatever_the_value(ward: Ward) -> None:
-    """So that no verdict tells of a value: each bit of what a leader tells, one after another."""
+def test_a_changed_bit_of_what_a_leader_tells_is_refused_whatever_the_value(ward: Ward) -> None:
+    """So that no verdict tells of a value: one bit of each byte of its verifier share, for 1 and for 0."""
     led = Led(ward, bounds=None, aggregator="count", missing="count")
-    for number, value in enumerate((40.0, float("nan")) * 12):
-        row = np.frombuffer(base64.b64decode(led.rows([value])[0]), dtype=np.uint8).copy()
-        row[-1 - number] ^= 1 << number % 8  # of its verifier share
-        assert led.step("verify", number=number, reports=helping.packed(row[None]))["counted"] == "0"
+    width = led.leader._prio.verifier_bytes
+    told = led.rows([40.0, float("nan")] * width)[0]
+    rows = np.frombuffer(base64.b64decode(told), dtype=np.uint8).reshape(2 * width, -1).copy()
+    for row in range(2 * width):
+        rows[row, -1 - row // 2] ^= 1 << row // 2 % 8
+    assert led.step("verify", number=0, reports=helping.packed(rows))["counted"] == "0" * 2 * width
+
+
+#: value, what the leader adds to its share of it, what it takes the value for, and what the random first values of the
+#: proof's two wires add up to: its own half of them, nothing, or the truth, which no leader knows
+SHIFTS = [*product((0, 1), (1, -1), (0, 1), ("own", "nothing", "known"))]
+
+
+def test_a_leader_that_shifts_its_share_and_mends_the_proof_learns_nothing_from_the_verdict(ward: Ward) -> None:
+    """Selective failure: were 0 + 1 counted and 1 + 1 not, the verdict would be the value. A leader can mend the proof
+    for a value that it guesses, but for the wires' random first values, of which it holds one share. That the attack is
+    the right one is seen where they are given away: then the verdict is whether the guess was right."""
+    led = Led(ward, bounds=None, aggregator="count", missing="count")
+    led.rows([40.0 if value else float("nan") for value, *_ in SHIFTS])
+    reports, prio = led.sent[0], led.leader._prio
+    key, context = HelperKeys(ward.home).of("t"), context_of(bytes.fromhex(led.document.digest), "phase-0")
+    assert isinstance(prio.circuit, CountCircuit)
+    assert key is not None
+    shares, verifiers = reports.leader.copy(), np.empty((len(SHIFTS), prio.verifier_bytes), dtype=np.uint8)
+    at = [int(each) for each in roots(4)]
+    half = pow(2, -1, ORDER)
+    for row, (_, shift, guess, first) in enumerate(SHIFTS):
+        nonce = reports.nonces[row].tobytes()
+        theirs = key.sealing.open(reports.sealed[row], context=context, nonce=nonce, public_share=b"")
+        proof = prio._expanded(1, np.frombuffer(theirs, dtype=np.uint8)[None])[1][0]
+        mine = [int(each) for each in read(shares[row][None])[0]]
+        firsts = {"own": sum(mine[1:3]), "nothing": 0, "known": sum(mine[1:3]) + int(proof[0]) + int(proof[1])}
+        for place, point in enumerate(at[:-1]):  # the gadget's polynomial: both wires are raised by `shift` at one root
+            low, high = (1 + point) * half, (1 - point) * half
+            more = shift * low * high * firsts[first] + (2 * guess * shift + shift**2) * high**2
+            mine[3 + place] += more
+        mine[0] += shift
+        shares[row] = written(np.array([[each % ORDER for each in mine]], dtype=np.uint64))[0]
+        told = prio.prepare(
+            LEADER, key.verify_key, reports.nonces[row : row + 1], reports.public[row : row + 1], shares[row : row + 1]
+        ).verifier
+        verifier = read(told)
+        verifier[0, 0] = (int(verifier[0, 0]) - (guess + shift) * (guess + shift - 1)) % ORDER  # and its check
+        verifiers[row] = written(verifier)[0]
+    sealed = np.stack([np.frombuffer(each, dtype=np.uint8) for each in reports.sealed])
+    rows = np.concatenate([reports.nonces, reports.public, sealed, verifiers], axis=1)
+    counted = led.step("verify", number=0, reports=helping.packed(rows))["counted"]
+    right = [first == "known" and guess == value for value, _, guess, first in SHIFTS]
+    assert [said == "1" for said in counted] == right
+    assert sum(right) == 4
 
 
 @pytest.mark.parametrize(
