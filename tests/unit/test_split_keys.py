@@ -1,4 +1,4 @@
-"""How long a helper's keys live: to the sum, the farewell or a day after the deadline, and in no accident longer."""
+"""The life of a helper's keys: to the sum, the farewell or a day after the deadline, and in no accident longer."""
 
 from __future__ import annotations
 

@@ -34,8 +34,8 @@ _OF_A_TASK = (CONTRIBUTION, INSTANCE, TRAINING, RELEASE, RUN, FAREWELL, HELPED, 
 
 def forget(database: Database, keys: Keys, task_id: str, *, untold: bool = False) -> None:
     """Nothing of the task is left but its id and digest in the list. Refused while it is not over, and, unless
-    `untold`, while an institution has not heard that it is: that one would keep set aside what its claim has left, and a
-    helper its keys for longer."""
+    `untold`, while an institution has not heard that it is: that one would keep set aside what its claim has left, and
+    a helper its keys for longer."""
 
     def work(connection: sa.Connection) -> None:
         row = connection.execute(select(TASK).where(TASK.c.id == task_id).with_for_update()).first()
