@@ -66,6 +66,7 @@ def _context(person: Person) -> dict[str, Any]:
     starting, refused = attempt(lambda: autostart(person.home))
     return {
         "starting": starting,
+        "unheard": UNHEARD if starting is not None and starting.on and not starting.answered() else None,
         "refused": refused,
         "notices": person.settings().notices,
         "desktop": notices.desktop() is not None,

@@ -163,7 +163,7 @@ def standing(p: Mapping[str, Any]) -> StateWords:
         return SO_FAR
     told = state(p["state"])
     if p["state"] in (ParticipationState.WITHDRAWN, ParticipationState.FAILED) and _was_last(p):
-        return replace(told, next="You cannot agree to it again: what was paid was for the last time.")
+        return replace(told, next="You cannot agree to it again: you have paid for all that it takes of one person.")
     return told
 
 
@@ -196,7 +196,7 @@ def hindrance(task: Mapping[str, Any]) -> str:
         if task["capped"]:
             more = "Under My privacy you can change the cap."
         else:
-            limits = "Under My privacy you can change your limits."
+            limits = "Under My privacy you can raise your limits, and are protected less."
             more = "My privacy shows what was spent." if task["gone"] else limits
         return f"You cannot accept it: it costs {what}, {rest}. {more}"
     return "" if task.get("able", True) else "You cannot accept it: nothing in your store fits what it reads."
