@@ -93,7 +93,7 @@ def once(folder: Path, strategy: str, last: int) -> Callable[[int], None]:
         steps = Steps(last, tell)
         for owner, name in ((Ledger, "_write"), (Attempts, "_write"), (Killed, "train"), (Killed, "validate")):
             steps.around(owner, name)
-        steps.around(Path, "rename")
+        steps.around(os, "replace")
         opened(folder).run(Killed(strategy))
 
     return work

@@ -46,9 +46,9 @@ def test_a_run_killed_at_any_step_goes_on_or_is_abandoned_and_its_budget_is_righ
     *found, last = killed(tmp_path, "aggressive", 1)
     assert last["steps"] == len(found) > 20
     wheres = {one["where"] for one in found}
-    assert {"after Ledger._write", "before Killed.train", "before Killed.validate", "before Path.rename"} <= wheres
+    assert {"after Ledger._write", "before Killed.train", "before Killed.validate", "before os.replace"} <= wheres
     trained = next(place for place, one in enumerate(found) if one["where"] == "before Killed.train")
-    judged = next(place for place, one in enumerate(found) if one["where"] == "before Path.rename")
+    judged = next(place for place, one in enumerate(found) if one["where"] == "before os.replace")
     for place, one in enumerate(found):
         fair(one)
         assert one["most"] <= 1 or one["runs"] == 2  # a run takes no more than its limits
