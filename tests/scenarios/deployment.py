@@ -44,13 +44,18 @@ class Institution:
     def kill(self, which: int = 0) -> None:
         """SIGKILL to the supervisor (0) or to one of its two processes (1, 2), which it starts again by itself."""
         assert self.process is not None
-        chosen = [self.process.pid, *children(self.process.pid)]
-        if which == 0 or which >= len(chosen):
+        if which == 0:
             self.process.kill()
             self.process = None
-        else:
-            with suppress(ProcessLookupError):
-                os.kill(chosen[which], signal.SIGKILL)
+            return
+        supervisor = self.process.pid
+
+        def both() -> list[int] | None:  # one that was killed a moment ago is not there yet
+            found = children(supervisor)
+            return found if len(found) == 2 else None
+
+        with suppress(ProcessLookupError):
+            os.kill(until(both, SOON)[which - 1], signal.SIGKILL)
 
     def end(self) -> None:
         if self.process is not None:
