@@ -199,10 +199,7 @@ class _Sites:
         self.kind, self.people = kind, rows
         self.lent: Sequence[str] = ()
         self.columns: Mapping[str, NDArray[Any]] = {}
-        self.classes: int | None = None
-        own = schemas[chosen[0]].columns.get(label or "")
-        if own is not None and own.values is not None:
-            self.classes = len(own.values)
+        self.classes = _classes(schemas[chosen[0]], label)
 
         def tables(count: int, first: int) -> dict[str, Table]:
             made: dict[str, Table] = {}
@@ -245,8 +242,7 @@ class _Stream:
         self.lent: Sequence[str] = ()
         self.columns: Mapping[str, NDArray[Any]] = {}
         label = learned_by(document)
-        own = self._schema.columns.get(label or "")
-        self.classes = len(own.values) if own is not None and own.values is not None else None
+        self.classes = _classes(self._schema, label)
         self._rows = made_up.table_of(self._schema, rows, seed=1 + 2 * crowd, label=label)
         self._aside = {}
         if label is not None:
@@ -259,6 +255,12 @@ class _Stream:
         assert isinstance(document, SiteDocument)  # noqa: S101
         release = simulate_stream(document, self._rows, self._schema, chance.seeded_for_simulation(seed))
         return beside(release, of_sites(document, release, self._aside, self._aside)) if self._aside else release
+
+
+def _classes(schema: Schema, label: str | None) -> int | None:
+    """Count the declared values of what is learned, if it has some."""
+    own = schema.columns.get(label or "")
+    return len(own.values) if own is not None and own.values is not None else None
 
 
 def _changed(document: Any, fields: Mapping[str, Any]) -> Any:

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import os
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -252,22 +252,19 @@ class Federation:
 
     async def _keep_helped(self) -> None:
         """Lead what people answer to two servers, of which the other is a site."""
-        while True:
-            await asyncio.sleep(self._pace.look)
-            try:
-                if self._seated:
-                    await self._helped.look()
-            except StoreUnavailable as error:
-                log.error("%s; trying again", error, extra=_AWAY)
-                await asyncio.sleep(_RETRY_SECONDS)
+        await self._keep(self._helped.look)
 
     async def _keep_questions(self) -> None:
         """Ask sites what other processes of this coordinator would know of them."""
+        await self._keep(self._questions.answer)
+
+    async def _keep(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Do it at every look, where this process speaks with sites."""
         while True:
             await asyncio.sleep(self._pace.look)
             try:
                 if self._seated:
-                    await self._questions.answer()
+                    await work()
             except StoreUnavailable as error:
                 log.error("%s; trying again", error, extra=_AWAY)
                 await asyncio.sleep(_RETRY_SECONDS)

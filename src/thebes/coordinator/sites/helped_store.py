@@ -85,19 +85,23 @@ class HelpedStore:
         self._database.write(lambda c: c.execute(HELPED.update().where(*own).values(opened=sealed)))
 
     def unassigned(self, task: LedTask, most: int) -> list[tuple[str, bytes]]:
-        """Return (contributor, record) of reports that are in no job yet."""
+        """Return (contributor, record) of reports that are in no job yet, at most so many."""
         known = {contributor for job in self.jobs(task.id) for contributor, _ in job.reports}
-        mine = (CONTRIBUTION.c.task == task.id, CONTRIBUTION.c.part == task.part, CONTRIBUTION.c.withdrawn == 0)
-        query = select(CONTRIBUTION.c.contributor, CONTRIBUTION.c.record).where(*mine)
-        rows = self._database.read(lambda c: c.execute(query.order_by(CONTRIBUTION.c.contributor)).all())
-        return [(row[0], row[1]) for row in rows if row[0] not in known][:most]
+        query = select(CONTRIBUTION.c.contributor).where(*_there(task))
+
+        def work(connection: sa.Connection) -> list[tuple[str, bytes]]:
+            # Names first: records are long, and those of earlier jobs are not needed.
+            there = connection.scalars(query.order_by(CONTRIBUTION.c.contributor))
+            names = [name for name in there if name not in known][:most]
+            found = _records(connection, task, names)
+            return [(name, found[name]) for name in names if name in found]
+
+        return self._database.read(work)
 
     def records(self, task: LedTask, job: VerifyJob) -> list[bytes]:
         """Return the records of a job, in its order."""
         names = [contributor for contributor, _ in job.reports]
-        mine = (CONTRIBUTION.c.task == task.id, CONTRIBUTION.c.part == task.part, CONTRIBUTION.c.contributor.in_(names))
-        query = select(CONTRIBUTION.c.contributor, CONTRIBUTION.c.record).where(*mine)
-        found = dict(self._database.read(lambda c: [(row[0], row[1]) for row in c.execute(query)]))
+        found = self._database.read(lambda c: _records(c, task, names))
         return [found[name] for name in names]
 
     def jobs(self, task_id: str) -> list[VerifyJob]:
@@ -131,8 +135,8 @@ class HelpedStore:
     def counted(self, task: LedTask) -> tuple[list[str], list[str]]:
         """Return the nonces of what both servers count, and of what the helper counts and this one does not (any
         more)."""
-        mine = (CONTRIBUTION.c.task == task.id, CONTRIBUTION.c.part == task.part, CONTRIBUTION.c.withdrawn == 0)
-        here = set(self._database.read(lambda c: c.scalars(select(CONTRIBUTION.c.contributor).where(*mine)).all()))
+        query = select(CONTRIBUTION.c.contributor).where(*_there(task))
+        here = set(self._database.read(lambda c: c.scalars(query).all()))
         both, dropped = list[str](), list[str]()
         for job in self.jobs(task.id):
             for (who, nonce), said in zip(job.reports, job.counted or "", strict=True):
@@ -193,8 +197,7 @@ class HelpedStore:
 
 
 def _take_away(connection: sa.Connection, task: LedTask, contributors: Sequence[str]) -> None:
-    own = (CONTRIBUTION.c.task == task.id, CONTRIBUTION.c.part == task.part, CONTRIBUTION.c.withdrawn == 0)
-    gone = CONTRIBUTION.update().where(*own, CONTRIBUTION.c.contributor.in_(list(contributors)))
+    gone = CONTRIBUTION.update().where(*_there(task), CONTRIBUTION.c.contributor.in_(list(contributors)))
     taken = connection.execute(gone.values(record=None, withdrawn=1)).rowcount if contributors else 0
     if taken:
         now = connection.scalar(select(TASK.c.accepted).where(TASK.c.id == task.id)) or 0
@@ -203,3 +206,15 @@ def _take_away(connection: sa.Connection, task: LedTask, contributors: Sequence[
 
 def _stands(connection: sa.Connection, task_id: str, **changed: Any) -> None:
     connection.execute(TASK.update().where(TASK.c.id == task_id).values(**changed))
+
+
+def _there(task: LedTask) -> tuple[sa.ColumnElement[bool], ...]:
+    """Return what holds of the contributions that are heard and not taken back."""
+    return (CONTRIBUTION.c.task == task.id, CONTRIBUTION.c.part == task.part, CONTRIBUTION.c.withdrawn == 0)
+
+
+def _records(connection: sa.Connection, task: LedTask, names: Sequence[str]) -> dict[str, bytes]:
+    """Return the records of these contributors, by their names."""
+    query = select(CONTRIBUTION.c.contributor, CONTRIBUTION.c.record)
+    query = query.where(*_there(task), CONTRIBUTION.c.contributor.in_(names))
+    return {row[0]: row[1] for row in connection.execute(query)}

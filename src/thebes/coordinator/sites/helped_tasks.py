@@ -49,7 +49,8 @@ class NotNow(Exception):
 
 
 class LedTasks:
-    """Those of one coordinator, in the process that speaks with sites. `beside` runs what takes a while."""
+    """Tasks of one coordinator that have a helper, in the process that speaks with sites. `beside` runs what takes a
+    while."""
 
     def __init__(
         self,

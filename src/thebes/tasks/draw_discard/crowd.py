@@ -122,20 +122,17 @@ class _Ahead:
 
     def __init__(self, prepared: Prepared, randomness: Randomness) -> None:
         self._prepared, self._randomness = prepared, randomness
-        self._ready: Drawn | None = None
+        self._ready = prepared.ahead(0, randomness)
 
     def first(self, count: int, most: int) -> Drawn:
-        """The next so many; at most `most` are drawn at a time."""
-        ready = self._ready
-        missing = count - (0 if ready is None else len(ready))
-        if ready is None or missing > 0:
+        """The next so many; where some are missing, `most` are drawn together."""
+        missing = count - len(self._ready)
+        if missing > 0:
             drawn = self._prepared.ahead(max(missing, most), self._randomness)
-            ready = drawn if ready is None else np.concatenate([ready, drawn])
-        self._ready = ready
-        return ready[:count]
+            self._ready = np.concatenate([self._ready, drawn])
+        return self._ready[:count]
 
     def drop(self, count: int) -> None:
-        assert self._ready is not None  # noqa: S101
         self._ready = self._ready[count:]
 
 

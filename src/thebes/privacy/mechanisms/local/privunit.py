@@ -141,7 +141,7 @@ class PrivUnit(LocalMechanism):
         mass = np.where(inside, self.cap.mass, 1 - self.cap.mass)
         depth = depth_at(self.dimensions, uniforms(randomness, count) * mass)
         drawn[:, 1] = np.where(inside, 1 - 2 * depth, 2 * depth - 1)
-        around = normals(randomness, count * (self.dimensions - 1)).reshape(count, -1)
+        around = normals(randomness, count * (self.dimensions - 1)).reshape(count, self.dimensions - 1)
         around *= (2 * np.sqrt(depth * (1 - depth)) / np.sqrt(np.sum(around * around, axis=1)))[:, None]
         drawn[:, 2:] = around
         return drawn
