@@ -1,7 +1,7 @@
 """Attacks on split trust by one of its two servers: everybody but one person is the attacker's own, the proofs are
 verified, and of the opened sums the attacker takes off whatever it added itself. What is left is the other's noise.
 
-What the servers tell each other besides is uniform, whatever the person says (`tests/laws/test_sharing_laws.py`).
+All that either has before sums are said is attacked in `share_transcripts`.
 """
 
 from __future__ import annotations
@@ -41,10 +41,16 @@ def cases() -> list[Case]:
 
 
 def broken() -> list[Case]:
-    """List noise that only both servers together would add enough of."""
+    """List noise that only both servers together would add enough of, or that falls short by 30 %."""
+    short = replace(_COUNT, drawn_scale=_COUNT.drawn_scale * 0.7)
     half = replace(_COUNT, drawn_scale=_COUNT.drawn_scale / 2)
     none = replace(_COUNT, drawn_scale=0.0)
     return [
+        replace(
+            _attacked("split, noise of the helper is 30 % short", LEADER, short),
+            positive_control=True,
+            draws=3 * _DRAWS,
+        ),
         replace(_attacked("split, half of the noise at each server", _HELPER, half), positive_control=True),
         replace(_attacked("split, noise at one server only", LEADER, none), positive_control=True),
     ]

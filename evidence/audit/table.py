@@ -17,6 +17,7 @@ from evidence.audit import (
     local,
     made_up,
     mixing,
+    share_transcripts,
     splitting,
     synthesis,
     validating,
@@ -29,7 +30,7 @@ from thebes.testing.audit import LEVEL, Finding, examine
 @lru_cache(maxsize=1)
 def cases() -> tuple[Case, ...]:
     """Every row, the honest ones first."""
-    failing = (validating, growing, synthesis, guessing, made_up, mixing, splitting)
+    failing = (validating, growing, synthesis, guessing, made_up, mixing, share_transcripts, splitting)
     made: list[Case] = [case for room in (central, local, learning, *failing, drawn) for case in room.cases()]
     made += broken.cases()
     made += [case for room in failing for case in room.broken()]
