@@ -106,6 +106,7 @@ NOISES: dict[str, Additive] = {
 }
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("kind", NOISES)
 @pytest.mark.parametrize("alpha", [0.1, 0.5, 0.95])
 @pytest.mark.parametrize("level", [0.5, 0.95])

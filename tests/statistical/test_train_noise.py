@@ -272,6 +272,7 @@ def test_a_census_is_learned_by_three_sites_under_privacy() -> None:
         assert found > (floor if not people.made_up else 0.6)
 
 
+@pytest.mark.slow
 def test_a_test_gets_the_noise_of_a_round():
     """Whatever the rows: what they make is told beside it exactly."""
     document, cells = asked(quality=True, rounds=4), []

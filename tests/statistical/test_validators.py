@@ -20,7 +20,7 @@ from thebes.privacy.transformations.moments import BernsteinSums
 from thebes.testing.statistics import assert_scale, gaussian_cdf, laplace_cdf
 
 ADD = Adjacency.ADD_REMOVE_ONE
-ETA, ATTEMPTS, FIRST, TRIALS = 0.05, 12, 1000, 2000
+ETA, ATTEMPTS, FIRST, TRIALS = 0.05, 12, 1000, 600
 STEPS = 1 << BITS
 
 

@@ -102,6 +102,16 @@ def test_students_quantiles_are_scipys(degrees):
         assert own.student_quantile(degrees, share) == pytest.approx(theirs, rel=1e-10, abs=1e-15)
 
 
+@pytest.mark.parametrize(("a", "b"), [(0.5, 0.5), (1.5, 200.0), (40.0, 3.0)])
+def test_a_beta_probability_and_quantile_are_the_same_alone_and_in_any_company(a, b):
+    places = np.linspace(0.001, 0.999, 500)
+    together = own.beta_cdf(a, b, places)
+    assert together.tolist() == [float(own.beta_cdf(a, b, place)) for place in places]
+    assert together[:20].tolist() == own.beta_cdf(a, b, places[:20]).tolist()
+    quantiles = own.beta_quantile(a, b, places)
+    assert quantiles.tolist() == [float(own.beta_quantile(a, b, place)) for place in places]
+
+
 def test_shapes_of_next_to_nothing_have_their_quantiles_at_an_end():
     assert own.beta_quantile(5e-324, 3.0, 0.05) == own.beta_quantile(1e-10, 3.0, 0.95) == 0
     assert own.beta_quantile(3.0, 5e-324, 0.05) == 1

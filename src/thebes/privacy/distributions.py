@@ -10,20 +10,24 @@ log-concave, hence ln P(u) is concave, and Newton's steps on it rise to the root
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import lru_cache
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Floats = NDArray[np.float64]
+_N = TypeVar("_N", float, Floats)
 
 _ROOT = math.sqrt(0.5)
 _LOG_ROOT_2_PI = 0.5 * math.log(2 * math.pi)
 _SERIES_BELOW = -20.0  #: from here outward the tail's own series is more than exact enough
 _MANY = 1e6  #: degrees of freedom from which on Student's distribution is a correction of the normal one
 _STEPS, _TERMS = 60, 20_000
+_ALONE = 32  #: numbers up to which one after another is quicker than together
 _FARTHEST, _LEAST_SHAPE = 700.0, 1e-9  #: of a logit or logarithm; of a shape that is solved for
 
 
@@ -208,14 +212,39 @@ def _apart(a: float, b: float, x: Floats, y: Floats) -> Floats:
 
 
 def _fraction(a: Floats, b: Floats, x: Floats, y: Floats, lead: Floats) -> Floats:
-    """P(X <= x) over the density of its logit, for x at most the mean, with `lead` = a - (a + b) x: the continued
-    fraction of DiDonato & Morris 1992 (TOMS 708, BFRAC), whose terms keep their digits where x is near 1."""
+    """P(X <= x) over the density of its logit, for x at most the mean, with `lead` = a - (a + b) x. A number is the
+    same to its last bit alone and in any company."""
+    if x.size <= _ALONE:
+        given = zip(a.flat, b.flat, x.flat, y.flat, lead.flat, strict=True)
+        return np.array([_settled(*map(float, each)) for each in given]).reshape(x.shape)
+    last, found, going = np.full_like(x, np.inf), np.ones_like(x), np.ones(x.shape, dtype=np.bool_)
+    for value in itertools.islice(_convergents(a, b, x, y, lead), _TERMS):
+        found = np.where(going, value, found)
+        going &= np.abs(value - last) > 2e-16 * np.abs(value)
+        if not going.any():
+            break
+        last = value
+    return found
+
+
+def _settled(a: float, b: float, x: float, y: float, lead: float) -> float:
+    last, value = math.inf, 1.0
+    for value in itertools.islice(_convergents(a, b, x, y, lead), _TERMS):
+        if abs(value - last) <= 2e-16 * abs(value):
+            break
+        last = value
+    return value
+
+
+def _convergents(a: _N, b: _N, x: _N, y: _N, lead: _N) -> Iterator[_N]:
+    """Yield what `_fraction` tends to: the continued fraction of DiDonato & Morris 1992 (TOMS 708, BFRAC), whose terms
+    keep their digits where x is near 1. One number or an array of them."""
     c, ratio, one = 1 + lead, b / a, 1 + 1 / a
-    p, s = np.ones_like(x), a + 1
-    before_top, top = np.zeros_like(x), np.ones_like(x)
-    before_bottom, bottom = np.ones_like(x), c / one
-    value, going = top / bottom, np.ones(x.shape, dtype=np.bool_)
-    for n in range(1, _TERMS):
+    p: Any = 1.0
+    s, before_top, top, before_bottom, bottom = a + 1, 0 * x, 0 * x + 1, 0 * x + 1, c / one
+    value = top / bottom
+    yield value
+    for n in itertools.count(1):
         t, w = n / a, n * (b - n) * x
         e = a / s
         alpha = p * (p + ratio) * e * e * (w * x)
@@ -223,12 +252,9 @@ def _fraction(a: Floats, b: Floats, x: Floats, y: Floats, lead: Floats) -> Float
         p, s = 1 + t, s + 2
         before_top, top = top, alpha * before_top + beta * top
         before_bottom, bottom = bottom, alpha * before_bottom + beta * bottom
-        last, value = value, top / bottom
-        before_top, before_bottom, top, bottom = before_top / bottom, before_bottom / bottom, value, np.ones_like(x)
-        going &= np.abs(value - last) > 2e-16 * np.abs(value)
-        if not going.any():
-            break
-    return value
+        value = top / bottom
+        before_top, before_bottom, top, bottom = before_top / bottom, before_bottom / bottom, value, 0 * x + 1
+        yield value
 
 
 # --- the gamma distribution -----------------------------------------------------------------------------------
@@ -268,12 +294,13 @@ def _gamma(a: float, x: float) -> tuple[float, float, float]:
 def _solved(tail: Callable[[Floats], tuple[Floats, Floats]], share: Floats, start: Floats) -> Floats:
     """The u at which the tail reaches `share`, by Newton's steps on the logarithm of the tail."""
     u, wanted = np.clip(start.astype(np.float64), -_FARTHEST, _FARTHEST), np.log(share)
+    going = np.ones(u.shape, dtype=np.bool_)  # a root stays where it was found, in whatever company
     for _ in range(_STEPS):
         below, dense = tail(u)
         step = np.clip((wanted - below) * np.exp(np.clip(below - dense, -700, 700)), -20, 20)
-        before, u = u, np.clip(u + step, -_FARTHEST, _FARTHEST)
-        step = u - before
-        if (np.abs(step) <= 1e-15 * np.maximum(1, np.abs(u)) + 1e-15).all():
+        before, u = u, np.where(going, np.clip(u + step, -_FARTHEST, _FARTHEST), u)
+        going &= np.abs(u - before) > 1e-15 * np.maximum(1, np.abs(u)) + 1e-15
+        if not going.any():
             break
     return u
 
@@ -301,7 +328,14 @@ _FEW = np.array([0.0, *(math.lgamma(z + 1) - (z + 0.5) * math.log(z) + z - _LOG_
 
 
 def _ratio(top: tuple[float, ...], bottom: tuple[float, ...], x: Floats) -> Floats:
-    return np.asarray(np.polyval(top, x) / np.polyval(bottom, x))
+    return _polynomial(top, x) / _polynomial(bottom, x)
+
+
+def _polynomial(coefficients: tuple[float, ...], x: Floats) -> Floats:
+    value = 0 * x
+    for each in coefficients:
+        value = value * x + each
+    return value
 
 
 # The coefficients of AS 241, the highest power first.

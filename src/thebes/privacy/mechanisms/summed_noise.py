@@ -106,6 +106,7 @@ class Several:
         return Ball(radius, 2)
 
 
+@lru_cache(maxsize=64)
 def _normal(level: float) -> float:
     return float(normal_quantile((1 + level) / 2))
 
