@@ -35,7 +35,8 @@ from thebes.privacy.promise import Adjacency
 from thebes.privacy.stability import Change
 from thebes.privacy.transformations.sums import VectorSum
 from thebes.tasks import registry
-from thebes.tasks.train import local
+from thebes.tasks.train import local, trial
+from thebes.tasks.train.owner import Nursery
 from thebes.tasks.train.plan import TrainingPlan
 from thebes.testing.recorder import Recorder
 
@@ -228,13 +229,37 @@ def test_a_person_adds_the_same_to_every_total_of_a_site(more: dict[str, Any], c
     slopes = _slopes(plan)
 
     def sums(people: list[np.ndarray], script: list[Any]) -> list[np.ndarray]:
-        rows = rows_of(people)
-        raw = np.column_stack([10 * rows[:, 0], 100 + 12 * rows[:, 2], rows[:, 1] % 2])[:, : len(document.inputs)]
-        said = (rows[:, 3] > 0) * 1.0 if plan.encoding.classes is not None else 10 * np.abs(rows[:, 3])
-        starts = np.cumsum([0, *(len(each) for each in people)])[:-1].astype(np.int64)
-        held = [local.PeopleRows(plan.encoding.design(raw), plan.encoding.target(said), starts)] if people else []
-        found = local.totals(plan, held, slopes, weights, None, Silent())
+        found = local.totals(plan, held(plan, people), slopes, weights, None, Silent())
         return [each.astype(object) for each in (found.sums, found.curvature, np.array([found.loss, found.people]))]
+
+    alone_and_together(sums, cases)
+
+
+def held(plan: TrainingPlan, people: list[np.ndarray]) -> list[local.PeopleRows]:
+    """These people as a site reads them."""
+    rows = rows_of(people)
+    raw = np.column_stack([10 * rows[:, 0], 100 + 12 * rows[:, 2], rows[:, 1] % 2])[:, : len(plan.descent.inputs)]
+    said = (rows[:, 3] > 0) * 1.0 if plan.encoding.classes is not None else 10 * np.abs(rows[:, 3])
+    starts = np.cumsum([0, *(len(each) for each in people)])[:-1].astype(np.int64)
+    return [local.PeopleRows(plan.encoding.design(raw), plan.encoding.target(said), starts)] if people else []
+
+
+@pytest.mark.few(1)
+@pytest.mark.parametrize("more", TRAINED, ids=[" ".join(map(str, one.values())) for one in TRAINED])
+@settings(max_examples=4, deadline=None)
+@given(cases=companies(), seed=st.integers(0, 2**20))
+def test_a_person_adds_the_same_to_the_test_of_a_model(more: dict[str, Any], cases: list[Any], seed: int) -> None:
+    document: Any = registry.check({**_document(more), "quality": True, "noise": "coordinator"})
+    plan = TrainingPlan(document.descent, schema_of(SCHEMA))
+    weights = plan.start + np.random.default_rng(seed).normal(0, 1, plan.weights)
+
+    def sums(people: list[np.ndarray], script: list[Any]) -> list[np.ndarray]:
+        with Nursery(trusted=True, warm_seconds=1).outputs(plan) as said:
+            found = trial.contributed(plan, held(plan, people), lambda rows: said(weights, rows), Silent())
+            exact = [said(weights, part.inputs[:1]) for part in held(plan, people)]
+            together = [said(weights, part.inputs)[:1] for part in held(plan, people)]
+        assert np.array_equal(exact, together)
+        return [found["table"][0].astype(object)]
 
     alone_and_together(sums, cases)
 

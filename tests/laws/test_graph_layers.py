@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from thebes.learning.graph import GradientWorker, clip_rows, read_loss, read_model
 from thebes.learning.graph.interpret import outputs_of, per_example_gradients
-from thebes.learning.graph.lanes import gradients_and_losses
+from thebes.learning.graph.lanes import gradients_and_losses, outputs
 from thebes.privacy.faults import Mistake
 
 torch = pytest.importorskip("torch")
@@ -78,6 +78,8 @@ def holds(module, rows, whole=False):
     assert (np.linalg.norm(clip_rows(found, 0.1), axis=1) <= 0.1).all()
     said = module(torch.from_numpy(rows).long() if whole else torch.from_numpy(rows)).detach().numpy()
     assert np.abs(outputs_of(model, model.initial, rows) - said).max() <= 1e-5
+    apart = outputs(model, loss, model.initial, rows.reshape(len(rows), -1), truths)
+    assert np.abs(apart - said.reshape(len(rows), -1)).max() <= 1e-5
     back = thebes.torch.to_module(module, model.initial + 1)
     assert np.allclose(torch.cat([p.detach().ravel() for p in back.parameters()]).numpy(), model.initial + 1)
 

@@ -13,10 +13,10 @@ from thebes.privacy.model_quality import NOT_CHECKED, Worth
 from thebes.privacy.randomness import seeded_for_simulation
 from thebes.tasks import registry
 from thebes.tasks.audit.purse import Purse
-from thebes.tasks.document import InvalidDocument
 from thebes.tasks.protocols import Ask, State
 from thebes.tasks.release_reader import release_from_json
 from thebes.tasks.train.local import read
+from thebes.tasks.train.owner import OWNER
 from thebes.tasks.train.plan import TrainingPlan
 
 TESTED = {**DOCUMENT, "quality": True, "epsilon": 16.0, "rounds": 4, "learning_rate": 4.0}
@@ -123,9 +123,64 @@ def test_a_training_that_ends_early_is_tested_then() -> None:
     assert release.quality is not None
 
 
-def test_a_network_is_not_tested() -> None:
-    with pytest.raises(InvalidDocument, match="quality"):
-        registry.check({**TESTED, "model": "x", "loss": "y"})
+def layers(outputs):
+    torch = pytest.importorskip("torch")
+    torch.manual_seed(3)
+    return torch.nn.Sequential(torch.nn.Linear(3, 6), torch.nn.Tanh(), torch.nn.Linear(6, outputs))
+
+
+def network(loss, outputs, **more):
+    made = layers(outputs)
+    from torch import nn
+
+    from thebes.torch import encode
+
+    model, text = encode(made, getattr(nn, loss)())
+    return {**TESTED, "model": model, "loss": text, "learning_rate": 1.0, "epsilon": 200.0, **more}
+
+
+@pytest.fixture
+def confined():
+    yield
+    OWNER.close()
+
+
+@pytest.mark.usefixtures("confined")
+@pytest.mark.parametrize("noise", NOISES)
+def test_a_network_carries_its_figure(noise) -> None:
+    release = run(network("CrossEntropyLoss", 2, noise=noise, rounds=8), TABLES)[0].release()
+    people = patients(20_000, 7)
+    truth = people.pop("ill")
+    accuracy = float((release.model.predict(people) == truth).mean())
+    assert release.quality.verdict is Worth.BETTER
+    assert release.quality.interval.low < accuracy < release.quality.interval.high
+    assert "one more round" in release.certificate.text
+    assert release_from_json(json.loads(json.dumps(release.as_json()))).quality == release.quality
+
+
+@pytest.mark.usefixtures("confined")
+def test_a_network_of_a_number_carries_its_figure() -> None:
+    document = network("MSELoss", 1, output="dose", rounds=12, learning_rate=0.5)
+    release = run(document, TABLES)[0].release()
+    assert release.quality.metric == "mse"
+    assert release.quality.value < release.quality.guessing
+
+
+@pytest.mark.usefixtures("confined")
+def test_a_network_s_figure_is_of_the_model_that_is_released() -> None:
+    document = network("CrossEntropyLoss", 2)
+    release = run(document, TABLES, Silent())[0].release()
+    import torch
+
+    from thebes.torch import to_module
+
+    module, right, tested = to_module(layers(2), release.model.weights), 0, 0
+    for table in TABLES.values():
+        for some in read(plan_of(document, table), table, aside=True):
+            inputs, targets = some.one_each()
+            said = module(torch.tensor(inputs, dtype=torch.float32)).detach().numpy().argmax(axis=1)
+            right, tested = right + int((said == targets).sum()), tested + len(targets)
+    assert (release.quality.people, release.quality.value) == (tested, pytest.approx(right / tested))
 
 
 def test_a_site_that_was_not_asked_for_a_test_by_the_document_tells_none() -> None:

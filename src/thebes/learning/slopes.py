@@ -68,6 +68,14 @@ def squared(line: Floats) -> Floats:
     return np.asarray(matrix + matrix.T - np.diag(np.diag(matrix)))
 
 
+def linear_outputs(weights: Floats, inputs: Floats) -> Floats:
+    """Return what a model of one score or more says of each row: the weights of an input after another's, the
+    intercepts last."""
+    columns = weights.reshape(inputs.shape[1] + 1, -1)
+    found = list(blocks(lambda part: scores(part, columns[:-1]) + columns[-1], inputs))
+    return np.concatenate(found) if found else np.zeros((0, columns.shape[1]))
+
+
 class LinearSlopes:
     """Least squares: half the squared distance of inputs times weights, the last being the intercept, to the target."""
 

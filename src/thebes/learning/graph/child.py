@@ -10,7 +10,7 @@ import numpy as np
 
 from thebes.confinement.calls import die_with_parent
 from thebes.confinement.inside import hear, live, say
-from thebes.learning.graph.pipe import APART, DOCUMENTS, DONE, EACH, FAILED, MEAN, REQUEST, START
+from thebes.learning.graph.pipe import APART, DOCUMENTS, DONE, EACH, FAILED, MEAN, REQUEST, SAID, START
 
 
 def serve(source: int, sink: int) -> None:
@@ -21,7 +21,7 @@ def serve(source: int, sink: int) -> None:
     from thebes.confinement.measures import MEASURES, confine
     from thebes.learning.graph.document import BACKBONE, read_loss, read_model
     from thebes.learning.graph.interpret import mean_gradient, outputs_of, per_example_gradients
-    from thebes.learning.graph.lanes import gradients_and_losses
+    from thebes.learning.graph.lanes import gradients_and_losses, outputs
 
     torch.set_num_threads(1)
     torch.set_flush_denormal(True)  # numbers next to 0 take no longer than others
@@ -39,7 +39,7 @@ def serve(source: int, sink: int) -> None:
 
     parameters, truths = model.graph.parameter_count, loss.targets.columns
     columns = (backbone or model).input.columns
-    ways = {EACH: per_example_gradients, MEAN: mean_gradient, APART: gradients_and_losses}
+    ways = {EACH: per_example_gradients, MEAN: mean_gradient, APART: gradients_and_losses, SAID: outputs}
     while True:
         rows, wanted = REQUEST.unpack(hear(source, REQUEST.size))
         weights = np.frombuffer(hear(source, 4 * parameters), dtype="<f4").copy()

@@ -1,4 +1,4 @@
-"""Gradients of many rows at once, each as if its row were alone.
+"""Gradients of many rows at once, and what a model says of them, each as if its row were alone.
 
 The last bits of a row's result follow from where in a batch the row lies, and a graph from a stranger can make any bit
 weigh. One person more would then change everybody's gradient, and no clipping would bound that. So a batch here always
@@ -8,14 +8,17 @@ of that row and the weights, as far as a kernel's work at one place does not dep
 
 from __future__ import annotations
 
+import math
 import threading
 from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from thebes.learning.graph.document import GraphLoss, Model
-from thebes.learning.graph.interpret import Floats, shaped, spread
+from thebes.learning.graph.interpret import Floats, evaluate, shaped, spread, tensors
 from thebes.learning.graph.steps import Steps
 from thebes.learning.graph.weights import named
 
@@ -41,28 +44,52 @@ def gradients_and_losses(
     """
     import torch
 
-    parameters = model.graph.parameter_count
-    result = np.zeros((len(inputs), parameters + 1), dtype=np.float32)
-    if not len(inputs):
-        return result
+    width, wide = lanes(model, loss), model.graph.parameter_count + 1
     trained = [torch.from_numpy(values) for values in named(model.graph, weights).values()]
     rows, (truths, usable) = shaped(inputs, model.input), spread(targets, loss.targets)
-    width = lanes(model, loss)
     steps = _steps_of(model, loss, width)
-    distinct, first, which = _distinct(rows, truths)
-    found = np.zeros((len(first), parameters + 1), dtype=np.float32)
+
+    def batch(given: torch.Tensor, truth: torch.Tensor) -> torch.Tensor:
+        return torch.cat([each.reshape(width, -1) for each in steps(*trained, given, truth)], dim=1)
+
+    result = _in_lanes(width, wide, batch, rows, truths)
+    result[~usable] = 0.0
+    return result
+
+
+def outputs(
+    model: Model, loss: GraphLoss, weights: Floats, inputs: NDArray[np.generic], targets: NDArray[np.generic]
+) -> Floats:
+    """One line for each row: all numbers that the model says of it, which can be NaN or infinite. Targets mean
+    nothing here."""
+    import torch
+    from torch.func import vmap
+
+    known, width = tensors(model, weights), lanes(model, loss)
+
+    def batch(given: torch.Tensor) -> torch.Tensor:
+        said = vmap(lambda row: evaluate(model.graph, {**known, model.input.name: row}))(given)
+        return torch.as_tensor(said).reshape(width, -1)
+
+    return _in_lanes(width, math.prod(model.output_shape[1:]), batch, shaped(inputs, model.input))
+
+
+def _in_lanes(width: int, wide: int, batch: Callable[..., Any], *tables: Floats) -> Floats:
+    """Return what `batch` makes of `width` rows of these tables at a time: one line of `wide` numbers for each row."""
+    import torch
+
+    if not len(tables[0]):
+        return np.zeros((0, wide), dtype=np.float32)
+    distinct, first, which = _distinct(tables)
+    found = np.zeros((len(first), wide), dtype=np.float32)
     for places in _batches(distinct, width):
         there = places >= 0
         chosen = first[np.maximum(places, 0)]
         # A copy of each batch lies where the allocator aligns it, not where the rows happened to lie.
-        given = torch.from_numpy(rows[chosen] * _as(there, rows)).clone()
-        truth = torch.from_numpy(truths[chosen] * _as(there, truths)).clone()
+        given = [torch.from_numpy(table[chosen] * _as(there, table)).clone() for table in tables]
         with torch.no_grad():
-            told = steps(*trained, given, truth)
-        found[places[there]] = torch.cat([each.reshape(width, -1) for each in told], dim=1).numpy()[there]
-    result[:] = found[which]
-    result[~usable] = 0.0
-    return result
+            found[places[there]] = batch(*given).numpy()[there]
+    return np.asarray(found[which])
 
 
 _kept: OrderedDict[tuple[int, int], tuple[Model, GraphLoss, Steps]] = OrderedDict()
@@ -88,9 +115,9 @@ def _as(there: NDArray[np.bool_], like: Floats) -> Floats:
     return there.astype(np.float32).reshape(-1, *[1] * (like.ndim - 1))
 
 
-def _distinct(rows: Floats, truths: Floats) -> tuple[NDArray[np.uint64], NDArray[np.int64], NDArray[np.int64]]:
+def _distinct(tables: Sequence[Floats]) -> tuple[NDArray[np.uint64], NDArray[np.int64], NDArray[np.int64]]:
     """(hashes of the different rows, where each first occurs, which of them each row is): equal rows once."""
-    whole = np.ascontiguousarray(np.hstack([rows.reshape(len(rows), -1), truths.reshape(len(truths), -1)]))
+    whole = np.ascontiguousarray(np.hstack([table.reshape(len(table), -1) for table in tables]))
     words = whole.view(np.uint32)
     hashes = np.zeros(len(words), dtype=np.uint64)
     for column in range(words.shape[1]):

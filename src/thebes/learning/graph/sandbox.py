@@ -22,7 +22,7 @@ from thebes.learning.graph import pipe
 from thebes.learning.graph.document import BACKBONE, GraphLoss, Model, read_loss, read_model
 from thebes.learning.graph.gradient_clip import finite
 from thebes.learning.graph.interpret import Floats, mean_gradient, outputs_of, per_example_gradients
-from thebes.learning.graph.lanes import gradients_and_losses
+from thebes.learning.graph.lanes import gradients_and_losses, outputs
 from thebes.learning.graph.weights import checked
 from thebes.privacy.faults import Fault, Mistake, Refusal
 
@@ -30,7 +30,12 @@ _CHILD = "thebes.learning.graph.child"
 _START_SECONDS = 120.0
 _EXCHANGE_FLOATS = 2**24  # 64 MiB of gradients per exchange
 _REMEMBERED = 100
-_WAYS = {pipe.EACH: per_example_gradients, pipe.MEAN: mean_gradient, pipe.APART: gradients_and_losses}
+_WAYS = {
+    pipe.EACH: per_example_gradients,
+    pipe.MEAN: mean_gradient,
+    pipe.APART: gradients_and_losses,
+    pipe.SAID: outputs,
+}
 _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
 
@@ -141,6 +146,27 @@ class GradientWorker:
             result[part] = found
         return result
 
+    def outputs(self, weights: ArrayLike, inputs: ArrayLike) -> Floats | None:
+        """Return what the model says of each row, in one line of all its numbers, as much alone as in `apart`; None if
+        the child failed."""
+        none = np.zeros((len(np.asarray(inputs)), self.loss.targets.columns), dtype=np.float32)
+        flat, rows, truths = self._checked(weights, inputs, none)
+        result = np.zeros((len(rows), self._wide(pipe.SAID)), dtype=np.float32)
+        deadline = min(time.monotonic() + self._wall_seconds, self._moment)
+        size = max(_EXCHANGE_FLOATS // (result.shape[1] + rows.shape[1]), 1)
+        for start in range(0, len(rows), size):
+            part = slice(start, start + size)
+            found = self._computed(flat, rows[part], truths[part], deadline, pipe.SAID)
+            if found is None:
+                return None
+            result[part] = found
+        return result
+
+    def _wide(self, wanted: int) -> int:
+        if wanted == pipe.SAID:
+            return math.prod(self.model.output_shape[1:])
+        return self.parameter_count + (wanted == pipe.APART)
+
     def _checked(self, weights: ArrayLike, inputs: ArrayLike, targets: ArrayLike) -> tuple[Floats, Floats, Floats]:
         flat = checked(self.model.graph, weights)
         rows = _table(inputs, (self.backbone or self.model).input.columns, "inputs")
@@ -158,7 +184,7 @@ class GradientWorker:
         if time.monotonic() >= deadline:
             self.failures.append("its time was over before it began")
             return None
-        wide = self.parameter_count + (wanted == pipe.APART)
+        wide = self._wide(wanted)
         shape = (wide,) if wanted == pipe.MEAN else (len(rows), wide)
         parts = [pipe.REQUEST.pack(len(rows), wanted)]
         parts += [np.ascontiguousarray(each, dtype="<f4").tobytes() for each in (flat, rows, truths)]

@@ -55,7 +55,6 @@ FORM = Form(
         "quality": Hint(
             label="Test the model",
             help="on a tenth of the people, whom a coin keeps out of it; it costs what one more round does",
-            when=lambda form: form.get("model") in FAMILIES,
         ),
         "features": formulas.FEATURES,
         "inputs": inputs("output"),

@@ -86,8 +86,6 @@ class TrainDocument(RowsDocument):
             raise rule("momentum", f"means nothing with {self.update}; leave it out")
         if self.ridge is not None and self.update != "newton":
             raise rule("ridge", "goes with newton only")
-        if self.quality and self.family is None:
-            raise rule("quality", f"is for {' and '.join(FAMILIES)}; a network is not tested: leave it out")
         if self.rounds * self.local_steps > MOST_TIMES:
             raise rule("local_steps", f"times rounds must not exceed {MOST_TIMES}")
         return self

@@ -9,7 +9,7 @@ can be computed at all is found out on a made-up row, so that it never says whet
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import numpy as np
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from thebes.data.schema import Schema
 from thebes.data.table import Table
 from thebes.learning.graph.sandbox import GradientWorker
-from thebes.learning.slopes import LinearSlopes, LogisticSlopes, Slopes
+from thebes.learning.slopes import LinearSlopes, LogisticSlopes, Slopes, linear_outputs
 from thebes.learning.updates import Sgd
 from thebes.privacy.faults import Fault, Mistake
 from thebes.privacy.randomness import Randomness
@@ -50,8 +50,10 @@ class TrainOwner:
         plan = plan_of(document.descent, table.schema)
         weights, size = _asked(plan, ask)
         if trial.is_asked(plan, ask):
-            claim.consume(epsilon=plan.budget.epsilon, delta=plan.budget.delta)
-            fields = trial.contributed(plan, read(plan, table, aside=True), weights, randomness)
+            with self._children.outputs(plan) as said:
+                claim.consume(epsilon=plan.budget.epsilon, delta=plan.budget.delta)
+                aside = read(plan, table, aside=True)
+                fields = trial.contributed(plan, aside, lambda inputs: said(weights, inputs), randomness)
             return Contributions(ask.part, 1, fields, ask.partition)
         with self._children.slopes(plan) as slopes:
             claim.consume(epsilon=plan.budget.epsilon, delta=plan.budget.delta)
@@ -161,10 +163,18 @@ class ConfinedSlopes:
     def of(self, weights: Floats, inputs: Floats, targets: Floats) -> tuple[Floats, Floats]:
         if not len(inputs):
             return np.zeros((0, self.count)), np.zeros(0)
-        found = self._worker.apart(np.clip(weights, -FARTHEST, FARTHEST), inputs, targets[:, None])
-        if found is None:
-            raise Fault("the network could not be computed at this site; nothing was sent")
-        return found[:, :-1].astype(np.float64), found[:, -1].astype(np.float64)
+        found = _computed(self._worker.apart(np.clip(weights, -FARTHEST, FARTHEST), inputs, targets[:, None]))
+        return found[:, :-1], found[:, -1]
+
+    def outputs(self, weights: Floats, inputs: Floats) -> Floats:
+        """Return what the network says of each row, in one line."""
+        return _computed(self._worker.outputs(np.clip(weights, -FARTHEST, FARTHEST), inputs))
+
+
+def _computed(found: NDArray[np.float32] | None) -> Floats:
+    if found is None:
+        raise Fault("the network could not be computed at this site; nothing was sent")
+    return found.astype(np.float64)
 
 
 class Nursery:
@@ -178,24 +188,41 @@ class Nursery:
     @contextmanager
     def slopes(self, plan: TrainingPlan) -> Iterator[Slopes]:
         """Whatever computes this document's gradients, for one round."""
-        descent, encoding = plan.descent, plan.encoding
-        if descent.family == "LinearRegression":
+        encoding = plan.encoding
+        if plan.descent.family == "LinearRegression":
             yield LinearSlopes(encoding.width)
-        elif descent.family == "LogisticRegression":
+        elif plan.descent.family == "LogisticRegression":
             yield LogisticSlopes(encoding.width, len(encoding.classes or ()))
         else:
-            worker, proven = self._taken(descent.digest), True
-            if worker is None:
-                worker, proven = self._started(descent), False
-            try:
-                slopes = ConfinedSlopes(worker)
-                if not proven:
-                    slopes.of(plan.start, np.zeros((1, encoding.width)), np.zeros(1))
+            with self._confined(plan) as slopes:
                 yield slopes
-            except BaseException:
-                worker.__exit__(None, None, None)
-                raise
-            self._kept(descent.digest, worker)
+
+    @contextmanager
+    def outputs(self, plan: TrainingPlan) -> Iterator[Callable[[Floats, Floats], Floats]]:
+        """Give a function that tells, from weights and rows, what this document's model says of each."""
+        if plan.descent.family is not None:
+            yield linear_outputs
+            return
+        with self._confined(plan) as slopes:
+            slopes.outputs(plan.start, np.zeros((1, plan.encoding.width)))  # before anybody pays
+            yield slopes.outputs
+
+    @contextmanager
+    def _confined(self, plan: TrainingPlan) -> Iterator[ConfinedSlopes]:
+        """This document's child, kept for the next round if all went well."""
+        descent = plan.descent
+        worker, proven = self._taken(descent.digest), True
+        if worker is None:
+            worker, proven = self._started(descent), False
+        try:
+            slopes = ConfinedSlopes(worker)
+            if not proven:
+                slopes.of(plan.start, np.zeros((1, plan.encoding.width)), np.zeros(1))
+            yield slopes
+        except BaseException:
+            worker.__exit__(None, None, None)
+            raise
+        self._kept(descent.digest, worker)
 
     def _started(self, descent: CommonDescent) -> GradientWorker:
         return GradientWorker(

@@ -11,14 +11,13 @@ Must stay true: what a person adds depends on its own rows and the weights in th
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from decimal import Decimal
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from thebes.learning.rows import blocks, scores
 from thebes.privacy.held_out import PRIVATE_SHARE
 from thebes.privacy.loss_quality import of_losses
 from thebes.privacy.mechanisms.additive import Additive
@@ -55,9 +54,10 @@ def layout(plan: TrainingPlan) -> Layout:
 
 
 def contributed(
-    plan: TrainingPlan, people: Iterable[PeopleRows], weights: Floats, randomness: Randomness
+    plan: TrainingPlan, people: Iterable[PeopleRows], outputs: Callable[[Floats], Floats], randomness: Randomness
 ) -> dict[str, NDArray[np.generic]]:
-    """Test on one row of each of these people: the table, with noise unless the coordinator adds it."""
+    """Test on one row of each of these people, by what the model says of them: the table, with noise unless the
+    coordinator adds it."""
     total = np.zeros(cells(plan), dtype=np.int64)
     for some in people:
         inputs, targets = some.one_each()
@@ -66,7 +66,7 @@ def contributed(
             taking = randomness.toss(coin, len(inputs))
             inputs, targets = inputs[taking], targets[taking]
         if len(inputs):
-            total += _counted(plan, inputs, targets, weights)
+            total += _counted(plan, outputs(inputs), targets)
     told = total if plan.descent.noise == "coordinator" else _noise(plan).add(total, randomness)
     return {TABLE: np.clip(told, -_MOST, _MOST)[None, :]}
 
@@ -96,9 +96,7 @@ def _noise(plan: TrainingPlan) -> Additive:
     return plan.budget.noise(sums, Decimal(plan.descent.local_steps if plan.budget.coin is None else 1))
 
 
-def _counted(plan: TrainingPlan, inputs: Floats, targets: Floats, weights: Floats) -> NDArray[np.int64]:
-    columns = weights.reshape(inputs.shape[1] + 1, -1)
-    said = np.concatenate(list(blocks(lambda part: scores(part, columns[:-1]) + columns[-1], inputs)))
+def _counted(plan: TrainingPlan, said: Floats, targets: Floats) -> NDArray[np.int64]:
     if plan.encoding.classes is None:
         guess, truth = (np.clip(said[:, 0], -1, 1) + 1) / 2, (targets + 1) / 2
         return LossBesideGuess().total(np.column_stack([np.square(np.nan_to_num(guess) - truth), truth]))
