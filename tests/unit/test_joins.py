@@ -143,6 +143,36 @@ def test_without_noise_to_speak_of_a_join_is_what_duckdb_says(text: str) -> None
                 assert ours[name] == pytest.approx(float(value), rel=2e-3, abs=0.1), (text, name)
 
 
+@pytest.mark.parametrize("text", [EQUAL[0], EQUAL[3], EQUAL[4]])
+def test_a_simulated_join_over_two_sites_is_that_of_all_their_rows(text: str) -> None:
+    question = sql.read(text, SCHEMAS, **EXACT)
+    people = {"north": PATIENTS.pid % 2 == 0, "south": PATIENTS.pid % 2 == 1}
+    rows = {
+        site: {"patients": PATIENTS[own], "visits": VISITS[VISITS.who.isin(PATIENTS.pid[own])]}
+        for site, own in people.items()
+    }
+    apart = dict.fromkeys(rows, SCHEMAS)  # said for each site, or once for all
+    for schema in (SCHEMAS, apart):
+        answer = question.answer(thebes.simulate(question.document, rows, schema=schema, seed=1))
+        for ours, theirs in zip(answer, truth(text), strict=True):
+            assert all(
+                isinstance(v, str) or ours[n] == pytest.approx(float(v), rel=2e-3, abs=0.1) for n, v in theirs.items()
+            )
+
+
+def test_a_simulated_join_without_both_data_sets_says_so() -> None:
+    document = sql.read(EQUAL[0], SCHEMAS, epsilon=1).document
+    for rows, schema, argument in (
+        ({"north": PATIENTS}, SCHEMAS, "rows"),
+        ({"north": {"patients": PATIENTS}}, SCHEMAS, "rows"),
+        ({"north": ROWS}, SCHEMAS["patients"], "schema"),
+        ({"north": ROWS}, None, "schema"),
+    ):
+        with pytest.raises(Mistake) as refused:
+            thebes.simulate(document, rows, schema=schema)
+        assert refused.value.argument == argument
+
+
 @pytest.mark.parametrize("text", REFUSED)
 def test_what_is_no_join_of_people_is_refused_with_the_clause(text: str) -> None:
     with pytest.raises(Mistake, match="(?s)" + REFUSED[text].replace("(", r"\(").replace(")", r"\)")):

@@ -100,6 +100,50 @@ def test_the_same_question_in_another_task_costs_nothing_and_makes_no_claim(offi
     office.ledger.verify()
 
 
+SEVERAL = {
+    "type": "query",
+    "sites": "all",
+    "dataset": "patients",
+    "statistics": {
+        "n": {"statistic": "count"},
+        "a": {"statistic": "mean", "column": "age"},
+        "m": {"statistic": "quantile", "column": "age", "quantile": 0.5},
+    },
+    "epsilon": 0.2,
+}
+
+
+def test_several_statistics_that_are_asked_together_again_cost_nothing(office: Office) -> None:
+    first, again = office.answer(ask(SEVERAL)), office.answer(ask(SEVERAL, task="t2", requestor="bob"))
+    assert (first["source"], first["cost"]["epsilon"]) == ("mechanism", 0.2)
+    assert (again["source"], again["cost"]["epsilon"]) == ("cache", 0.0)
+    assert first["payload"].keys() == again["payload"].keys()
+    assert all(np.array_equal(field, again["payload"][name]) for name, field in first["payload"].items())
+    called = {**SEVERAL, "statistics": {f"z_{name}": one for name, one in SEVERAL["statistics"].items()}}
+    assert office.answer(ask({**called, "where": "age < 1000"}, task="t3"))["source"] == "mechanism"
+    assert office.answer(ask(called, task="t4"))["source"] == "cache"  # in the same order, under other names
+    assert spent(office) == Decimal("0.4")
+    office.ledger.verify()
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"epsilon": 0.3},
+        {"statistics": {**SEVERAL["statistics"], "n": {"statistic": "count", "weight": 3}}},
+        {"statistics": {name: SEVERAL["statistics"][name] for name in ("n", "a")}},
+        {"where": "age > 30"},
+    ],
+    ids=["more exact", "other weights", "fewer", "other rows"],
+)
+def test_several_statistics_that_are_not_measured_alike_are_another_question(
+    office: Office, other: dict[str, Any]
+) -> None:
+    office.answer(ask(SEVERAL))
+    assert office.answer(ask({**SEVERAL, **other}, task="t2"))["source"] == "mechanism"
+    assert spent(office) == Decimal("0.2") + Decimal(str(other.get("epsilon", 0.2)))
+
+
 BLOCKS = {"type": "algorithm", "sites": "all", "dataset": "patients", "epsilon": 0.5}
 OLD = {"old": {"square": {"divide": ["age", 10]}}}
 

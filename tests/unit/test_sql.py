@@ -106,6 +106,9 @@ EQUAL = [
     "SELECT (SUM(age) + 5) / (COUNT(*) + 1) AS smoothed FROM pums",
     "SELECT COUNT(*) FROM pums WHERE married = true AND educ BETWEEN 2 AND 4",
     "SELECT educ, VAR_POP(age) AS v FROM pums GROUP BY educ ORDER BY educ",
+    "SELECT SUM(COALESCE(income, 0)) AS s, AVG(COALESCE(income, 0)) AS a, COUNT(COALESCE(income, 0)) AS n FROM pums",
+    "SELECT married, AVG(COALESCE(income, 2e4 / 2)) AS a, SUM(IFNULL(income / 12, -1)) AS s FROM pums GROUP BY married",
+    "SELECT COALESCE(SUM(age), 0) AS s, COALESCE(AVG(income), 0) AS a, COALESCE(SUM(age) / COUNT(*), 5) AS q FROM pums",
     "SELECT PI() * AVG(age) AS p, SUM(age * PI()) AS s FROM pums",
     "SELECT MEAN(age) AS m FROM pums",
     "SELECT CASE WHEN age < 18 THEN 'child' WHEN age < 65 THEN 'adult' ELSE 'old' END AS band, COUNT(*) AS n, AVG(age) "
@@ -177,7 +180,12 @@ REFUSED = {
     "SELECT COUNT(*) FROM pums WHERE AVG(age) > 3": "HAVING",
     "SELECT COUNT(*) FROM pums WHERE age * income > 3": "one column with numbers",
     "SELECT COUNT(*) FROM pums OFFSET 3": "OFFSET",
-    "SELECT AVG(COALESCE(income, 0)) FROM pums": "left out",
+    "SELECT MEDIAN(COALESCE(income, 0)) FROM pums": "left out",
+    "SELECT AVG(2 * COALESCE(income, 0)) FROM pums": "AVG(COALESCE(column, 0))",
+    "SELECT AVG(COALESCE(income, age)) FROM pums": "one expression and one number",
+    "SELECT AVG(COALESCE(income, age, 0)) FROM pums": "one expression and one number",
+    "SELECT COALESCE(SUM(income), 7) FROM pums": "a sum of nothing is 0",
+    "SELECT COUNT(*) FROM pums WHERE COALESCE(income, 0) > 5": "IS NULL",
     "SELECT AVG(CASE WHEN age > 3 THEN 1 END) FROM pums": "ELSE",
     "SELECT QUANTILE_CONT(age, 1.0) FROM pums": "between 0 and 1",
     "SELECT AVG(age) AS a, SUM(age) AS a FROM pums": "another name",
@@ -320,6 +328,14 @@ def test_levels_of_one_column_are_read_off_the_same_counts() -> None:
         for question in (one, three)
     ]
     assert cells[0] == cells[1] or cells[1] <= 2 * cells[0]
+
+
+def test_a_number_that_stands_in_lies_between_the_ends() -> None:
+    question = sql.read("SELECT COALESCE(AVG(income), -5) AS a FROM pums WHERE age < 0", SCHEMA, epsilon=1)
+    for seed in range(5):
+        answer = question.answer(thebes.simulate(question.document, {"one": PUMS}, schema=SCHEMA, seed=seed))
+        ends = answer.bars[0]["a"]
+        assert ends is None or ends[0] <= -5  # nobody is below 0, so exactly it is this number
 
 
 def test_picked_rows_say_that_they_were_picked_and_a_divisor_that_may_be_0_has_no_bar() -> None:

@@ -7,7 +7,7 @@ purse that holds the document's price.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,7 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from thebes.data.engines.source import given_table
+from thebes.data.engines.source import given_join, given_table
+from thebes.data.join import join
 from thebes.data.schema import Schema, schema_of
 from thebes.data.table import Table
 from thebes.privacy import randomness as chance
@@ -41,8 +42,9 @@ def simulate_sites(
     document: SiteDocument, rows: Any, schema: Any, *, seed: int | None = None, aside: Any = None
 ) -> Release:
     """Run one task over institutions. `rows` has for each its rows (a DataFrame, columns, a CSV or Parquet file as a
-    `Path`, or a `Table`); `schema` is that of all of them, or one for each. `aside` has rows that take no part, of any
-    of them: a model is judged over these."""
+    `Path`, or a `Table`); `schema` is that of all of them, or one for each. Where two data sets are joined, rows and
+    schemas are by the data set's name, in place of one. `aside` has rows that take no part, of any of them: a model is
+    judged over these."""
     source = chance.system() if seed is None else chance.seeded_for_simulation(seed)
     if document.in_attempts:
         own = _schema_of(schema, document.sites[0])
@@ -56,9 +58,9 @@ def simulate_sites(
             kept = {} if aside is None else {document.sites[0]: _table(rows_of(document, aside), own, opened)}
             return _told(document, release, tables, fits, kept)
     with ExitStack() as opened:
-        tables = _asked(document, _tables(rows, schema, opened))
+        tables = _asked(document, _tables(document, rows, schema, opened))
         fits = _fits(document, tables)
-        kept = {} if aside is None else _tables(aside, schema, opened)
+        kept = {} if aside is None else _tables(document, aside, schema, opened)
         release = run(document, tables, source)
         return _told(document, release, tables, fits, kept)
 
@@ -141,12 +143,35 @@ def _asked(document: SiteDocument, tables: Mapping[str, Table]) -> Mapping[str, 
     return {site: tables[site] for site in document.sites}
 
 
-def _tables(rows: Any, schema: Any, opened: ExitStack) -> dict[str, Table]:
+def _tables(document: SiteDocument, rows: Any, schema: Any, opened: ExitStack) -> dict[str, Table]:
     if not isinstance(rows, Mapping) or not rows or not all(isinstance(site, str) for site in rows):
         raise Mistake("rows", 'must hold the rows of every site by its name: {"a": rows, "b": rows}')
     if schema is None and not all(hasattr(own, "sums") for own in rows.values()):
         raise Mistake("schema", "must say what the columns are: a schema as a dict, or one for each site by its name")
+    if len(document.datasets) > 1:
+        return {site: _joined(document.datasets, site, own, schema, opened) for site, own in rows.items()}
     return {site: _table(own, _schema_of(schema, site), opened) for site, own in rows.items()}
+
+
+def _joined(names: Sequence[str], site: str, rows: Any, schema: Any, opened: ExitStack) -> Table:
+    """The joined rows of a site's two data sets, cut and put together as at a real site."""
+    told = " and ".join(map(repr, names))
+    declared = schema.get(site, schema) if isinstance(schema, Mapping) else None
+    for argument, given in (("rows", rows), ("schema", declared)):
+        if not isinstance(given, Mapping) or not {*names} <= given.keys():
+            raise Mistake(
+                argument, f"of site {site!r} must hold both data sets that are joined, {told}, by their names"
+            )
+    assert isinstance(declared, Mapping)  # noqa: S101
+    one, other = ((name, _declared(declared[name])) for name in names)
+    scratch = Path(opened.enter_context(TemporaryDirectory(prefix="thebes-")))
+    table = given_join(join(one, other), [rows[name] for name in names], scratch=scratch)
+    opened.callback(table.close)
+    return table
+
+
+def _declared(schema: Any) -> Schema:
+    return schema if isinstance(schema, Schema) else schema_of(schema)
 
 
 def _schema_of(schema: Any, site: str) -> Schema | None:
@@ -157,7 +182,7 @@ def _schema_of(schema: Any, site: str) -> Schema | None:
         if site not in schema:
             raise Mistake("schema", f"must also say what the columns of site {site!r} are")
         schema = schema[site]
-    return schema if isinstance(schema, Schema) else schema_of(schema)
+    return _declared(schema)
 
 
 def _table(rows: Any, schema: Schema | None, opened: ExitStack) -> Table:

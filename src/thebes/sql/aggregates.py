@@ -91,6 +91,8 @@ class Aggregates:
                 else (arithmetic.divided if kind is exp.Div else arithmetic.power)
             )
             return arithmetic.joined(parts, made)
+        if isinstance(node, exp.Coalesce):
+            return self._filled(node, depth)
         if kind in _ONE_PART:
             return arithmetic.joined([self.read(node.this, depth)], _ONE_PART[kind])
         if isinstance(node, exp.Round):
@@ -131,6 +133,8 @@ class Aggregates:
         of = node.this
         if of is not None and of.find(exp.AggFunc) is not None:
             raise refusal(node, "an aggregate inside an aggregate needs a query in a query, which is not offered")
+        if isinstance(of, exp.Coalesce):
+            return self._of_filled(node, of)
         if isinstance(node, exp.Count):
             return self._count(node, of)
         if isinstance(of, exp.Distinct):
@@ -141,6 +145,34 @@ class Aggregates:
         if isinstance(node, _SPREAD):
             return self._spread(node, self._measured(of))
         return self._asked("sum" if isinstance(node, exp.Sum) else "mean", column=self._measured(of))
+
+    def _filled(self, node: exp.Coalesce, depth: int) -> Arithmetic:
+        """Read an aggregate in whose place a number stands where it is missing; a count never is, nor a sum here."""
+        number, made = float(self._rows.stand_in(node)), self.read(node.this, depth)
+        if isinstance(node.this, exp.Sum) and number:
+            raise refusal(node, "a sum of nothing is 0 here; write COALESCE(SUM(column), 0)")
+        if isinstance(node.this, (exp.Sum, exp.Count)):
+            return made
+        return arithmetic.joined([made, arithmetic.constant(number)], arithmetic.filled)
+
+    def _of_filled(self, node: exp.Expr, of: exp.Coalesce) -> Arithmetic:
+        """Read an aggregate over an expression in which a number stands in for what is missing: as many rows as lack a
+        value add that number each."""
+        number = float(self._rows.stand_in(of))
+        if not isinstance(node, (exp.Sum, exp.Avg, exp.Count)):
+            raise refusal(node, "a row without a value is left out of it; SUM, AVG and COUNT take COALESCE(column, 0)")
+        column = self._measured(of.this)
+        if isinstance(node, exp.Count):
+            return self._asked("count")
+        made = self._asked("sum", column=column)
+        if number:
+            lacking = [self._asked("count"), self._asked("count", column=column)]
+            added = [arithmetic.constant(number), arithmetic.joined(lacking, arithmetic.corners(operator.sub))]
+            each = [made, arithmetic.joined(added, arithmetic.corners(operator.mul))]
+            made = arithmetic.joined(each, arithmetic.corners(operator.add))
+        return (
+            made if isinstance(node, exp.Sum) else arithmetic.joined([made, self._asked("count")], arithmetic.divided)
+        )
 
     def _count(self, node: exp.Count, of: exp.Expr) -> Arithmetic:
         if isinstance(of, exp.Star) or (isinstance(of, exp.Literal) and not of.is_string):

@@ -129,6 +129,17 @@ def power(parts: list[BarredValue]) -> BarredValue:
     return BarredValue(value)
 
 
+def filled(parts: list[BarredValue]) -> BarredValue:
+    """Take the second where the first is no number. The exact one may be either, so the ends hold both."""
+    one, other = parts
+    if not isinstance(one.value, float):
+        return one
+    value = other.number if math.isnan(one.number) else one.number
+    if not one.barred:
+        return BarredValue(value)
+    return BarredValue(value, (min(one.ends[0], other.number), max(one.ends[1], other.number)))
+
+
 def compared(function: Callable[[Any, Any], bool]) -> Callable[[list[BarredValue]], BarredValue]:
     return lambda parts: BarredValue(bool(function(parts[0].value, parts[1].value)))
 

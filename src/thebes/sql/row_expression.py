@@ -95,8 +95,19 @@ class RowExpressions:
         if isinstance(node, exp.Case):
             return self._case(node, depth)
         if isinstance(node, exp.Coalesce):
-            raise refusal(node, "a row without a value is left out here; count those with COUNT(*) less COUNT(column)")
+            raise refusal(
+                node,
+                "a row without a value is left out of an expression; SUM, AVG and COUNT take it as a whole, such as "
+                "AVG(COALESCE(column, 0))",
+            )
         raise refusal(node, f"is not offered: {_OFFERED}")
+
+    def stand_in(self, node: exp.Coalesce) -> Fraction:
+        """Return the number that stands in for what is missing."""
+        number = _value(node.expressions[0]) if len(node.expressions) == 1 else None
+        if number is None:
+            raise refusal(node, "takes one expression and one number, such as COALESCE(column, 0)")
+        return number
 
     def choice(self, node: exp.Case) -> Any:
         """Return a CASE by which rows are grouped as a document's features say it."""
@@ -157,6 +168,8 @@ class RowExpressions:
             return node.this, number, kind
         if isinstance(node, exp.Neg):
             return node.this, -number, _TURNED[kind]
+        if isinstance(node, exp.Coalesce):
+            raise refusal(node, "is not offered in a condition; add OR column IS NULL, or AND column IS NOT NULL")
         one, other = node.this, node.args.get("expression")
         a, b = _value(one), None if other is None else _value(other)
         if isinstance(node, exp.Add) and (a is not None or b is not None):

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from thebes.curator.cache.requirement import Wanted
     from thebes.curator.pipelines.outcome import RunOutcome
     from thebes.curator.pipelines.pipeline import Pipeline
-    from thebes.curator.questions.plans import Plan
+    from thebes.curator.questions.plans import QuestionPlan
 
 
 class SiteKind(Kind[DocumentType], Protocol[DocumentType]):
@@ -106,9 +106,9 @@ class Planned(SiteOwner[DocumentRead], Protocol[DocumentRead]):
 
     def planned(
         self, document: DocumentRead, ask: Ask | None, schema: Schema
-    ) -> tuple[Plan, Wanted | None, str] | None:
+    ) -> tuple[QuestionPlan, Wanted | None, str | None] | None:
         """Return what is asked of the rows, what is wanted of every total (None without an ask), and how it can be
-        asked again; None where exact totals leave the site."""
+        asked again (None of several statistics); None where exact totals leave the site."""
         ...
 
     def told(self, document: DocumentRead, ask: Ask, answered: Answered) -> Contributions:

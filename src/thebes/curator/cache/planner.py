@@ -24,7 +24,7 @@ from thebes.curator.cache.requirement import Wanted
 from thebes.curator.cache.store import CacheStore
 from thebes.curator.cache.synopsis import Synopsis, View, ViewRows
 from thebes.curator.questions.noise import noise_made
-from thebes.curator.questions.plans import Integers, Plan
+from thebes.curator.questions.plans import Integers, Plan, QuestionPlan
 from thebes.data.schema import Schema
 from thebes.data.table import Table
 from thebes.ledger.filters import BASIC
@@ -127,7 +127,14 @@ class Planner:
         self._gone = frozenset[str]()  # blocks that took no more questions when it was last looked
 
     def recall(
-        self, plan: Plan, wanted: Wanted, view: View, *, payer: str = "", context: str = "", question: str | None = None
+        self,
+        plan: QuestionPlan,
+        wanted: Wanted,
+        view: View,
+        *,
+        payer: str = "",
+        context: str = "",
+        question: str | None = None,
     ) -> Answered | None:
         """A released answer that is good enough, for nothing; to who has paid for it, as it was. What is on disk may
         leave: nothing has to be waited for."""
@@ -136,26 +143,26 @@ class Planner:
             self._note(known, plan, wanted, question)
         return known
 
-    def quote(self, plan: Plan, wanted: Wanted, view: View, *, context: str = "") -> PlannedPrice:
+    def quote(self, plan: QuestionPlan, wanted: Wanted, view: View, *, context: str = "") -> PlannedPrice:
         """Return what an answer would cost now: from public things alone, and nothing is changed."""
         known = self._known(plan, wanted, view, context, "")
         if known is not None:
             return PlannedPrice(AnswerSource.CACHE, NOTHING, known.made)
         with self.store.alone():
             synopsis = self._covering(plan, context)
-            if synopsis is not None and not synopsis.preparation(view):
+            if synopsis is not None and isinstance(plan, Plan) and not synopsis.preparation(view):
                 most = synopsis.most(plan, wanted, view)
                 if most is not None and _within(amounts(most), wanted):
                     return PlannedPrice(AnswerSource.SYNOPSIS, amounts(most), None, tuple(most))
         return self.mechanism(plan, wanted)
 
-    def mechanism(self, plan: Plan, wanted: Wanted) -> PlannedPrice:
+    def mechanism(self, plan: QuestionPlan, wanted: Wanted) -> PlannedPrice:
         """Return what an answer costs that rows are read for, without a synopsis."""
         _, purchase = wanted.calibrated(plan, self.schema, filter=self._filter)
         made = (purchase.epsilon, purchase.delta)
         return PlannedPrice(AnswerSource.MECHANISM, made, made, (purchase,))
 
-    def held(self, plan: Plan, view: View, *, context: str = "") -> Amounts | None:
+    def held(self, plan: QuestionPlan, view: View, *, context: str = "") -> Amounts | None:
         """To what the noise was calibrated of the best answer to a plan that can be given again; None where there is
         none."""
         kept = self.store.answers(key_of(plan, self.schema), self._place(view, context), since=self._since(view))
@@ -178,12 +185,12 @@ class Planner:
         """The blocks of a view about which the synopsis must still buy something: these pay for it, and no others."""
         return tuple(block for block in view if self._synopsis is not None and self._synopsis.preparation((block,)))
 
-    def _deviation(self, plan: Plan, made: Amounts) -> float:
+    def _deviation(self, plan: QuestionPlan, made: Amounts) -> float:
         return noise_made(plan, self.schema, epsilon=made[0], delta=made[1]).deviation
 
     def answer(
         self,
-        plan: Plan,
+        plan: QuestionPlan,
         wanted: Wanted,
         rows: ViewRows,
         *,
@@ -210,7 +217,7 @@ class Planner:
             kept = ReleasedAnswer(key, place, payer, self.store.clock(), _EMPTY)
             synopsis = self._covering(plan, context)
             try:
-                if synopsis is not None:
+                if synopsis is not None and isinstance(plan, Plan):
                     answered = self._through(synopsis, kept, plan, wanted, rows, reserve, buy, randomness)
                 if answered is None:
                     answered = self._drawn(synopsis, kept, plan, wanted, rows, reserve, randomness)
@@ -230,7 +237,7 @@ class Planner:
         """From when on an answer about a view may be given again."""
         return None if view else self.store.clock() - self._fresh_for
 
-    def _known(self, plan: Plan, wanted: Wanted, view: View, context: str, payer: str) -> Answered | None:
+    def _known(self, plan: QuestionPlan, wanted: Wanted, view: View, context: str, payer: str) -> Answered | None:
         key = key_of(plan, self.schema)
         own = self.store.paid_by(payer) if payer else None
         if own is not None:
@@ -243,9 +250,9 @@ class Planner:
         found = best(kept, plan, self.schema, wanted)
         return None if found is None else replace(found.answered, source=AnswerSource.CACHE, cost=NOTHING)
 
-    def _covering(self, plan: Plan, context: str) -> Synopsis | None:
-        """The synopsis where it may answer such plans."""
-        if self._synopsis is None or context or not self._synopsis.covers(plan):
+    def _covering(self, plan: QuestionPlan, context: str) -> Synopsis | None:
+        """The synopsis where it may answer such plans; of several statistics at once none does."""
+        if self._synopsis is None or context or not isinstance(plan, Plan) or not self._synopsis.covers(plan):
             return None
         return self._current()
 
@@ -322,7 +329,7 @@ class Planner:
         self,
         synopsis: Synopsis | None,
         kept: ReleasedAnswer,
-        plan: Plan,
+        plan: QuestionPlan,
         wanted: Wanted,
         rows: ViewRows,
         reserve: Reserve,
@@ -332,8 +339,9 @@ class Planner:
         purse = _Purse.of(reserve([purchase]), [purchase])
         purse.pay(purchase)
         made = (purchase.epsilon, purchase.delta)
-        answered = Answered(noise.add(rows.totals(plan), randomness), made, None, AnswerSource.MECHANISM, made)
-        if synopsis is not None:
+        totals = rows.totals(plan) if isinstance(plan, Plan) else plan.totals(rows.table())
+        answered = Answered(noise.add(totals, randomness), made, None, AnswerSource.MECHANISM, made)
+        if synopsis is not None and isinstance(plan, Plan):
             synopsis.heard(plan, answered, rows.view)
         self._keep(kept, answered, synopsis, rows.view)
         purse.settle()
@@ -345,7 +353,7 @@ class Planner:
         if synopsis is not None:
             self._loaded = self.store.generation
 
-    def _note(self, answered: Answered, plan: Plan, wanted: Wanted, question: str | None) -> None:
+    def _note(self, answered: Answered, plan: QuestionPlan, wanted: Wanted, question: str | None) -> None:
         """Count it, beside what a mechanism would have cost, or at least the most that was allowed."""
         try:
             worth = wanted.calibrated(plan, self.schema, filter=self._filter)[1].epsilon

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from thebes.curator.cache.answer import Answered
 from thebes.curator.cache.requirement import Wanted
 from thebes.curator.questions.noise import noise_made
-from thebes.curator.questions.plans import Plan
+from thebes.curator.questions.plans import Plan, QuestionPlan
 from thebes.data.filter import Among, Condition, Either, Every
 from thebes.data.schema import Schema
 from thebes.privacy.mechanisms.additive import Additive
@@ -30,10 +30,18 @@ class ReleasedAnswer:
     answered: Answered
 
 
-def key_of(plan: Plan, schema: Schema) -> str:
+def key_of(plan: QuestionPlan, schema: Schema) -> str:
     """Return what two questions have in common that the same totals answer: what is summed and how far a row moves it,
     over columns that are declared alike. Columns that are made of others are the same where they are made the same way
-    of columns that are declared alike."""
+    of columns that are declared alike. Several statistics are the same question where all that is measured for them is
+    the same, in the same order and each as many times."""
+    if isinstance(plan, Plan):
+        return _key_of_one(plan, schema)
+    told = [(_key_of_one(part, schema), times) for part, times in plan.measured]
+    return hashlib.sha256(repr((type(plan).__name__, told)).encode()).hexdigest()
+
+
+def _key_of_one(plan: Plan, schema: Schema) -> str:
     sums = plan.sums
     own = plan.features.needs(sums.columns)
     asked = own if sums.where is None else (*own, *sums.where.columns)
@@ -54,13 +62,13 @@ def ordered(condition: Condition) -> Condition:
     return condition
 
 
-def best(kept: Iterable[ReleasedAnswer], plan: Plan, schema: Schema, wanted: Wanted) -> ReleasedAnswer | None:
+def best(kept: Iterable[ReleasedAnswer], plan: QuestionPlan, schema: Schema, wanted: Wanted) -> ReleasedAnswer | None:
     """Of these answers to a plan the one with the least noise that gives what is wanted; None where none does."""
     found = [(noise, one) for one in kept if (noise := _noise(one, plan, schema, wanted)) is not None]
     return min(found, key=lambda pair: pair[0], default=(0.0, None))[1]
 
 
-def _noise(one: ReleasedAnswer, plan: Plan, schema: Schema, wanted: Wanted) -> float | None:
+def _noise(one: ReleasedAnswer, plan: QuestionPlan, schema: Schema, wanted: Wanted) -> float | None:
     """The deviation, or the width that is promised, of an answer that gives what is wanted."""
     answered = one.answered
     if answered.made is None:
@@ -72,7 +80,7 @@ def _noise(one: ReleasedAnswer, plan: Plan, schema: Schema, wanted: Wanted) -> f
     return noise.deviation if _enough(noise, plan, schema, wanted) else None
 
 
-def _enough(noise: Additive, plan: Plan, schema: Schema, wanted: Wanted) -> bool:
+def _enough(noise: Additive, plan: QuestionPlan, schema: Schema, wanted: Wanted) -> bool:
     if wanted.width is not None:
         return wanted.satisfied(plan, noise)
     return noise.deviation <= wanted.calibrated(plan, schema)[0].deviation

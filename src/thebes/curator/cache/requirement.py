@@ -10,7 +10,7 @@ from functools import lru_cache, partial
 
 from thebes.curator.cache.purchase import Purchase, size_of
 from thebes.curator.questions.noise import noise_for
-from thebes.curator.questions.plans import Plan
+from thebes.curator.questions.plans import QuestionPlan
 from thebes.data.schema import Schema
 from thebes.ledger.filters import BASIC
 from thebes.privacy import exact
@@ -63,15 +63,15 @@ class Wanted:
         object.__setattr__(self, "beta", beta)
         object.__setattr__(self, "smooth", smooth)
 
-    def level(self, plan: Plan) -> float:
+    def level(self, plan: QuestionPlan) -> float:
         """At which each total must lie within the width, so that all of them do together (union bound)."""
         return 1 - (self.beta or 0.0) / plan.size
 
-    def satisfied(self, plan: Plan, noise: Additive) -> bool:
+    def satisfied(self, plan: QuestionPlan, noise: Additive) -> bool:
         """Return whether this noise gives the width that is wanted."""
         return self.width is None or noise.width(self.level(plan)) <= self.width
 
-    def calibrated(self, plan: Plan, schema: Schema, *, filter: str = BASIC.name) -> Calibrated:
+    def calibrated(self, plan: QuestionPlan, schema: Schema, *, filter: str = BASIC.name) -> Calibrated:
         """The noise with which a mechanism answers, and what it costs: calibrated to what is allowed, or to the least
         that gives the width. Of Laplace and Gaussian noise a basic filter takes the one with the smaller epsilon,
         the others the one with the smaller rho. A Refusal where that is more than is allowed."""

@@ -90,6 +90,10 @@ class JointPlan(QuestionPlan):
         ]
         return min(low for low, _ in ends), max(high for _, high in ends)
 
+    @property
+    def measured(self) -> tuple[tuple[Plan, int], ...]:
+        return tuple(zip(self.parts, self.weights, strict=True))
+
     def totals(self, table: Table) -> Integers:
         """The exact totals, the table read once for each part: group after group, in each part after part."""
         each = [

@@ -65,6 +65,11 @@ class QuestionPlan(ABC):
     def ends_of_totals(self) -> Ends:
         """Between which ends one row's addition to a total lies."""
 
+    @property
+    @abstractmethod
+    def measured(self) -> tuple[tuple[Plan, int], ...]:
+        """The plans whose totals make up these, each with how many times it is taken."""
+
     @abstractmethod
     def totals(self, table: Table) -> Integers:
         """The exact totals over a table's rows."""
@@ -131,6 +136,10 @@ class Plan(QuestionPlan):
     @property
     def transformation(self) -> Transformation:
         return self.row if self.groups.count == 1 else Grouped(self.row, self.groups.count)
+
+    @property
+    def measured(self) -> tuple[tuple[Plan, int], ...]:
+        return ((self, 1),)
 
     @property
     def ends_of_totals(self) -> Ends:

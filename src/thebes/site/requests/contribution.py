@@ -18,7 +18,7 @@ from thebes.curator.cache.answer import Answered
 from thebes.curator.cache.planner import Planner
 from thebes.curator.cache.requirement import Wanted
 from thebes.curator.pipelines.outcome import NotRun
-from thebes.curator.questions.plans import Plan
+from thebes.curator.questions.plans import QuestionPlan
 from thebes.curator.streams.stream import Stream
 from thebes.data.table import Table
 from thebes.ledger import BudgetExceeded, ClaimEnded
@@ -175,7 +175,7 @@ class Contributing:
 
     # --- by a data set's planner ----------------------------------------------------------------------------
 
-    def _planner(self, allowed: Allowed) -> tuple[Planner, tuple[Plan, Wanted | None, str]] | None:
+    def _planner(self, allowed: Allowed) -> tuple[Planner, tuple[QuestionPlan, Wanted | None, str | None]] | None:
         """Return who has the released answers of the data set, and what is asked as they understand it; None where
         answers are not used again."""
         owner = allowed.owner
@@ -186,7 +186,7 @@ class Contributing:
         return None if planner is None or planned is None else (planner, planned)
 
     def _planned(
-        self, allowed: Allowed, planner: Planner, planned: tuple[Plan, Wanted | None, str]
+        self, allowed: Allowed, planner: Planner, planned: tuple[QuestionPlan, Wanted | None, str | None]
     ) -> tuple[dict[str, Any], Charge]:
         """The answer as a data set's planner has it: released before, or bought now."""
         planning = self._planning(allowed, planner)

@@ -18,7 +18,7 @@ from thebes.curator.cache.planner import BOUGHT, Paying, Planner
 from thebes.curator.cache.purchase import Purchase, amounts, loss_of
 from thebes.curator.cache.requirement import Wanted
 from thebes.curator.cache.synopsis import View
-from thebes.curator.questions.plans import Integers, Plan
+from thebes.curator.questions.plans import Integers, Plan, QuestionPlan
 from thebes.curator.streams.stream import BlockStage, Context, Stream
 from thebes.data.table import Table
 from thebes.ledger import Budget, Ledger, LedgerClaim
@@ -91,7 +91,7 @@ class Planning(Generic[Whose]):
     _tables: dict[View, Table] = field(default_factory=dict)
 
     def answer(
-        self, plan: Plan, wanted: Wanted, *, payer: str, question: str | None, randomness: Randomness
+        self, plan: QuestionPlan, wanted: Wanted, *, payer: str, question: str | None, randomness: Randomness
     ) -> Answered:
         """The answer; `view` says then which blocks it is about."""
 
@@ -139,7 +139,7 @@ class Planning(Generic[Whose]):
         """The one whose answers are used again: of one with a budget of their own only theirs."""
         return self.context if isinstance(self.context, str) else ""
 
-    def again(self, plan: Plan, wanted: Wanted, *, question: str | None) -> Answered | None:
+    def again(self, plan: QuestionPlan, wanted: Wanted, *, question: str | None) -> Answered | None:
         """The answer for nobody yet known, if it was released before: it waits for no other's."""
         if self.stream is not None:
             self.view = whole(self.stream, self.context)
@@ -187,7 +187,7 @@ class Planning(Generic[Whose]):
             lambda paid: self.account.settle(claim, budget_of(paid) if afresh else None),
         )
 
-    def _buy(self, plan: Plan, wanted: Wanted, purchases: Sequence[Purchase], name: str) -> Paying:
+    def _buy(self, plan: QuestionPlan, wanted: Wanted, purchases: Sequence[Purchase], name: str) -> Paying:
         """Reserve the price of what a synopsis is made of: it is the data set's own purchase, whoever asked first; of a
         set that grows, of the blocks that it is about. A Refusal where it is more than the data set may spend on
         itself, or where the question could not be paid for without it and beside it: a question that is refused

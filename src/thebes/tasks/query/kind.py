@@ -273,7 +273,7 @@ class QueryDocument(RowsDocument):
         """Return whether a data set's planner can answer it from what was released before."""
         if self.join is not None:  # what is released of one data set follows from that one alone
             return False
-        return self.statistic is not None and self.phases == 1 and not (self.statistic == "quantile" and self.by)
+        return self.phases == 1 and not (self.statistic == "quantile" and self.by)
 
     @property
     def recallable(self) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from thebes.curator.cache.answer import Answered
 from thebes.curator.cache.requirement import Wanted
 from thebes.curator.questions.noise import delta_of, noise_for
-from thebes.curator.questions.plans import Plan
+from thebes.curator.questions.plans import QuestionPlan
 from thebes.data.schema import Schema
 from thebes.data.table import KeyedTable, Table
 from thebes.privacy.randomness import Randomness
@@ -53,13 +53,13 @@ class QueryOwner:
 
     def planned(
         self, document: QueryDocument, ask: Ask | None, schema: Schema
-    ) -> tuple[Plan, Wanted | None, str] | None:
+    ) -> tuple[QuestionPlan, Wanted | None, str | None] | None:
         """The question as a data set's planner takes it; None where noise is added elsewhere, or nowhere."""
         if document.exact or not document.reusable:
             return None
         KIND.fits(document, schema)
         wanted = None if ask is None else document.wanted(ask.payload)
-        return document.statistic_plan(schema), wanted, document.question.text
+        return document.plan(schema), wanted, None if document.statistics else document.question.text
 
     def told(self, document: QueryDocument, ask: Ask, answered: Answered) -> Contributions:
         """Write what a planner answered, as it travels."""
