@@ -28,8 +28,9 @@ import numpy as np
 from tests.support.coordinator import Front
 from thebes.coordinator.home import CoordinatorHome
 from thebes.coordinator.people.contribution_record import form_of
+from thebes.coordinator.storage.contribution_intake import ContributionDelivery, Taken
 from thebes.coordinator.storage.database import Database
-from thebes.coordinator.storage.store import ContributionDelivery, CoordinatorStore, Taken
+from thebes.coordinator.storage.store import CoordinatorStore
 from thebes.coordinator.tasks.phase_end import setting
 from thebes.coordinator.tasks.task_keys import place_of
 from thebes.tasks import registry
@@ -37,6 +38,12 @@ from thebes.tasks import registry
 CONNECTIONS, ROUNDS, SECONDS = 16, 5, 1.0
 SIZES = (100, 1_000, 10_000, 100_000)
 MEMORY_SIZES = (1_000, 10_000, 50_000)
+SERVING = """
+import sys
+from pathlib import Path
+from thebes.coordinator.process.server import serve
+serve(Path(sys.argv[1]), host="127.0.0.1", port=0)
+"""
 MEDIAN = {
     "type": "basic",
     "epsilon": 1.0,
@@ -235,12 +242,17 @@ def _post(url: str, home: str | Path, document: dict[str, Any]) -> str:
 
 @contextmanager
 def _server(home: Path) -> Iterator[str]:
-    serve = "import sys; from pathlib import Path; from thebes.coordinator.process.server import serve; "
-    call = "serve(Path(sys.argv[1]), host='127.0.0.1', port=0)"
-    process = subprocess.Popen([sys.executable, "-c", serve + call, str(home)], stdout=subprocess.PIPE, text=True)
+    with started(SERVING, str(home)) as (url, _):
+        yield url
+
+
+@contextmanager
+def started(program: str, *arguments: str) -> Iterator[tuple[str, int]]:
+    """A server as a process of its own, which says where it listens: its address, and the number of the process."""
+    process = subprocess.Popen([sys.executable, "-c", program, *arguments], stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
-        yield json.loads(process.stdout.readline())["url"]
+        yield json.loads(process.stdout.readline())["url"], process.pid
     finally:
         process.terminate()
         process.wait()

@@ -13,8 +13,9 @@ import sqlalchemy as sa
 
 from tests.support.postgres import new_database
 from thebes.coordinator.storage import schema
+from thebes.coordinator.storage.contribution_intake import ContributionDelivery, Taken
 from thebes.coordinator.storage.database import Database, StoreUnavailable
-from thebes.coordinator.storage.store import ContributionDelivery, CoordinatorStore, NewTask, Taken
+from thebes.coordinator.storage.store import CoordinatorStore, NewTask
 from thebes.coordinator.tasks.phase_queue import Concluded, Held, NoLongerHeld, PhaseQueue
 from thebes.coordinator.tasks.states import Status
 from thebes.privacy.faults import Mistake

@@ -6,6 +6,7 @@ import base64
 import json
 import logging
 import secrets
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -564,14 +565,30 @@ def test_a_fault_tells_a_stranger_and_the_log_nothing_of_what_was_sent(
 
 
 def test_a_database_that_does_not_answer_is_said_and_survived(front: Front, monkeypatch: pytest.MonkeyPatch) -> None:
-    def away(work: object) -> None:
+    def away(*asked: object, **values: object) -> None:
         raise StoreUnavailable("gone")
 
-    with monkeypatch.context() as patched:
-        patched.setattr(front.database, "read", away)
-        answer = front.client.get("/api/task")
-        assert answer.status_code == 503
-    assert front.client.get("/api/task").status_code == 200
+    task_id = front.post(AGES)
+    addresses = ("/api/task", f"/api/task/{task_id}", f"/api/task/{task_id}/ask?slot=test", "/api/group")
+    for _ in range(2):
+        with monkeypatch.context() as patched:
+            patched.setattr(front.database, "read", away)
+            patched.setattr(front.database, "quick", away)
+            assert {front.client.get(address).status_code for address in addresses} == {503}
+        assert {front.client.get(address).status_code for address in addresses} == {200}
+
+
+def test_lists_polls_and_asks_wait_for_no_thread(front: Front) -> None:
+    task_id = front.post(AGES)
+    addresses = ("/api/task", f"/api/task/{task_id}", f"/api/task/{task_id}/ask?slot=test")
+    before = [front.client.get(address).json() for address in addresses]
+    free = threading.Event()
+    busy = [front.reception._readers.submit(free.wait) for _ in range(8)]
+    try:
+        assert [front.client.get(address).json() for address in addresses] == before
+        assert not any(each.done() for each in busy)
+    finally:
+        free.set()
 
 
 def test_a_task_that_ended_elsewhere_is_forgotten_here(tmp_path: Path) -> None:
@@ -593,9 +610,16 @@ def test_another_process_in_the_same_home_goes_on_with_what_the_first_began(tmp_
         with Front(tmp_path / "home", clock=clock) as second:
             assert second.admin_token == first.admin_token
             assert second.submit(task_id, body).json() == receipt
-            second.fill(task_id, 11, {"age": 40})
+            for count in range(2, 12):  # what one process has written, the other one says at once
+                second.fill(task_id, 1, {"age": 40})
+                assert first.task(task_id)["contributions"] == count
+                assert [task["contributions"] for task in first.client.get("/api/task").json()] == [count]
+            second.fill(task_id, 1, {"age": 40})
+            assert first.task(task_id)["status"] == "running"
             second.closing.step()
+            assert first.client.get(f"/api/task/{task_id}/ask", params={"slot": "late"}).status_code == 410
         assert first.task(task_id)["status"] == "done"
+        assert first.client.get("/api/task").json() == []
         assert first.submit(task_id, {**body, "contributor": "late"}).status_code == 410
 
 

@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from argon2 import PasswordHasher
 
-from thebes.coordinator.api.single_flight import Lately, Together
+from thebes.coordinator.api.single_flight import Lately
 from thebes.coordinator.auth.access import Lobby
 from thebes.coordinator.auth.accounts import Accounts, Role, Somebody
 from thebes.coordinator.auth.identity_provider import provider_of
@@ -33,16 +31,16 @@ from thebes.coordinator.process.operation import CoordinatorOperation
 from thebes.coordinator.sites.join_service import JoinService
 from thebes.coordinator.sites.site_tasks import Convocation, Inquiries
 from thebes.coordinator.storage.database import Database
-from thebes.coordinator.storage.store import CoordinatorStore, NewTask, TaskStanding, check_under_way
+from thebes.coordinator.storage.store import CoordinatorStore, NewTask, check_under_way
 from thebes.coordinator.storage.task_list import published
+from thebes.coordinator.storage.task_standing import TaskStanding
 from thebes.coordinator.storage.write_queue import Intake
 from thebes.coordinator.tasks.acceptance import Acceptance, Accepted
 from thebes.coordinator.tasks.phase_end import setting
 from thebes.coordinator.tasks.states import Status
-from thebes.coordinator.tasks.task_feed import Notice, Notices
+from thebes.coordinator.tasks.task_feed import Notices
+from thebes.coordinator.tasks.task_summaries import TaskSummaries
 from thebes.tasks import registry
-from thebes.tasks.document import InvalidDocument
-from thebes.tasks.kind_failure import KindFailed
 from thebes.tasks.protocols import Endless
 from thebes.tasks.site_document import SiteDocument
 from thebes.wire import task_log
@@ -102,7 +100,7 @@ class Reception:
             readers=self._readers,
             look=look,
         )
-        self._listing = Together(self._list)
+        self._summaries = TaskSummaries(self.store, self._notices, self.inquiries, self.hearing, self._readers)
         self._writable = Lately(lambda: self._intake.change(database.check_writable), clock)
         self._receipts: dict[str, bytes] = {}  #: lists of receipts that were asked for, oldest first
 
@@ -171,92 +169,19 @@ class Reception:
 
     async def tasks(self) -> list[dict[str, Any]]:
         """Every task that is open or running."""
-        return await self._in_reader(lambda: self._summaries(self.store.active()))
+        return await self._summaries.active()
 
     async def listed(self) -> bytes:
-        """The same as JSON: what everybody asks for who comes, read and written once for all who ask meanwhile."""
-        return await self._listing.get()
-
-    async def _list(self) -> bytes:
-        def work() -> bytes:
-            tasks = self._summaries(self.store.active())
-            return json.dumps(tasks, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
-
-        return await self._in_reader(work)
+        """The same as JSON."""
+        return await self._summaries.listed()
 
     async def ended(self, *, skip: int = 0, most: int = 50) -> list[dict[str, Any]]:
         """Tasks that are over, the one put up last first."""
-        return await self._in_reader(lambda: self._summaries(self.store.ended(skip=skip, most=most)))
-
-    def _summaries(self, standings: Sequence[TaskStanding]) -> list[dict[str, Any]]:
-        going = self.inquiries.going(standings)
-        return [self._summary(standing, going.get(standing.id)) for standing in standings]
-
-    def _summary(self, standing: TaskStanding, going: Mapping[str, Any] | None) -> dict[str, Any]:
-        """`going` is how a task goes that sites answer and that is not over."""
-        told = {
-            "task_id": standing.id,
-            "status": str(standing.status),
-            "digest": standing.digest,
-            "requestor": standing.requestor,
-            "created": datetime.fromtimestamp(standing.created, UTC).isoformat(timespec="seconds"),
-        }
-        try:
-            notice = self._notices.of(standing.id)
-        except (InvalidDocument, KindFailed) as failed:
-            return {**told, **self._unread(standing, failed)}
-        return {
-            **told,
-            "type": notice.document.type,
-            "document": notice.as_json,
-            "explanation": notice.explanation,
-            "price": notice.price,
-            **self._counted(standing, notice, going),
-        }
-
-    def _unread(self, standing: TaskStanding, failed: Exception) -> dict[str, Any]:
-        """Return as much as its stored document says of a task whose kind is gone, or reads it no more."""
-        whole = self.store.document(standing.id)
-        return {
-            "type": whole["type"],
-            "document": whole,
-            "explanation": f"Nothing here can say what this task is: {failed}",
-            "price": None,
-            "contributions": standing.accepted,
-            "min_count": whole.get("min_count") or 1,
-            "phase": standing.phase,
-            "phases": standing.phase + 1,
-        }
-
-    def _counted(self, standing: TaskStanding, notice: Notice, going: Mapping[str, Any] | None) -> dict[str, Any]:
-        """Tell who has contributed so far, and how many are needed."""
-        document = notice.document
-        if isinstance(document, SiteDocument):
-            return self.inquiries.summary(standing, document, notice.asked, going)
-        training = self.hearing.trainings.of(standing.id)
-        return {
-            "contributions": standing.accepted if training is None else sum(training.aggregator.counts),
-            "min_count": document.min_count,
-            "phase": standing.phase,
-            "phases": document.phases,
-        }
+        return await self._summaries.ended(skip=skip, most=most)
 
     async def task(self, task_id: str) -> tuple[dict[str, Any], str | None]:
         """A task, and its latest release as the JSON text that was stored; of what is being trained, as it stands."""
-
-        def read() -> tuple[dict[str, Any], str | None]:
-            standing = self.store.standing(task_id)
-            summary = self._summaries([standing])[0]
-            if standing.of_sites:
-                summary["refusals"] = self.inquiries.refusals(standing)
-            return summary, self.store.release(task_id)
-
-        summary, release = await self._in_reader(read)
-        notice = self._notices.kept(task_id)  # none of a task whose document nothing here reads
-        if release is None and notice is not None and notice.endless:
-            training = await self.hearing.training(task_id)
-            release = None if training is None else await training.release()
-        return summary, release
+        return await self._summaries.task(task_id)
 
     async def receipts(self, task_id: str) -> bytes:
         """Return the list of receipts that a task's latest release commits to. It never changes, so it is kept for

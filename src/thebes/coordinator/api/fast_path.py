@@ -33,12 +33,16 @@ class Straight(APIRoute):
             for name, told in signature(endpoint).parameters.items()
             if hints[name] is not Request
         }
+        self._wants_request = Request in hints.values()
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["method"] not in (self.methods or ()):
             await super().handle(scope, receive, send)
             return
-        response = await self.endpoint(Request(scope, receive), **self._parameters(scope))
+        parameters = self._parameters(scope)
+        if self._wants_request:
+            parameters["request"] = Request(scope, receive)
+        response = await self.endpoint(**parameters)
         await response(scope, receive, send)
 
     def _parameters(self, scope: Scope) -> dict[str, Any]:
@@ -59,27 +63,34 @@ class Straight(APIRoute):
 
 
 class Shortcuts:
-    """Finds straight routes below one address without asking every other route first."""
+    """Finds straight routes at and below one address without asking every other route first."""
 
-    def __init__(self, below: str) -> None:
-        self._below = below
+    def __init__(self, at: str) -> None:
+        self._at, self._below = at, f"{at}/"
         self._routes: dict[tuple[str, str], Straight] = {}
 
     def add(self, route: Straight) -> None:
-        """One whose path is `below{task_id}/NAME`."""
+        """One whose path is the address itself, `at/{task_id}` or `at/{task_id}/NAME`."""
         for method in route.methods or ():
-            self._routes[method, route.path.rpartition("/")[2]] = route
+            self._routes[method, route.path.removeprefix(self._at)] = route
 
     def way(self, scope: Scope) -> ASGIApp | None:
         """Return the application that a request goes straight to, if it does."""
         path: str = scope["path"]
-        if not path.startswith(self._below):
+        if not path.startswith(self._at):
             return None
-        task_id, _, name = path[len(self._below) :].partition("/")
-        route = self._routes.get((scope["method"], name))
-        if route is None or not task_id:
+        told, tail = dict[str, str](), ""
+        if path.startswith(self._below):
+            task_id, stroke, name = path[len(self._below) :].partition("/")
+            if not task_id:
+                return None
+            told, tail = {"task_id": task_id}, f"/{{task_id}}{stroke}{name}"
+        elif path != self._at:
             return None
-        scope["path_params"] = {"task_id": task_id}
+        route = self._routes.get((scope["method"], tail))
+        if route is None:
+            return None
+        scope["path_params"] = told
         return route.handle
 
 

@@ -43,10 +43,9 @@ class RequestGuard:
         *,
         largest_body: int,
         metrics: CoordinatorMetrics,
-        shortcuts: Shortcuts,
         known: Callable[[list[str]], Awaitable[bool]],
     ) -> None:
-        self._app, self._shortcuts = app, shortcuts
+        self._app = app
         self._largest, self._strangers = largest_body, min(STRANGERS, largest_body)
         self._known = known  #: whether one of these is somebody's token
         self._metrics = metrics
@@ -54,10 +53,13 @@ class RequestGuard:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
-            return
+        else:
+            await self.before(self._app, scope, receive, send)
+
+    async def before(self, app: App, scope: Scope, receive: Receive, send: Send, *, straight: bool = False) -> None:
+        """Stand before another application; what goes `straight` there has limits of its own for what it takes."""
         began, started, taken, refused = time.perf_counter(), False, 0, False
-        straight = self._shortcuts.way(scope)
-        most = self._strangers if straight is None else self._largest
+        most = self._largest if straight and scope["method"] == "POST" else self._strangers
 
         async def fits(size: int) -> None:
             nonlocal most
@@ -88,7 +90,7 @@ class RequestGuard:
 
         try:
             await fits(_admitted(scope["headers"]))
-            await (straight or self._app)(scope, receiving, sending)
+            await app(scope, receiving, sending)
         except ClientDisconnect:
             return  # who asked has hung up before all was said: there is nobody to answer, and nothing of ours failed
         except Exception as error:
@@ -112,6 +114,20 @@ class RequestGuard:
         if status == 500:
             log.error("a request failed: %s", whereabouts(error), extra={"event": "request.failed"})
         return status, body
+
+
+class Front:
+    """ASGI before all else: what goes straight passes a guard, and nothing of the framework."""
+
+    def __init__(self, application: App, *, guard: RequestGuard, shortcuts: Shortcuts) -> None:
+        self._application, self._guard, self._shortcuts = application, guard, shortcuts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        way = self._shortcuts.way(scope) if scope["type"] == "http" else None
+        if way is None:
+            await self._application(scope, receive, send)
+        else:
+            await self._guard.before(way, scope, receive, send, straight=True)
 
 
 def _admitted(headers: list[tuple[bytes, bytes]]) -> int:

@@ -18,7 +18,7 @@ from thebes.coordinator.api import bodies as m
 from thebes.coordinator.api import login, site_join
 from thebes.coordinator.api.bearer import BEARER, Bearer, token_of
 from thebes.coordinator.api.fast_path import Shortcuts, Straight, mistake
-from thebes.coordinator.api.middleware import RequestGuard
+from thebes.coordinator.api.middleware import Front, RequestGuard
 from thebes.coordinator.auth.accounts import Role
 from thebes.coordinator.people.contribution_check import Sent
 from thebes.coordinator.process.metrics import gathered
@@ -87,14 +87,15 @@ def interface(
 ) -> FastAPI:
     """The application. `figures` says who may read those for Prometheus, as the settings do."""
     app = application("Thebes coordinator", generate_unique_id_function=lambda route: route.name)
-    shortcuts = Shortcuts("/api/task/")
-    known = reception.lobby.knows
-    app.add_middleware(
-        RequestGuard, largest_body=largest_body, metrics=reception.operation.metrics, shortcuts=shortcuts, known=known
-    )
+    limits: dict[str, Any] = {
+        "largest_body": largest_body,
+        "metrics": reception.operation.metrics,
+        "known": reception.lobby.knows,
+    }
+    app.add_middleware(RequestGuard, **limits)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _refused)
-    _contributions(app, reception, shortcuts)
+    _contributions(app, reception)
     _tasks(app, reception)
     _groups(app, reception)
     _models(app, reception)
@@ -105,30 +106,42 @@ def interface(
     if pages is not None:
         pages(app, reception)
     _documented(app)
+    shortcuts, framework = Shortcuts("/api/task"), app.build_middleware_stack
+    for route in app.router.routes:
+        if isinstance(route, Straight):
+            shortcuts.add(route)
+    app.build_middleware_stack = lambda: Front(  # type: ignore[method-assign]
+        framework(), guard=RequestGuard(app, **limits), shortcuts=shortcuts
+    )
     return app
 
 
+def _straight(app: FastAPI, path: str, endpoint: Callable[..., Any], method: str = "GET", **told: Any) -> None:
+    app.router.add_api_route(path, endpoint, methods=[method], route_class_override=Straight, **told)
+
+
 def _tasks(app: FastAPI, reception: Reception) -> None:
-    @app.get("/api/task", responses=_says())
     async def tasks(state: State = "active", skip: Skip = 0, most: Most = 50) -> list[m.Summary]:
         """Open and running tasks, oldest first; with `state=ended` those that are over, newest first, by pages."""
         if state == "active":
             return Response(await reception.listed(), media_type=frames.JSON)  # type: ignore[return-value]
         return JSONResponse(await reception.ended(skip=skip, most=most))  # type: ignore[return-value]
 
-    @app.post("/api/task", status_code=201, responses=_says(401, 403, 413))
-    async def post_task(document: Document, bearer: Bearer) -> m.Posted:
-        """Put a task up."""
-        task_id, digest = await reception.post(document, await reception.lobby.who(token_of(bearer)))
-        return m.Posted(task_id=task_id, digest=digest)
-
-    @app.get("/api/task/{task_id}", responses=_says(404))
     async def task(task_id: TaskId) -> m.Detail:
         """One task with its latest release."""
         summary, result = await reception.task(task_id)
         # The release is handed on as it was stored, without being read and written again.
         text = f'{json.dumps(summary)[:-1]}, "result": {result or "null"}}}'
         return Response(text, media_type=frames.JSON)  # type: ignore[return-value]
+
+    _straight(app, "/api/task", tasks, responses=_says())
+    _straight(app, "/api/task/{task_id}", task, responses=_says(404))
+
+    @app.post("/api/task", status_code=201, responses=_says(401, 403, 413))
+    async def post_task(document: Document, bearer: Bearer) -> m.Posted:
+        """Put a task up."""
+        task_id, digest = await reception.post(document, await reception.lobby.who(token_of(bearer)))
+        return m.Posted(task_id=task_id, digest=digest)
 
     @app.get("/api/task/{task_id}/receipts", response_class=Response, responses={**_LIST_OF_HASHES, **_says(404)})
     async def receipts(task_id: TaskId) -> Response:
@@ -176,7 +189,7 @@ def _tasks(app: FastAPI, reception: Reception) -> None:
         return m.Examined(**await reception.examined(document))
 
 
-def _contributions(app: FastAPI, reception: Reception, shortcuts: Shortcuts) -> None:
+def _contributions(app: FastAPI, reception: Reception) -> None:
     async def submit(request: Request, task_id: TaskId) -> m.Receipt:
         """Send a contribution. It is on the disk when this answers; of a task that is trained without end, where one
         process alone runs the coordinator, within a second."""
@@ -205,14 +218,8 @@ def _contributions(app: FastAPI, reception: Reception, shortcuts: Shortcuts) -> 
 
     refused = _says(403, 404, 409, 410, 413, 415, 429)
     more: dict[str, Any] = {"status_code": 202, "responses": refused, "openapi_extra": _SUBMISSION}
-    for path, endpoint, method, told in (
-        ("/api/task/{task_id}/submit", submit, "POST", more),
-        ("/api/task/{task_id}/ask", ask, "GET", {"responses": _says(404, 410)}),
-    ):
-        app.router.add_api_route(path, endpoint, methods=[method], route_class_override=Straight, **told)
-    for route in app.router.routes:
-        if isinstance(route, Straight):
-            shortcuts.add(route)
+    _straight(app, "/api/task/{task_id}/submit", submit, "POST", **more)
+    _straight(app, "/api/task/{task_id}/ask", ask, responses=_says(404, 410))
 
     @app.delete("/api/task/{task_id}/submit", status_code=204, responses=_says(404, 410))
     async def withdraw(task_id: TaskId, receipt: Text) -> None:

@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 
 from thebes.coordinator.people.contribution_record import at_once, pack
-from thebes.coordinator.storage.store import ContributionDelivery, TaskStanding
+from thebes.coordinator.storage.contribution_intake import ContributionDelivery
+from thebes.coordinator.storage.task_standing import TaskStanding
 from thebes.coordinator.tasks.task_keys import TaskKey, place_of
 from thebes.privacy.faults import Mistake, ThebesError
 from thebes.tasks.contributions import Layout, read_payloads

@@ -20,7 +20,8 @@ from thebes.coordinator.home import CoordinatorHome
 from thebes.coordinator.people.contribution_check import Arrival, Phase, Sent
 from thebes.coordinator.people.contribution_record import most_bytes
 from thebes.coordinator.people.contributor_identity import Admission, TokenContribution
-from thebes.coordinator.storage.store import CoordinatorStore, TaskStanding, past_part
+from thebes.coordinator.storage.store import CoordinatorStore, past_part
+from thebes.coordinator.storage.task_standing import TaskStanding
 from thebes.coordinator.storage.write_queue import Intake
 from thebes.coordinator.tasks.acceptance import Acceptance
 from thebes.coordinator.tasks.phase_end import setting
@@ -69,7 +70,7 @@ class Hearing:
         """Return what the task wants from this slot now; TaskClosed where nothing any more."""
         training = self.trainings.of(task_id)
         if training is None:
-            phase = await self._in_reader(lambda: self._looked_at(task_id))
+            phase = await self._look_at(task_id)
             training = await self._begun(phase)
         if training is not None:
             drawn = await training.ask(slot, packet)
@@ -94,14 +95,14 @@ class Hearing:
         """No contribution to this task is longer, in bytes."""
         phase = self._phases.get(task_id)
         if phase is None:
-            phase = await self._in_reader(lambda: self._looked_at(task_id))
+            phase = await self._look_at(task_id)
         return phase.longest
 
     async def submit(self, task_id: str, received: Sent) -> str:
         """Take a contribution; its receipt. A token is verified before anything else is looked at."""
         phase = self._phases.get(task_id)
         if phase is None or not phase.hears(received.part, self._clock.now()):
-            phase = await self._in_reader(lambda: self._looked_at(task_id))
+            phase = await self._look_at(task_id)
         training = self.trainings.of(task_id) or await self._begun(phase)
         if training is not None:
             receipt = await training.take(received.by(await self._contributor(task_id, phase, received)))
@@ -162,7 +163,7 @@ class Hearing:
     async def training(self, task_id: str) -> TaskInMemory | None:
         """The training of a task, begun if it has not been; None where the task takes nothing more."""
         known = self.trainings.of(task_id)
-        return known or await self._begun(await self._in_reader(lambda: self._looked_at(task_id)))
+        return known or await self._begun(await self._look_at(task_id))
 
     def forget(self, task_id: str) -> None:
         """The task was ended: it takes nothing more."""
@@ -192,6 +193,24 @@ class Hearing:
     async def _in_reader(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._readers, work)
 
+    async def _look_at(self, task_id: str) -> Phase:
+        """The task as it stands now: on the event loop where its phase is known and a row of a file says the rest. To
+        wake a thread for that takes longer than all else that an ask does."""
+        known = self._phases.get(task_id)
+        if known is not None and self._store.database.alone:
+            standing = self._store.standing(task_id)
+            if standing.status is Status.OPEN and standing.phase == known.standing.phase:
+                return self._kept(task_id, known, standing)
+        return await self._in_reader(lambda: self._looked_at(task_id))
+
+    def _kept(self, task_id: str, known: Phase, standing: TaskStanding) -> Phase:
+        phase = known if standing == known.standing else replace(known, standing=standing)
+        self._phases.pop(task_id, None)  # then it is the newest
+        self._phases[task_id] = phase
+        while len(self._phases) > _KEPT_PHASES:
+            self._phases.popitem(last=False)
+        return phase
+
     def _looked_at(self, task_id: str) -> Phase:
         """The task as it stands now; an aggregator is made only for a new phase that is open."""
         document, largest = self._notices.of(task_id).people, self._home.settings.largest_body
@@ -206,19 +225,14 @@ class Hearing:
                 return Phase(standing, document.deadline, None, largest, key)
             known = self._phases.get(task_id)
             if known is not None and known.standing.phase == standing.phase:
-                phase = replace(known, standing=standing)
-            else:
-                aggregator = self._aggregator(document, standing, key, helper)
-                if aggregator.part != standing.part:
-                    continue  # the phase ended while it was looked at
-                places = itertools.product(standing.parts, range(aggregator.partitions))
-                longest = max(most_bytes(aggregator.layout(*place)) for place in places)
-                phase = Phase(standing, document.deadline, aggregator, min(longest, largest), key)
-            self._phases.pop(task_id, None)  # then it is the newest
-            self._phases[task_id] = phase
-            while len(self._phases) > _KEPT_PHASES:
-                self._phases.popitem(last=False)
-            return phase
+                return self._kept(task_id, known, standing)
+            aggregator = self._aggregator(document, standing, key, helper)
+            if aggregator.part != standing.part:
+                continue  # the phase ended while it was looked at
+            places = itertools.product(standing.parts, range(aggregator.partitions))
+            longest = max(most_bytes(aggregator.layout(*place)) for place in places)
+            made = Phase(standing, document.deadline, aggregator, min(longest, largest), key)
+            return self._kept(task_id, made, standing)
 
     def _aggregator(
         self, document: PeopleDocument, standing: TaskStanding, key: TaskKey, helper: bytes | None

@@ -48,6 +48,7 @@ class CoordinatorMetrics:
             buckets=REQUEST_BOUNDS,
             registry=own,
         )
+        self._answers: dict[tuple[str, int], tuple[Counter, Histogram]] = {}
         self._submissions = Counter("thebes_submissions_total", "Submissions that were given a receipt.", registry=own)
         self._refusals = Counter(
             "thebes_refusals_total",
@@ -75,8 +76,12 @@ class CoordinatorMetrics:
 
     def answered(self, method: str, status: int, seconds: float) -> None:
         """Count a request that was answered after so many seconds."""
-        self._requests.labels(method, str(status)).inc()
-        self._request_seconds.labels(method).observe(_rounded(seconds, REQUEST_BOUNDS))
+        counts = self._answers.get((method, status))
+        if counts is None:  # looking up a label takes longer than counting
+            counts = self._requests.labels(method, str(status)), self._request_seconds.labels(method)
+            self._answers[method, status] = counts
+        counts[0].inc()
+        counts[1].observe(_rounded(seconds, REQUEST_BOUNDS))
 
     def refused(self, status: int, error: object = None) -> None:
         """Count a refusal of the coordinator's by the name of its error, or by what its status means."""

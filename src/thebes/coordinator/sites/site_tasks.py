@@ -19,7 +19,7 @@ from thebes.coordinator.home import CoordinatorHome
 from thebes.coordinator.sites.quotes import Quoted, SiteVerdict, enough, unheard
 from thebes.coordinator.sites.site_store import FederationStore
 from thebes.coordinator.storage.database import Database
-from thebes.coordinator.storage.store import TaskStanding
+from thebes.coordinator.storage.task_standing import TaskStanding
 from thebes.data.schema import Schema, read_shown
 from thebes.privacy import randomness
 from thebes.privacy.faults import Mistake

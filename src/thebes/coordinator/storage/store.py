@@ -7,90 +7,27 @@ it wants; what was acknowledged after a phase closed does not exist.
 from __future__ import annotations
 
 import json
-import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import bindparam, select
+from sqlalchemy import select
 
 from thebes.coordinator.sites.site_store import say_farewell
+from thebes.coordinator.storage.contribution_intake import ContributionDelivery, Taken, take
 from thebes.coordinator.storage.database import Database
 from thebes.coordinator.storage.schema import COLLECTOR, CONTRIBUTION, HELPED, RELEASE, TASK
 from thebes.coordinator.storage.task_list import append, entries, list_alone
+from thebes.coordinator.storage.task_standing import ACTIVE, STANDING, STANDS, TaskStanding, count, locked
 from thebes.coordinator.tasks.states import Status
 from thebes.coordinator.training import model_store
 from thebes.privacy.faults import ThebesError
-from thebes.tasks.aggregation.packets import parts_of, phase_of
+from thebes.tasks.aggregation.packets import phase_of
 from thebes.tasks.protocols import TaskClosed
 from thebes.wire import receipts
 from thebes.wire.refusals import Conflict, NotAllowed, NotFound
 from thebes.wire.task_log import TaskLogEntry
-
-_STANDING = (
-    TASK.c.id,
-    TASK.c.requestor,
-    TASK.c.digest,
-    TASK.c.trusted,
-    TASK.c.status,
-    TASK.c.phase,
-    TASK.c.part,
-    TASK.c.wanted,
-    TASK.c.accepted,
-    TASK.c.following,
-    TASK.c.created,
-    TASK.c.counts,
-    TASK.c.sites.is_not(None),
-)
-
-# Said once, because they are said for every batch of submissions.
-_LOCKED = (
-    select(*_STANDING).where(TASK.c.id.in_(bindparam("ids", expanding=True))).order_by(TASK.c.id).with_for_update()
-)
-# One part at a time: SQLite would read the whole table to find (task, part, contributor) in a list of such.
-_KNOWN = select(
-    CONTRIBUTION.c.contributor, CONTRIBUTION.c.fingerprint, CONTRIBUTION.c.receipt, CONTRIBUTION.c.withdrawn
-).where(
-    CONTRIBUTION.c.task == bindparam("task"),
-    CONTRIBUTION.c.part == bindparam("part"),
-    CONTRIBUTION.c.contributor.in_(bindparam("contributors", expanding=True)),
-)
-_ADD = CONTRIBUTION.insert()
-_COUNT = (
-    TASK.update()
-    .where(TASK.c.id == bindparam("task"))
-    .values(accepted=bindparam("fewest"), counts=bindparam("each"), status=bindparam("now"))
-)
-
-
-@dataclass(frozen=True, slots=True)
-class TaskStanding:
-    """The standing of a task: everything of its row that is small."""
-
-    id: str
-    requestor: str
-    digest: str
-    trusted: bool
-    status: Status
-    phase: int
-    part: str
-    wanted: int
-    accepted: int
-    following: str | None
-    created: float  #: seconds since 1970
-    counts: tuple[int, ...]  #: contributions that each part of the phase has; `accepted` is the fewest
-    of_sites: bool  #: institutions answer it
-
-    @classmethod
-    def of(cls, row: Any) -> TaskStanding:
-        rest = (*row[5:11], counts_of(row[11], row[8]), bool(row[12]))
-        return cls(row[0], row[1], row[2], bool(row[3]), Status(row[4]), *rest)
-
-    @property
-    def parts(self) -> tuple[str, ...]:
-        """The parts of the phase."""
-        return parts_of(self.part, len(self.counts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,29 +49,6 @@ class NewTask:
     facts: Mapping[str, Any] | None = None
     sites: Mapping[str, Any] | None = None  #: of one that institutions answer: who is `asked`, who is `left_out`
     helper: str | None = None  #: of one whose answers go to two servers: the site that is the second
-
-
-@dataclass(frozen=True, slots=True)
-class ContributionDelivery:
-    """One contribution on its way in. `record` is None where the part is over and only a repeat can be answered."""
-
-    task: str
-    part: str
-    contributor: str
-    fingerprint: bytes
-    record: bytes | None
-
-    @property
-    def identity(self) -> tuple[str, str, str]:
-        return self.task, self.part, self.contributor
-
-
-@dataclass(frozen=True, slots=True)
-class Taken:
-    """A delivery's receipt; `closed` where it was the last that its phase wanted."""
-
-    receipt: str
-    closed: bool = False
 
 
 class CoordinatorStore:
@@ -183,10 +97,10 @@ class CoordinatorStore:
 
     def standing(self, task_id: str) -> TaskStanding:
         """Return where a task stands; NotFound where there is none."""
-        row = self.database.read(lambda c: c.execute(select(*_STANDING).where(TASK.c.id == task_id)).first())
-        if row is None:
+        rows = self.database.quick(STANDS, task=task_id)
+        if not rows:
             raise NotFound("there is no such task")
-        return TaskStanding.of(row)
+        return TaskStanding.of(rows[0])
 
     def document(self, task_id: str) -> dict[str, Any]:
         """The document as it was checked; NotFound where there is none."""
@@ -206,8 +120,7 @@ class CoordinatorStore:
 
     def active(self) -> list[TaskStanding]:
         """Every task that is open or running, oldest first."""
-        query = select(*_STANDING).where(TASK.c.status.in_([Status.OPEN, Status.RUNNING])).order_by(TASK.c.created)
-        return [TaskStanding.of(row) for row in self.database.read(lambda c: c.execute(query).all())]
+        return [TaskStanding.of(row) for row in self.database.quick(ACTIVE)]
 
     def under_way(self, requestor: str) -> int:
         """Count the tasks of this requestor that are open or running."""
@@ -217,7 +130,7 @@ class CoordinatorStore:
         """Tasks that are over, the one put up last first."""
         over = TASK.c.status.in_([status for status in Status if status.final])
         order = (TASK.c.created.desc(), TASK.c.id)
-        query = select(*_STANDING).where(over).order_by(*order).offset(skip).limit(most)
+        query = select(*STANDING).where(over).order_by(*order).offset(skip).limit(most)
         return [TaskStanding.of(row) for row in self.database.read(lambda c: c.execute(query).all())]
 
     def release(self, task_id: str) -> str | None:
@@ -245,7 +158,7 @@ class CoordinatorStore:
         """End a task without a release; nothing to do where that was done before."""
 
         def work(connection: sa.Connection) -> None:
-            found = _locked(connection, [task_id]).get(task_id)
+            found = locked(connection, [task_id]).get(task_id)
             if found is None:
                 raise NotFound("there is no such task")
             if found.status is Status.CANCELLED:
@@ -265,14 +178,14 @@ class CoordinatorStore:
 
     def take(self, deliveries: Sequence[ContributionDelivery]) -> list[Taken | ThebesError]:
         """Take many deliveries in one durable transaction, each as if it had come alone, in this order."""
-        return self.database.write(lambda connection: _take(connection, deliveries))
+        return self.database.write(lambda connection: take(connection, deliveries))
 
     def withdraw(self, task_id: str, receipt: str) -> None:
         """Destroy the contribution with that receipt and take it off the count, before its phase closes. What was
         taken back stays taken back: the same contributor's repeat is refused."""
 
         def work(connection: sa.Connection) -> None:
-            found = _locked(connection, [task_id]).get(task_id)
+            found = locked(connection, [task_id]).get(task_id)
             if found is None:
                 raise NotFound("there is no such task")
             own = sa.and_(CONTRIBUTION.c.task == task_id, CONTRIBUTION.c.receipt == receipt)
@@ -286,7 +199,7 @@ class CoordinatorStore:
             connection.execute(CONTRIBUTION.update().where(own).values(record=None, withdrawn=1))
             counts = list(found.counts)
             counts[found.parts.index(row[0])] -= 1
-            _count(connection, found, counts)
+            count(connection, found, counts)
 
         self.database.write(work)
 
@@ -326,76 +239,6 @@ def _under_way(connection: sa.Connection, requestor: str) -> int:
     return connection.scalar(select(sa.func.count()).where(*own)) or 0
 
 
-def _locked(connection: sa.Connection, task_ids: Iterable[str]) -> dict[str, TaskStanding]:
-    """Return where tasks stand, held until the transaction ends; locked in the order of their ids."""
-    return {row[0]: TaskStanding.of(row) for row in connection.execute(_LOCKED, {"ids": sorted(set(task_ids))})}
-
-
-def _take(connection: sa.Connection, deliveries: Sequence[ContributionDelivery]) -> list[Taken | ThebesError]:
-    standings = _locked(connection, [d.task for d in deliveries])
-    known = _known(connection, deliveries)
-    counts = {task: dict(zip(s.parts, s.counts, strict=True)) for task, s in standings.items()}
-    new: list[dict[str, Any]] = []
-    answers: list[Taken | ThebesError] = []
-    for delivery in deliveries:
-        standing = standings.get(delivery.task)
-        if standing is None:
-            answers.append(NotFound("there is no such task"))
-        elif delivery.identity in known:
-            answers.append(_again(delivery, *known[delivery.identity]))
-        elif _over(standing, delivery, counts[delivery.task]):
-            answers.append(TaskClosed("this part of the task is closed; nothing was taken"))
-        else:
-            receipt = secrets.token_hex(16)
-            counts[delivery.task][delivery.part] += 1
-            known[delivery.identity] = (delivery.fingerprint, receipt, 0)
-            new.append(
-                {
-                    "task": delivery.task,
-                    "part": delivery.part,
-                    "contributor": delivery.contributor,
-                    "fingerprint": delivery.fingerprint,
-                    "receipt": receipt,
-                    "record": delivery.record,
-                    "withdrawn": 0,
-                }
-            )
-            answers.append(Taken(receipt, closed=min(counts[delivery.task].values()) == standing.wanted))
-    if new:
-        connection.execute(_ADD, new)
-        for task, each in counts.items():
-            if (*each.values(),) != standings[task].counts:
-                _count(connection, standings[task], [*each.values()])
-    return answers
-
-
-def _known(
-    connection: sa.Connection, deliveries: Sequence[ContributionDelivery]
-) -> dict[tuple[str, str, str], tuple[bytes, str, int]]:
-    """Return what was taken before under the same identities: fingerprint, receipt, whether it was taken back."""
-    contributors: dict[tuple[str, str], set[str]] = {}
-    for delivery in deliveries:
-        contributors.setdefault((delivery.task, delivery.part), set()).add(delivery.contributor)
-    known = {}
-    for (task, part), names in contributors.items():
-        for name, *rest in connection.execute(_KNOWN, {"task": task, "part": part, "contributors": sorted(names)}):
-            known[task, part, name] = (rest[0], rest[1], rest[2])
-    return known
-
-
-def _over(standing: TaskStanding, delivery: ContributionDelivery, counts: Mapping[str, int]) -> bool:
-    wanted = counts.get(delivery.part, standing.wanted) < standing.wanted
-    return standing.status is not Status.OPEN or not wanted or delivery.record is None
-
-
-def _again(delivery: ContributionDelivery, fingerprint: bytes, receipt: str, withdrawn: int) -> Taken | ThebesError:
-    if withdrawn:
-        return TaskClosed("this contribution was taken back; nothing was taken again")
-    if fingerprint != delivery.fingerprint:
-        return Conflict("this contributor sent something else for this part before; the first is kept")
-    return Taken(receipt)
-
-
 def receipts_of(connection: sa.Connection, task_id: str, phase: int) -> bytes:
     """Return the list of receipts of what was contributed up to a closed phase and not taken back."""
     part, contributor, receipt = CONTRIBUTION.c.part, CONTRIBUTION.c.contributor, CONTRIBUTION.c.receipt
@@ -406,19 +249,6 @@ def receipts_of(connection: sa.Connection, task_id: str, phase: int) -> bytes:
 
 def _phase(part: str) -> int:
     return int(phase_of(part).removeprefix("phase-"))
-
-
-def counts_of(written: str | None, accepted: int) -> tuple[int, ...]:
-    """Return how many contributions each part of a phase has; a task from before there were packets has one part."""
-    return (accepted,) if written is None else tuple(json.loads(written))
-
-
-def _count(connection: sa.Connection, standing: TaskStanding, counts: Sequence[int]) -> None:
-    """The new numbers of contributions; the phase closes in the same moment as every part is full."""
-    fewest = min(counts)
-    status = Status.RUNNING if fewest == standing.wanted else standing.status
-    changed = {"task": standing.id, "fewest": fewest, "each": json.dumps(list(counts)), "now": str(status)}
-    connection.execute(_COUNT, changed)
 
 
 def past_part(database: Database, task_id: str, part: str) -> bool:

@@ -12,7 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from thebes.coordinator.people.contribution_check import Arrival, deliveries
-from thebes.coordinator.storage.store import ContributionDelivery, CoordinatorStore, Taken
+from thebes.coordinator.storage.contribution_intake import ContributionDelivery, Taken
+from thebes.coordinator.storage.store import CoordinatorStore
 from thebes.privacy.faults import ThebesError
 
 T = TypeVar("T")

@@ -16,8 +16,9 @@ from sqlalchemy import select
 
 from thebes.coordinator.storage.database import Database
 from thebes.coordinator.storage.schema import CONTRIBUTION, GROUP, HELPED, TASK
-from thebes.coordinator.storage.store import counts_of, receipts_of
+from thebes.coordinator.storage.store import receipts_of
 from thebes.coordinator.storage.task_list import publish
+from thebes.coordinator.storage.task_standing import counts_of
 from thebes.coordinator.tasks.states import Status
 from thebes.coordinator.training.model_store import KeptModels, TrainingStore, forget
 from thebes.privacy.faults import Fault
