@@ -81,6 +81,12 @@ def test_a_question_in_sql_is_explained_quoted_asked_and_answered_as_a_table(ana
     ana.pictures("sites-sql-answer")
     page.get_by_role("link", name="Ask something like it").click()
     page.get_by_text("The answer has the columns ward, n, years.").wait_for()
+    page.get_by_label("Epsilon", exact=False).fill("5000")
+    page.get_by_text("5,000").first.wait_for()
+    page.get_by_role("button", name="Ask it").click()
+    page.get_by_text("too few sites answered, and nothing was released").wait_for()
+    page.get_by_text("north too little of its budget is left (budget)").wait_for()
+    ana.pictures("sites-sql-unanswered")
 
 
 def test_a_question_is_composed_put_up_and_answered(

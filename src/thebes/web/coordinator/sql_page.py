@@ -29,6 +29,7 @@ from thebes.tasks.site_document import SiteDocument
 from thebes.web.coordinator import words
 from thebes.web.coordinator.layout import Hall, text
 from thebes.web.coordinator.task import abridged
+from thebes.wire.refused_sites import why
 
 EXAMPLE = "SELECT ward, COUNT(*) AS n, AVG(age) AS mean_age\nFROM patients\nGROUP BY ward\nORDER BY n DESC"
 
@@ -97,6 +98,7 @@ def routes(hall: Hall) -> APIRouter:
     async def answered(task_id: str, sql: str) -> dict[str, Any]:
         task, body = await hall.task(task_id)
         told: dict[str, Any] = {"task": task, "answer": None, "over": Status(task["status"]).final, "refused": ""}
+        told["why"] = why
         try:
             document = registry.accepted_earlier(task["document"])
             if not isinstance(document, SiteDocument):
