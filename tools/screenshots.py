@@ -86,6 +86,7 @@ def _demo(people: int) -> None:
         try:
             urls = _urls(told, demo)
             with browser() as chromium:
+                _evening(chromium, Path(folder) / "me", urls["coordinator"])
                 _person(chromium, urls["person"])
                 _requestor(chromium, urls["coordinator"])
                 _steward(chromium, urls["site harbour"])
@@ -106,20 +107,43 @@ def _urls(told: Path, demo: subprocess.Popen[bytes]) -> dict[str, str]:
     return urls
 
 
+def _evening(chromium: Any, home: Path, coordinator: str) -> None:
+    """A first evening of somebody new: a few things typed in, what waits, limits that are proposed."""
+    command = [sys.executable, "-m", "thebes", "person", "--home", str(home), "--coordinator", coordinator]
+    machine = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        assert machine.stdout is not None
+        url = str(json.loads(machine.stdout.readline())["url"])
+        visitor = Visitor(chromium, url.partition("/?")[0], None, viewport=DESK)
+        page = visitor.page
+        page.goto(url)
+        for label, typed in (("Your age, in years", "44"), ("The place where you live", "Thebes")):
+            page.get_by_label(label).fill(typed)
+        page.get_by_role("button", name="Put it into my store").click()
+        page.locator("#typed .note.good").wait_for()
+        visitor.open("/")
+        page.locator("#waiting .button").wait_for()
+        _taken(page, "person-evening")
+        visitor.open("/limits")
+        _taken(page, "person-limits")
+        visitor.close()
+    finally:
+        machine.terminate()
+        machine.wait(timeout=60)
+
+
 def _person(chromium: Any, url: str) -> None:
-    """A first evening: what waits and what lies here, limits, a task, a rule, and what epsilon is."""
+    """A person who took part: a task, what was spent, a rule, and what epsilon is."""
     visitor = Visitor(chromium, url.partition("/?")[0], None, viewport=DESK)
     page = visitor.page
     page.goto(url)
-    _taken(page, "person-evening")
     visitor.open("/tasks")
-    page.locator("main h2 a").first.click()
+    page.locator("main h2 a", has_text="hours of video a day").click()
     page.get_by_role("heading", name="Your decision").wait_for()
     _taken(page, "person-task")
     visitor.open("/privacy")
     _taken(page, "person-privacy")
     visitor.open("/limits")
-    _taken(page, "person-limits")
     page.locator("#limits button[type=submit]").click()
     page.locator(".note.good").wait_for()
     visitor.open("/rules")

@@ -219,13 +219,16 @@ def test_limits_and_caps_are_changed_by_forms(story: Neighbourhood, visit: Calla
     me = inside(story, visit)
     page = me.page
     me.open("/privacy")
+    page.get_by_text("Every number by itself").click()
     page.fill("#local-epsilon", "12.5")
     page.get_by_role("button", name="Change the limits").click()
     page.get_by_text("Your limits are changed.").wait_for()
     assert story.me.get("/api/settings")["local"]["epsilon"] == 12.5
+    page.get_by_text("The most one requestor may have").click()
     page.fill("#who", "ana")
     page.fill("#cap", "0.5")
     page.get_by_role("button", name="Set the cap").click()
+    page.get_by_text("The most one requestor may have in a period: 1 cap").click()
     page.get_by_text("ana: epsilon 0.5").wait_for()
     page.fill("#who", "ana")
     page.get_by_role("button", name="Set the cap").click()
@@ -326,6 +329,7 @@ def test_the_coordinator_away_is_told_and_everything_else_works(
         for address in ("/data", "/accepted", "/rules", "/privacy"):
             assert me.open(address).status == 200
             settled(me)
+        me.page.get_by_text("End this home for good").click()
         me.page.fill("#confirm", "destroy everything")
         me.page.get_by_role("button", name="Destroy everything").click()
         me.page.get_by_role("heading", name="Everything is destroyed").wait_for()

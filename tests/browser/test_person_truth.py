@@ -97,8 +97,8 @@ def test_what_stands_there_is_what_the_interface_says(
             expect(place).to_contain_text(shown.next)
         paid = "You paid 1" if told["paid"]["epsilon"] else "is set aside" if told["set_aside"]["epsilon"] else ""
         expect(looked).to_contain_text(paid, timeout=left)
-        assert looked.get_by_role("button", name="Change my mind").is_visible() is (state in words.BACK[:3])
-        assert looked.get_by_role("button", name="Take it back").is_visible() is (state == "sent")
+        assert looked.get_by_role("button", name="Take it back").is_visible() is (state in words.BACK)
+        assert ("It is not sent before 20" in looked.inner_text()) is (state == "computed")
         assert ("nothing has left yet" in looked.inner_text()) is (state in words.BACK[:3])
     for me in pages:
         me.picture(f"person-truth-{way[-1]}-{me.page.url.rsplit('/', 2)[1]}")
@@ -128,7 +128,7 @@ def test_a_stale_page_is_refused_in_words_before_anything_happens(
     me.open(home.front())
     me.open(f"/tasks/{task}")
     me.page.get_by_role("button", name="Accept").click()
-    button = me.page.get_by_role("button", name="Change my mind")
+    button = me.page.get_by_role("button", name="Take it back")
     button.wait_for()
     me.page.route("**/moment/**", lambda request: request.fulfill(status=204))  # a page that was left asleep
     me.page.wait_for_load_state("networkidle")
@@ -189,14 +189,14 @@ ALOUD = {
     - link "epsilon"
     - text: ", a moderate price"
   - img "Of a budget of epsilon 30, 0 is gone, this task would take 1"
-  - paragraph: /^3.4 % of the 30 you have left in the 30 days until .*[.]$/
+  - paragraph: /^3.4 % of the 30 you have left for servers that you trust in the 30 days until .*[.]$/
   - paragraph: /^Somebody who has to guess, .* 73.2 % of the time after seeing the answer[.]/
 """,
     "declined": """
 - region "Your decision":
   - heading "Your decision" [level=2]
   - form "Your decision about How old are we?":
-    - paragraph: declined. You said no. Nothing left. You may still change your mind while the task is open.
+    - paragraph: declined. You said no. Nothing left. You may still say yes while the task is open.
     - status
     - button "Accept, for epsilon 1"
 """,
@@ -206,13 +206,13 @@ ALOUD = {
   - form "Your decision about How old are we?":
     - paragraph: >-
         agreed. You agreed. The price is set aside; nothing has left yet. Your machine asks by itself what is wanted.
-        Until it is sent you may change your mind, and pay nothing.
+        Until it is sent you may take it back, and pay nothing.
     - status
-    - button "Change my mind"
+    - button "Take it back"
     - link "Where it stands"
 - region "What it cost":
   - heading "What it cost" [level=2]
-  - paragraph: /^1 is set aside, and paid when it leaves. In the 30 days until .* you have 29 of 30 left[.]$/
+  - paragraph: /^1 is set aside, and paid when it leaves. In .* you have 29 of 30 left for servers that you trust[.]$/
   - img "Of a budget of epsilon 30, 0 is gone and 1 is set aside for this task"
 """,
     "sent": """
@@ -225,7 +225,7 @@ ALOUD = {
     - link "Where it stands"
 - region "What it cost":
   - heading "What it cost" [level=2]
-  - paragraph: /^You paid 1. In the 30 days until .* you have 29 of 30 left[.]$/
+  - paragraph: /^You paid 1. In the 30 days until .* you have 29 of 30 left for servers that you trust[.]$/
   - img "Of a budget of epsilon 30, 1 is gone and 0 is set aside for this task"
 """,
 }  #: what somebody hears of a task, in the order in which it is read

@@ -108,3 +108,15 @@ def test_a_scene_that_this_machine_cannot_play_is_left_out_and_says_why(
     assert status == 0
     assert "tally" not in {row["type"] for row in rows}
     assert "thebes: men, tallied: left out, it needs a telescope" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("people", [60, 300])
+def test_what_costs_least_is_played_and_asked_first(people: int) -> None:
+    played, asked = ([float(s.document["epsilon"]) for s in each(people)] for each in (scenes, waiting))
+    assert played == sorted(played)
+    assert asked == sorted(asked)
+    assert asked[0] == played[0]
+    if people == 300:
+        assert asked[0] <= 1, "a person who keeps the proposed limits is not asked twice about the first"
+    servers = {registry.check(scene.document).server for scene in waiting(people)}  # type: ignore[attr-defined]
+    assert "untrusted" in servers

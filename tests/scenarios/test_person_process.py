@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import re
 import stat
 import subprocess
@@ -52,6 +53,28 @@ def test_the_ready_line_opens_one_session(running: PersonProcess) -> None:
         assert browser.get(facts["address"]).status_code == 200
         assert browser.get(facts["address"] + "/api/store").status_code == 200
     assert httpx.get(facts["url"], trust_env=False, timeout=PATIENCE).status_code == 401
+
+
+def test_somebody_at_a_terminal_reads_two_lines(tmp_path: Path) -> None:
+    ours, theirs = pty.openpty()
+    shown = [
+        sys.executable,
+        "-m",
+        "thebes.cli.main",
+        "person",
+        "--coordinator",
+        NOWHERE,
+        "--home",
+        str(tmp_path / "me"),
+    ]
+    with subprocess.Popen(shown, stdout=theirs, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL) as process:
+        os.close(theirs)
+        with os.fdopen(ours, encoding="utf-8") as terminal:
+            first, second = terminal.readline(), terminal.readline()
+            process.terminate()
+            assert process.wait(timeout=PATIENCE) == 0
+    assert re.match(r"Your machine runs[.] Open .* works once: http://127[.]0[.]0[.]1:[0-9]+/[?]code=\S+$", first)
+    assert second.strip().endswith(f"in a second terminal: thebes person --home {tmp_path / 'me'} --open")
 
 
 def test_another_one_time_address_is_printed_while_the_process_runs(running: PersonProcess, tmp_path: Path) -> None:

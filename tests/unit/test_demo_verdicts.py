@@ -147,3 +147,14 @@ def test_one_kind_can_be_played_alone_and_asks_no_hospital_for_nothing() -> None
     assert (command.sites_of(["basic"], 3), command.sites_of(["query"], 3), command.sites_of([], 3)) == (0, 3, 3)
     with pytest.raises(Mistake, match="must be one of basic, "):
         command.sites_of(["tall"], 3)
+
+
+def test_what_takes_more_than_the_proposed_limit_is_said_to_be_asked_about_twice() -> None:
+    console = Console(record=True, width=120)
+    rows = [{"type": "basic", "epsilon": epsilon} for epsilon in (0.5, 1.0, 1.5, 3.0)]
+    command.tell_dear([*rows, {"type": "query", "epsilon": 9.0}], console)
+    told = " ".join(console.export_text().split())
+    assert told == (
+        "2 tasks of these took more than epsilon 1 of each person: with the proposed limits a person is asked twice "
+        "before that."
+    )

@@ -10,6 +10,7 @@ from thebes.privacy.accounting.odds import meaning
 from thebes.privacy.certificate import Certificate
 from thebes.privacy.promise import Adjacency, Unit
 from thebes.tasks import explanation, registry
+from thebes.tasks.choice import DocumentChoice
 from thebes.web.coordinator import words as asking
 from thebes.web.person import words as own
 
@@ -71,3 +72,17 @@ def test_pages_and_certificate_tell_one_guess(epsilon: float, delta: float) -> N
 def test_what_was_released_without_noise_names_no_guess() -> None:
     bare = Certificate(Unit.DEVICE, Adjacency.REPLACE_ONE, 1.0, 0.0, "none", "none")
     assert "guess" not in bare.text
+
+
+def test_people_are_told_of_a_choice_without_names_of_mechanisms() -> None:
+    chosen = 0
+    for type_ in registry.people_types():
+        for sample in registry.samples(type_):
+            document: Any = registry.check(sample.document)
+            choice = registry.choice(document)
+            if isinstance(choice, DocumentChoice):
+                names = choice.errors
+                chosen += 1
+                assert not [name for name in names if name in choice.sentence]
+            assert "privunit" not in told(document)
+    assert chosen >= 3

@@ -20,7 +20,7 @@ from thebes.person.rest import guarded
 from thebes.web.person import pages
 from thebes.wire.access import Access, make_token
 
-TOLD = "cannot notice an older copy of this home"
+TOLD = "Never put an older copy of this home back by hand"
 
 
 class Remembering(keyring.backend.KeyringBackend):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+import thebes
 from thebes.privacy.measurement import Interval
 from thebes.tasks import registry
+from thebes.tasks.answer_view import Bars
 from thebes.tasks.document import PeopleDocument
 from thebes.tasks.release import Release
 from thebes.tasks.release_reader import release_from_json
@@ -111,3 +114,65 @@ def test_the_tasks_page_shows_the_answer_and_ones_place_and_nobody_is_asked(tmp_
         assert asked == []
     finally:
         world.me.close()
+
+
+def rows_document(**bounds: Any) -> PeopleDocument:
+    columns = ", ".join(bounds)
+    made = registry.check(
+        {
+            "type": "bounded",
+            "epsilon": 8.0,
+            "min_count": 20,
+            "featurizer": f"SELECT {columns} FROM a.t",
+            "bounds": bounds,
+        }
+    )
+    assert isinstance(made, PeopleDocument)
+    return made
+
+
+def answered(made: PeopleDocument, people: dict[str, Any]) -> Release:
+    return thebes.simulate(made.as_json(), people, seed=3)
+
+
+def test_a_row_stands_beside_the_means_and_shares_that_perturbed_rows_say() -> None:
+    """Of 2,000 people whose hours are all 2 of 0 to 12, at epsilon 8: no bar reaches 9."""
+    hours = {"type": "range", "low": 0, "high": 12, "default": 0}
+    one = rows_document(hours=hours)
+    answer = answered(one, {"hours": np.full(2000, 2.0)})
+    assert registry.place(one, answer, [{"hours": 9.0}]).startswith("Your value, 9, lies above the mean of all, ")
+    assert "cannot be told apart from the mean of all" in registry.place(
+        one, answer, [{"hours": float(answer.mean("hours")[0])}]
+    )
+    assert registry.place(one, answer, [{"hours": None}]) == ""
+    assert registry.place(one, answer, []) == ""
+    two = rows_document(hours=hours, pet={"type": "set", "values": ["cat", "dog"], "default": "dog"})
+    answer = answered(two, {"hours": np.full(2000, 2.0), "pet": np.array(["cat", "dog"] * 1000)})
+    told = registry.place(two, answer, [{"hours": 9.0, "pet": "cat"}])
+    assert told.startswith("Your hours, 9, lies above the mean of all, ")
+    assert re.search(r"Your pet, cat, is that of between [\d.]+ and [\d.]+ % of those who took part[.]$", told)
+    assert registry.place(two, answer, [{"hours": None, "pet": "bird"}]) == ""
+
+
+def test_the_mean_comes_before_shares_and_who_has_a_value_after_them() -> None:
+    made = rows_document(
+        pet={"type": "set", "values": ["cat", "dog"], "default": "dog"}, hours={"type": "range", "low": 0, "high": 12}
+    )
+    answer = answered(made, {"pet": np.array(["cat", "dog"] * 100), "hours": np.full(200, 2.0)})
+    sections = registry.view("bounded").sections(answer, made)
+    assert [section.title for section in sections] == ["hours", "pet", "Who has a value for hours", "Rows"]
+    assert "The mean among those who took part" in sections[0].words
+    there = sections[2].picture
+    assert isinstance(there, Bars)
+    assert list(there.values) == ["yes", "no"]
+    beyond = any(not 0 <= share <= 100 for share in there.values.values())
+    assert ("Noise can put a share below 0 or above 100 %" in sections[2].words) is beyond
+
+
+def test_perturbed_rows_are_shown_without_pandas(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = rows_document(hours={"type": "range", "low": 0, "high": 12})
+    answer = answered(made, {"hours": np.full(200, 2.0)})
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    head, rows = registry.view("bounded").table(answer)
+    assert head == ("hours", "hours.present")
+    assert len(rows) == 200

@@ -223,7 +223,7 @@ def test_the_price_stands_as_a_number_a_sentence_and_a_share(world: World) -> No
     task = world.server.post({**MEDIAN, "delta": 0.0})
     world.me.set_settings({"trusted": {"epsilon": 4.0}})
     page = world.http.get(f"/tasks/{task}").text
-    assert "25 % of the 4 you have left" in page
+    assert "25 % of the 4 you have left for servers that you trust" in page
     assert "right at most 73.2 % of the time" in page
     assert "a moderate price" in page
 
@@ -291,8 +291,10 @@ def test_what_was_paid_is_told_as_past(world: World) -> None:
     assert "1 is set aside, and paid when it leaves. In the 30 days until" in " ".join(aside.split())
     world.me.wait(task)
     after = world.http.get(f"/tasks/{task}/standing", headers=PARTIAL).text
-    assert re.search("You paid 1. In the 30 days until [^ ]+ you have 29 of 30 left[.]", after)
-    for passed in ("you have left", "nothing has left", "Change my mind", "Accept"):
+    assert re.search(
+        "You paid 1. In the 30 days until [^ ]+ you have 29 of 30 left for servers that you trust[.]", after
+    )
+    for passed in ("you have left", "nothing has left", "Accept"):
         assert passed not in after
     assert world.me.task(task)["paid"] == {"epsilon": 1.0, "delta": 0.0}
 
@@ -734,7 +736,10 @@ def test_a_yes_that_is_not_possible_is_not_offered_and_the_page_says_why(world: 
     lacks = {**MEDIAN, "featurizer": "SELECT age FROM nobody.there", "name": "lacks", "missing": "refuse"}
     other = world.server.post(lacks)
     world.http.get("/tasks")
-    for task, why in ((dear, "it costs epsilon 31, and 30 is left in the 30 days"), (other, "nothing in your store")):
+    for task, why in (
+        (dear, "it costs epsilon 31, and 30 is left for servers that you trust in the 30 days"),
+        (other, "nothing in your store"),
+    ):
         for address in (f"/tasks/{task}", f"/tasks/{task}/standing"):
             page = world.http.get(address)
             assert f"You cannot accept it: {why}" in harmless(page), address
@@ -1148,14 +1153,16 @@ def test_a_cap_of_a_requestor_counts_in_what_is_left_and_in_what_is_offered(worl
         for address in (f"/tasks/{task}", f"/tasks/{task}/standing", f"/tasks/{task}/standing?brief=yes", "/tasks"):
             page = world.http.get(address)
             assert f"by your cap for {who}" in harmless(page), address
-            assert "and 0.2 is left in the 30 days" in harmless(page), address
+            assert "and 0.2 is left for servers that you trust in the 30 days" in harmless(page), address
             assert "Under My privacy you can change the cap." in harmless(page), address
             assert "accept" not in [a.get("value") for tag, a in Page(page.text).elements if tag == "button"], address
     world.me.set_settings({"caps": {"*": {"epsilon": 0.2}, who: {"epsilon": 0.7}}})
     assert "Accept, for epsilon 0.4" in harmless(world.http.get(f"/tasks/{task}"))
     world.me.accept(task)
     again = world.server.post({**MEDIAN, "epsilon": 0.4, "delta": 0.0, "name": "Once more"})
-    assert "it costs epsilon 0.4, and 0.3 is left" in harmless(world.http.get(f"/tasks/{again}"))
+    assert "it costs epsilon 0.4, and 0.3 is left for servers that you trust" in harmless(
+        world.http.get(f"/tasks/{again}")
+    )
 
 
 def test_looking_at_tasks_of_capped_requestors_writes_nothing(world: World) -> None:

@@ -277,7 +277,7 @@ def test_a_steward_is_told_where_an_older_copy_of_the_home_would_not_be_noticed(
     place.enter()
     place.link.algorithm.told = {**TOLD, "ledger": {**TOLD["ledger"], "notices_older_copies": notices}}
     for path in ("/", "/standing"):
-        assert ("cannot notice an older copy of this home" in place.page(path)) is not notices
+        assert ("Never put an older copy of this home back by hand" in place.page(path)) is not notices
 
 
 def test_each_page_shows_its_part(place: Place) -> None:

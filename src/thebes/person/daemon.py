@@ -9,9 +9,10 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from thebes.person.folder import DAEMON, announce, prepared
@@ -41,8 +42,8 @@ def run(
     pages: Pages | None = None,
     passphrase: str | None = None,
 ) -> None:
-    """Serve a home until SIGTERM or SIGINT. Prints one line of JSON when it listens. `fill` is given the home first,
-    `pages` puts web pages onto the interface."""
+    """Serve a home until SIGTERM or SIGINT. Prints one line of JSON when it listens, or two lines of words to a
+    terminal. `fill` is given the home first, `pages` puts web pages onto the interface."""
     os.umask(0o077)
     # Not from INFO on: whoever speaks HTTP would write down addresses, which carry ids of tasks.
     log_output.to_stderr("%(message)s", level=logging.WARNING)
@@ -81,12 +82,7 @@ def _serve(
             announce(folder, {"url": url, "pid": os.getpid()})
             line: dict[str, Any] = {"ready": True, "url": f"{url}/?code={access.new_code()}", "address": url}
             line |= {"home": str(folder), "notices_older_copies": person.balance()["notices_older_copies"]}
-            sys.stdout.write(json.dumps(line) + "\n")
-            sys.stdout.flush()
-            if sys.stderr.isatty():
-                sys.stderr.write(f"thebes: open this address in your browser; it works once: {line['url']}\n")
-            if not line["notices_older_copies"]:
-                sys.stderr.write(f"thebes: {_UNNOTICED}\n")
+            _tell(line)
 
     def stop() -> None:
         server.should_exit = True
@@ -104,6 +100,23 @@ def _serve(
         server.run(sockets=[listening])
     finally:
         (folder / DAEMON).unlink(missing_ok=True)
+
+
+def _tell(line: Mapping[str, Any]) -> None:
+    """Tell a program in JSON that the home is served. Somebody at a terminal reads where the pages are, and how to end
+    and come back; what else there is to know of a home stands on its pages."""
+    if sys.stdout.isatty():
+        again = f"thebes person --home {quote(line['home'])} --open"
+        sys.stdout.write(f"Your machine runs. Open this address in your browser, it works once: {line['url']}\n")
+        sys.stdout.write(f"Ctrl-C stops it. For another address, in a second terminal: {again}\n")
+        sys.stdout.flush()
+        return
+    sys.stdout.write(json.dumps(line) + "\n")
+    sys.stdout.flush()
+    if sys.stderr.isatty():
+        sys.stderr.write(f"thebes: open this address in your browser; it works once: {line['url']}\n")
+    if not line["notices_older_copies"]:
+        sys.stderr.write(f"thebes: {_UNNOTICED}\n")
 
 
 def _greet(person: Person) -> None:

@@ -181,6 +181,7 @@ class Person:
             "set_aside": added(claim.remaining for claim in claims if claim.state.open).as_json(),
             "state": str(ParticipationState.SEEN if latest is None else latest.state),
             "note": "" if latest is None else latest.note,
+            "due_at": None if latest is None else latest.due_at,
             "packets_sent": 0 if latest is None else len(self._book.receipts(latest)),
             "returnable": latest is None or latest.returnable,
             "turns_left": self._decisions.turns_left(document, mine),
@@ -333,6 +334,11 @@ class Person:
         """Tell what is left, and whether the ledger is frozen: the part of `ledger` that costs next to nothing to
         tell."""
         return spending_report.balance(self._purse)
+
+    @property
+    def now(self) -> datetime:
+        """The moment by the clock of this machine, in UTC."""
+        return datetime.fromtimestamp(self._clock(), UTC)
 
     def requestors(self) -> set[str]:
         """Name the requestors of all tasks that were looked at since this was opened, or were decided about."""

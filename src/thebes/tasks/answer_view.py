@@ -43,13 +43,15 @@ class AnswerView(Protocol[DocumentRead]):
 
 @dataclass(frozen=True, slots=True)
 class Bars:
-    """A chart of one bar for each key, with its error bar where `low` and `high` name one."""
+    """A chart of one bar for each key, with its error bar where `low` and `high` name one. `most` is what the whole
+    width stands for, where more cannot be."""
 
     values: Mapping[str, float]
     title: str
     low: Mapping[str, float] | None = None
     high: Mapping[str, float] | None = None
     unit: str = ""
+    most: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from thebes.privacy.faults import Mistake
-from thebes.privacy.figures import figure
 from thebes.tasks.document import DocumentType, raw, read_as
 
 Made = TypeVar("Made")
@@ -56,12 +55,11 @@ class DocumentChoice(Generic[Made]):
 
     @property
     def sentence(self) -> str:
-        """Say what is used and why, beside what else there is."""
+        """Tell people that the choice takes nothing from them; names and errors are for who asks, in `as_json`."""
         if len(self.errors) == 1:
-            return f"It is changed by {self.taken}: no other way can keep this price." if self.refused else ""
-        told = ", ".join(f"{name} {figure(error, 2)}" for name, error in self.errors.items())
-        why = "it is expected to err least" if self.taken == self.least else "the task names it"
-        return f"Of the ways that protect you alike, {self.taken} is used: {why} ({self.of}: {told})."
+            return "This is done in the only way that can keep this price." if self.refused else ""
+        why = "is expected to make the answer most exact" if self.taken == self.least else "the task names"
+        return f"There are several ways to do this, which protect you alike; the one that {why} is used."
 
     def as_json(self) -> dict[str, Any]:
         return {

@@ -28,7 +28,7 @@ _LETTER = 9.5  #: how wide one is, about, where it is largest
 def chart(made: Bars | Spans) -> Markup:
     """Draw a chart of an answer."""
     if isinstance(made, Bars):
-        return bars(made.values, title=made.title, low=made.low, high=made.high, unit=made.unit)
+        return bars(made.values, title=made.title, low=made.low, high=made.high, unit=made.unit, most=made.most)
     return spans(made.rows, title=made.title, least=made.least, most=made.most)
 
 
@@ -39,13 +39,14 @@ def bars(
     low: Mapping[str, float] | None = None,
     high: Mapping[str, float] | None = None,
     unit: str = "",
+    most: float | None = None,
 ) -> Markup:
     """One horizontal bar for each key, with its error bar where there is one. A value below zero is drawn to the
-    left: noise makes counts negative, and hiding that would mislead."""
+    left: noise makes counts negative, and hiding that would mislead. `most` is what the whole width stands for, unless
+    a bar is longer."""
     low, high = low or {}, high or {}
-    reach = [*values.values(), *low.values(), *high.values(), 0.0]
-    least, most = min(reach), max(reach)
-    scale = _Scale(least, most, _INSET, _WIDTH - _INSET)
+    reach = [*values.values(), *low.values(), *high.values(), 0.0, *_given(most)]
+    scale = _Scale(min(reach), max(reach), _INSET, _WIDTH - _INSET)
     drawn = []
     for row, (key, value) in enumerate(values.items()):
         drawn += _named(key, f"{_short(value)}{unit}", row)
@@ -82,7 +83,7 @@ def spans(
     most: float | None = None,
 ) -> Markup:
     """One line for each (name, value, low, high): a dot at the value, and from low to high a bar. For the same value
-    at several levels, or for several values side by side."""
+    at several levels, of which the ends are written, or for several values side by side."""
     ends = [end for _, *numbers in rows for end in numbers]
     left, right = min([*ends, *_given(least)]), max([*ends, *_given(most)])
     room = 0.04 * (right - left)
@@ -95,8 +96,9 @@ def spans(
         ]
         drawn.append(_line(scale(tick), height - 26, scale(tick), height - 21, "axis"))
         drawn.append(_under(scale(tick), height - 5, _short(tick)))
+    levels = len(rows) > 1 and len({value for _, value, *_ in rows}) == 1
     for row, (name, value, low, high) in enumerate(rows):
-        drawn += _named(name, _short(value), row)
+        drawn += _named(name, f"{_short(low)} to {_short(high)}" if levels else _short(value), row)
         middle = _ROW * row + 29
         drawn += _error_bar(scale(low), scale(high), middle)
         drawn.append(Markup('<circle class="dot" cx="{}" cy="{}" r="5"/>').format(_place(scale(value)), _place(middle)))
@@ -110,9 +112,10 @@ def line(
     limit: float | None = None,
     stepped: bool = False,
     until: tuple[float, str, str] | None = None,
+    now: float | None = None,
 ) -> Markup:
     """Something over time or over phases. `limit` draws what it must not pass. `until`: from 0 to where the axis goes,
-    however far the points do, with a word for either end."""
+    however far the points do, with a word for either end; `now` is where today is on it."""
     if not points:
         return Markup("")
     ends = [x for x, _ in points] + ([] if until is None else [0.0, until[0]])
@@ -140,7 +143,9 @@ def line(
     )
     if until is not None:
         drawn += [_text(_LEFT, 172, until[1], "start"), _text(_WIDTH - _INSET, 172, until[2], "end")]
-    return _picture(drawn, 164 if until is None else 180, title)
+    if now is not None:
+        drawn += [_line(across(now), 150, across(now), 178, "axis"), _under(across(now), 192, "today")]
+    return _picture(drawn, 164 if until is None else 180 if now is None else 198, title)
 
 
 def stacked(
@@ -186,12 +191,14 @@ def meter(spent: float, *, of: float, more: float = 0.0, title: str) -> Markup:
     return _picture(drawn, 18, title, width=_METER)
 
 
-def small_bars(counts: Sequence[float], *, title: str) -> Markup:
-    """A column's shape at a glance: upright bars, no axis."""
+def small_bars(counts: Sequence[float], *, title: str, apart: bool = False) -> Markup:
+    """A column's shape at a glance: upright bars, no axis. They stand `apart` where each is one value, and touch where
+    together they are a stretch."""
     most = max([*counts, 1e-12])
     width = min(32.0, 160.0 / max(1, len(counts)))
+    gap = max(1.0, 0.3 * width) if apart else 1.0
     drawn = [
-        _box(place * width + 0.5, 36 - 34 * max(0.0, count) / most, width - 1, 34 * max(0.0, count) / most, "bar")
+        _box(place * width + gap / 2, 36 - 34 * max(0.0, count) / most, width - gap, 34 * max(0.0, count) / most, "bar")
         for place, count in enumerate(counts)
     ]
     return _picture(drawn, 38, title, width=160)

@@ -105,7 +105,7 @@ def demo(
             if progress is not None:
                 progress.stop()
             show(rows, people, sites, console)
-            _tell_dear(rows, console)
+            tell_dear(rows, console)
             if all(row["verdict"] != FAILED for row in rows):
                 console.print("Every answer was verified against the coordinator's signed list.", highlight=False)
             if not exit:
@@ -155,7 +155,7 @@ def show(rows: list[dict[str, Any]], people: int, sites: int, console: Console) 
             console.print(f"{row['name']}: {row['answer']}", highlight=False)
 
 
-def _tell_dear(rows: list[dict[str, Any]], console: Console) -> None:
+def tell_dear(rows: list[dict[str, Any]], console: Console) -> None:
     """Say which tasks a person would be asked about twice who keeps the limits that are proposed."""
     from thebes.tasks import registry
     from thebes.web.person.limits import PROPOSED
@@ -185,7 +185,7 @@ def _tell_addresses(stage: Stage, console: Console) -> None:
         f"one person's machine: {stage.urls['person']}\n"
         + "".join(f"the {name}: {url}\n" for name, url in stage.urls.items() if name.startswith("site "))
         + f"a requestor's token: {stage.token_file}\n\n"
-        "A task waits for that person's answer. New ones are answered by the others too.\nCtrl-C ends it.",
+        "Questions wait for that person's answer. New ones are answered by the others too.\nCtrl-C ends it.",
         highlight=False,
         soft_wrap=True,
     )

@@ -145,8 +145,8 @@ class Stage:
         """Submit a document and let so many people answer, who are too few to close it; the crowd leaves it so."""
         handle = self._requestor.submit(document)
         self._known.add(handle.task_id)
-        self._left.append(handle.task_id)
         self._answered(handle.task_id, answers, told)
+        self._left.append(handle.task_id)
 
     def live(self) -> None:
         """Let the crowd answer whatever task is put up, for ever, or until a process of the stage has ended."""
@@ -198,7 +198,7 @@ class Stage:
             def so_far(done: int, before: int = before) -> None:
                 told(before + done)
 
-            found += self._crowd.answer(task_id, most - before, so_far, group=group)
+            found += self._crowd.answer(task_id, most - before, so_far, group=group, leave=self._left)
             if len(found) == before:
                 raise Fault(f"only {before} of {most} people could answer; the logs in {self._folder} say why")
         return found

@@ -44,19 +44,23 @@ def scenes(people: int, failed: Failed = _raised, kinds: Collection[str] = ()) -
 
 
 def waiting(people: int) -> list[Scene]:
-    """Return a task that only lacks the answer of whoever looks at the demo: one that trusts no server and has one
-    phase."""
-    return [scene for scene in scenes(people, lambda *_: None) if not scene.few and _lacks_one(scene.document)][:1]
+    """Return what only lacks the answer of whoever looks at the demo, those that cost least first: the one of one
+    phase that costs least of all, and the one that costs least and trusts no server."""
+    found = [scene for scene in scenes(people, lambda *_: None) if not scene.few and not scene.left_out]
+    of_one = [(scene, _server(scene.document)) for scene in found]
+    cheapest = [scene for scene, server in of_one if server][:1]
+    alone = [scene for scene, server in of_one if server == "untrusted"][:1]
+    return [*cheapest, *(scene for scene in alone if scene not in cheapest)]
 
 
-def _lacks_one(whole: dict[str, Any]) -> bool:
+def _server(whole: dict[str, Any]) -> str:
+    """Name the server of a task that one more answer ends; empty where it is another task."""
     try:
         document: Document = registry.check(whole)
     except ThebesError:
-        return False
-    if not isinstance(document, PeopleDocument):
-        return False
-    return document.server == "untrusted" and document.phases == 1 and not document.endless
+        return ""
+    one = isinstance(document, PeopleDocument) and document.phases == 1 and not document.endless
+    return document.server if isinstance(document, PeopleDocument) and one else ""
 
 
 def site_scenes(hospitals: MadeUpHospitals, failed: Failed = _raised, kinds: Collection[str] = ()) -> list[SiteScene]:

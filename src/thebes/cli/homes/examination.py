@@ -262,7 +262,7 @@ def _around(home: Path, role: HomeRole, around: Surroundings) -> Iterator[HomeFi
     elif role is HomeRole.SITE and "//" not in coordinator:
         yield from over_tls(coordinator, home)
     else:
-        yield from over_http(coordinator, proxy, around.clock)
+        yield from over_http(coordinator, proxy, around.clock, waits=role is HomeRole.PERSON)
         if role is HomeRole.PERSON:
             yield from of_the_list(home, coordinator, proxy)
     if around.store is not None:

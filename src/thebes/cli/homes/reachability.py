@@ -16,6 +16,7 @@ from thebes.site.link.proxy import is_usable, proxy_of
 from thebes.wire.address import base_url
 from thebes.wire.client import CoordinatorClient
 from thebes.wire.link import SERVER_NAME
+from thebes.wire.refusals import Unreachable
 
 if TYPE_CHECKING:
     from thebes.database.versions import Versions
@@ -24,9 +25,13 @@ APART, TOO_FAR = 30.0, 300.0  #: seconds between two clocks; certificates count 
 _PATIENCE = 10.0
 
 
-def over_http(url: str, proxy: str | None, clock: Callable[[], float]) -> Iterator[HomeFinding]:
+#: told to a person, whose machine is well while a coordinator is away
+WAITS = "nothing is lost: what you agreed to waits until it answers. If it stays so, ask whoever gave you this address"
+
+
+def over_http(url: str, proxy: str | None, clock: Callable[[], float], *, waits: bool = False) -> Iterator[HomeFinding]:
     """One request to a coordinator, on the way that everything else takes. An address with a password is a Mistake,
-    which does not show it."""
+    which does not show it. `waits`: who asks for the examination goes on without it."""
     try:
         base_url(url)
     except Mistake as mistake:
@@ -39,7 +44,11 @@ def over_http(url: str, proxy: str | None, clock: Callable[[], float]) -> Iterat
             mine = (began + clock()) / 2
             private = client.private
     except ThebesError as error:
-        yield HomeFinding(How.BROKEN, what, str(error))
+        why = error.message if isinstance(error, Unreachable) else str(error)
+        if waits:
+            yield HomeFinding(How.WARNING, f"the coordinator at {url} does not answer now", f"{why}; {WAITS}")
+        else:
+            yield HomeFinding(How.BROKEN, what, why)
         return
     yield HomeFinding(How.OK, what)
     why = "it is not encrypted: whoever is on the way reads and changes what is said; use https"

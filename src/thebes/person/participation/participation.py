@@ -153,6 +153,7 @@ class Participation:
             "trust": trust_of(self.document),
             "rule": self.rule,
             "accepted_at": self.accepted_at,
+            "due_at": self.due_at,
             "result": self.result,
             "note": self.note,
             "returnable": self.returnable,

@@ -11,6 +11,7 @@ from typing import Any
 from thebes.privacy.figures import figure
 from thebes.tasks.basic.kind import BasicDocument
 from thebes.tasks.document import Range, Values
+from thebes.tasks.own_place import beside, is_number
 from thebes.tasks.release import Release
 
 _CENTRES = {"mean": "mean", "median": "median", "quantile": "quantile"}
@@ -22,19 +23,13 @@ def place(document: BasicDocument, release: Release, rows: Sequence[Mapping[str,
     bound = (document.bounds or {}).get(document.column)
     if value is None or not release.answered:
         return ""
-    if document.aggregator in _CENTRES and isinstance(bound, Range) and _is_number(value):
-        return _beside(min(max(float(value), bound.low), bound.high), release, _CENTRES[document.aggregator])
+    if document.aggregator in _CENTRES and isinstance(bound, Range) and is_number(value):
+        inside = min(max(float(value), bound.low), bound.high)
+        centre = _CENTRES[document.aggregator]
+        return beside(inside, float(release.value), release.interval(), called="value", centre=centre)
     if document.aggregator == "histogram" and isinstance(release.value, Mapping):
         return _among(_cell(document, bound, value), release)
     return ""
-
-
-def _beside(value: float, release: Release, centre: str) -> str:
-    bar, own = release.interval(), f"Your value, {figure(value)},"
-    if bar is None or bar.low <= value <= bar.high:
-        within = "" if bar is None else f", which lies between {figure(bar.low)} and {figure(bar.high)}"
-        return f"{own} cannot be told apart from the {centre} of all{within}."
-    return f"{own} lies {'above' if value > bar.high else 'below'} the {centre} of all, {figure(release.value)}."
 
 
 def _among(cell: int | None, release: Release) -> str:
@@ -55,7 +50,7 @@ def _cell(document: BasicDocument, bound: Range | Values | None, value: Any) -> 
     """Return the number of the cell that a value counts in; None where it counts in none."""
     if isinstance(bound, Values):
         return list(bound.values).index(value) if value in bound.values else None
-    if not isinstance(bound, Range) or not _is_number(value) or not document.bins:
+    if not isinstance(bound, Range) or not is_number(value) or not document.bins:
         return None
     inside = min(max(float(value), bound.low), bound.high)
     return min(int((inside - bound.low) / (bound.high - bound.low) * document.bins), document.bins - 1)
@@ -64,7 +59,3 @@ def _cell(document: BasicDocument, bound: Range | Values | None, value: Any) -> 
 def _ends(end: Any, count: int) -> Sequence[Any]:
     ends = list(end) if hasattr(end, "__iter__") else [end]
     return ends * count if len(ends) == 1 else ends
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)

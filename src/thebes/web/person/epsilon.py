@@ -22,7 +22,7 @@ def routes(indoors: Indoors) -> APIRouter:
     @made.get("/epsilon")
     def epsilon(request: Request) -> Response:
         bars = {"no answer": 50.0, **{f"epsilon {figure(shown)}": float(times_in_hundred(shown)) for shown in SHOWN}}
-        picture = drawings.chart(Bars(bars, title="How often of 100 times a guess is right at most"))
+        picture = drawings.chart(Bars(bars, title="How often of 100 times a guess is right at most", most=100.0))
         times = {shown: times_in_hundred(shown) for shown in SHOWN}
         return indoors.page(request, "epsilon.html", title="What is epsilon?", times=times, picture=picture)
 

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Body, Request
 from fastapi.responses import Response
 
 from thebes.person.home import Person
-from thebes.person.settings import LIMITS
+from thebes.person.settings import LIMITS, TRUSTS
 from thebes.privacy.faults import Mistake
 from thebes.web.person.layout import Indoors, text
 
@@ -40,7 +40,7 @@ def routes(indoors: Indoors) -> APIRouter:
     @made.post("/privacy/limits")
     def limits(request: Request, body: Annotated[dict[str, Any], Body()]) -> Response:
         changed: dict[str, Any] = {}
-        for trust in ("local", "trusted"):
+        for trust in TRUSTS:
             given = {name: body[f"{trust}.{name}"] for name in LIMITS if f"{trust}.{name}" in body}
             if given:
                 changed[trust] = given
@@ -90,7 +90,8 @@ def _context(person: Person) -> dict[str, Any]:
         "ledger": ledger,
         "settings": settings.as_json(),
         "cap_of": settings.cap_of,
-        "lines": {trust: _line(ledger, trust) for trust in ("local", "trusted")},
+        "lines": {trust: _line(ledger, trust) for trust in TRUSTS},
+        "today": {trust: _days_since(ledger, trust, person.now) for trust in TRUSTS},
         "requestors": _by_requestor(ledger),
         "spent_on": [e for e in reversed(ledger["entries"]) if e["spent"]["epsilon"] or e["reserved"]["epsilon"]],
         "confirm": CONFIRM,
@@ -99,16 +100,21 @@ def _context(person: Person) -> dict[str, Any]:
 
 def _line(ledger: Mapping[str, Any], trust: str) -> list[tuple[float, float]]:
     """Add up what was spent of this period's budget, by days since it began."""
-    start = datetime.fromisoformat(f"{ledger[trust]['period']['start']}T00:00:00+00:00")
     total, points = 0.0, [(0.0, 0.0)]
     for piece in ledger["history"]:
         if piece["trust"] != trust:
             continue
-        days = (datetime.fromisoformat(piece["at"]) - start).total_seconds() / 86_400
+        days = _days_since(ledger, trust, datetime.fromisoformat(piece["at"]))
         if days >= 0:
             total += piece["epsilon"]
             points.append((days, total))
     return points
+
+
+def _days_since(ledger: Mapping[str, Any], trust: str, moment: datetime) -> float:
+    """Count the days from the beginning of a budget's period to a moment."""
+    start = datetime.fromisoformat(f"{ledger[trust]['period']['start']}T00:00:00+00:00")
+    return (moment - start).total_seconds() / 86_400
 
 
 def _by_requestor(ledger: Mapping[str, Any]) -> list[dict[str, Any]]:

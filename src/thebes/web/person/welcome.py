@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shlex import quote
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Request
@@ -61,7 +62,7 @@ def is_new(person: Person) -> bool:
 
 def _data(person: Person) -> dict[str, Any]:
     rows = sum(table["rows"] for collector in person.store() for table in collector["tables"])
-    return {"rows_here": rows, "fields": FIELDS, "may_type": _may_type(person)}
+    return {"rows_here": rows, "fields": FIELDS, "may_type": _may_type(person), "home": quote(str(person.home))}
 
 
 def _may_type(person: Person) -> bool:

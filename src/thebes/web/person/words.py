@@ -36,7 +36,7 @@ class StateWords:
     colour: str = ""
 
 
-_FREE = "Until it is sent you may change your mind, and pay nothing."
+_FREE = "Until it is sent you may take it back, and pay nothing."
 STATES = {
     ParticipationState.SEEN: StateWords(
         "undecided",
@@ -57,7 +57,7 @@ STATES = {
     ),
     ParticipationState.COMPUTED: StateWords(
         "waiting to be sent",
-        "Your contribution is ready and waits for its moment; nothing has left yet.",
+        "Your contribution is ready and waits a random while; nothing has left yet.",
         f"It is sent by itself. {_FREE}",
         "warn",
     ),
@@ -75,7 +75,7 @@ STATES = {
     ),
     ParticipationState.DONE: StateWords("answered", "The task has its answer.", "There is nothing left to do.", "done"),
     ParticipationState.DECLINED: StateWords(
-        "declined", "You said no. Nothing left.", "You may still change your mind while the task is open.", "over"
+        "declined", "You said no. Nothing left.", "You may still say yes while the task is open.", "over"
     ),
     ParticipationState.REFUSED: StateWords(
         "refused",
@@ -122,6 +122,8 @@ TASKS = {
 }
 _OPEN = ("open", "running")
 TRUST = {"local": "noised on your machine", "trusted": "you trust a server"}
+#: which of the two budgets something is left of
+FOR = {"local": "for answers noised here", "trusted": "for servers that you trust"}
 
 
 of = registry.words
@@ -135,7 +137,7 @@ def state(name: str) -> StateWords:
 def paid(task: Mapping[str, Any]) -> str:
     """Say what a task cost so far and what is set aside for it, beside what is left of the budget it draws on."""
     gone, aside, left = task["paid"]["epsilon"], task["set_aside"]["epsilon"], task["left"]["epsilon"]
-    rest = sentence(f"{task['window']} you have {spaced(left)} of {spaced(task['limit'])} left")
+    rest = sentence(f"{task['window']} you have {spaced(left)} of {spaced(task['limit'])} left {FOR[task['purse']]}")
     if not aside:
         return f"You paid {spaced(gone) if gone else 'nothing'}. {rest}"
     so_far = f"You paid {spaced(gone)} so far, and " if gone else ""
@@ -174,6 +176,11 @@ def _was_last(p: Mapping[str, Any]) -> bool:
     return p.get("times", 1) == 1 and bool(p.get("spent") and p["spent"]["epsilon"])
 
 
+def waits(p: Mapping[str, Any]) -> bool:
+    """Return whether a contribution is made and waits for the moment that was drawn when it was agreed to."""
+    return p["state"] == ParticipationState.COMPUTED and p.get("due_at") is not None
+
+
 def may_decide(task: Mapping[str, Any]) -> bool:
     """Return whether yes and no mean anything now."""
     return task["status"] in _OPEN and task["state"] in ("seen", "declined")
@@ -191,7 +198,9 @@ def hindrance(task: Mapping[str, Any]) -> str:
         by_delta = each["epsilon"] <= left["epsilon"]
         what = f"delta {spaced(each['delta'])}" if by_delta else f"epsilon {spaced(each['epsilon'])}"
         rest = (
-            "more than your budget has left" if by_delta else f"and {spaced(left['epsilon'])} is left {task['window']}"
+            f"more than is left {FOR[task['purse']]}"
+            if by_delta
+            else f"and {spaced(left['epsilon'])} is left {FOR[task['purse']]} {task['window']}"
         )
         if task["capped"]:
             more = "Under My privacy you can change the cap."
