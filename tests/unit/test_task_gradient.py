@@ -59,7 +59,7 @@ def test_a_delta_that_buys_no_gaussian_noise_leaves_the_direction(epsilon: float
     for name, error in choice.errors.items():
         named = registry.check(linear(epsilon=epsilon, delta=1e-5, mechanism=name))
         assert registry.choice(named).errors[name] == error
-    assert "privunit" in registry.kind("gradient").explain(document)
+    assert choice.sentence in registry.kind("gradient").explain(document)
     aggregator, _ = asked(document)
     assert aggregator._certificate().parameters["choice"] == choice.as_json()
 
