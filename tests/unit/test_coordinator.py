@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 import logging
@@ -18,6 +19,7 @@ import pytest
 
 from tests.support.coordinator import AGES, PETS, Front, HandClock
 from thebes.coordinator.auth.accounts import Role
+from thebes.coordinator.people.contribution_check import Sent
 from thebes.coordinator.settings import CoordinatorSettings
 from thebes.coordinator.storage.database import StoreUnavailable
 from thebes.coordinator.tasks.phase_end import setting
@@ -576,6 +578,48 @@ def test_a_database_that_does_not_answer_is_said_and_survived(front: Front, monk
             patched.setattr(front.database, "quick", away)
             assert {front.client.get(address).status_code for address in addresses} == {503}
         assert {front.client.get(address).status_code for address in addresses} == {200}
+
+
+def test_whoever_comes_to_a_long_queue_is_told_when_to_come_again_and_nothing_is_lost(front: Front) -> None:
+    task_id, moment = front.post({**AGES, "min_count": 1000}), [0.0]
+    body = front.submission(task_id, {"age": 40})
+    intake, hearing = front.reception._intake, front.reception.hearing
+    intake._clock = lambda: moment[0]
+    free = threading.Event()
+
+    async def crowd() -> list[str]:
+        """One transaction that takes a minute, and behind it more than fit into the next."""
+        first = asyncio.ensure_future(hearing.submit(task_id, sent()))
+        await asyncio.sleep(0)
+        moment[0] += 60.0
+        await first
+        intake.writer.submit(free.wait)
+        rest = [asyncio.ensure_future(hearing.submit(task_id, sent())) for _ in range(300)]
+        while len(intake._waiting) < 299:
+            await asyncio.sleep(0)
+        try:
+            late = asyncio.to_thread(front.submit, task_id, {**body, "contributor": "late"})
+            told.append(await asyncio.wait_for(late, 60))
+            told.append(await asyncio.to_thread(front.client.get, "/api/health"))
+        finally:
+            free.set()
+        return await asyncio.gather(*rest)
+
+    def sent() -> Sent:
+        return Sent(body["ask_id"], body["part"], {"age": 40}, secrets.token_hex(16))
+
+    told: list[httpx.Response] = []
+    assert front.client.portal is not None
+    receipts = front.client.portal.call(crowd)
+    late, health = told
+    assert health.status_code == 200
+    assert late.status_code == 429
+    assert late.json()["error"] == "Busy"
+    seconds = late.json()["seconds"]  # for two transactions, of which one took twelve lately
+    assert int(late.headers["retry-after"]) >= seconds >= 24
+    assert len({*receipts}) == 300
+    assert front.task(task_id)["contributions"] == 301  # everybody who was given a receipt, and nobody else
+    assert front.submit(task_id, {**body, "contributor": "late"}).status_code == 202
 
 
 def test_lists_polls_and_asks_wait_for_no_thread(front: Front) -> None:

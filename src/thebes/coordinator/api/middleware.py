@@ -7,6 +7,7 @@ Reading JSON takes everybody's time, and memory many times its length. So whoeve
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from http.cookies import CookieError, SimpleCookie
@@ -22,7 +23,7 @@ from thebes.coordinator.storage.database import StoreUnavailable
 from thebes.wire.headers import HEADERS
 from thebes.wire.log_output import whereabouts
 from thebes.wire.problems import MEDIA_TYPE, problem, to_problem
-from thebes.wire.refusals import Malformed, TooLarge
+from thebes.wire.refusals import Busy, Malformed, TooLarge
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -100,7 +101,9 @@ class RequestGuard:
             taken, refused = 0, True
             away = isinstance(error, StoreUnavailable)
             self._metrics.refused(status, STORE_UNAVAILABLE if away else body.get("error"))
-            headers = {"www-authenticate": "Bearer"} if status == 401 else None
+            headers = {"www-authenticate": "Bearer"} if status == 401 else {}
+            if isinstance(error, Busy):
+                headers["retry-after"] = str(math.ceil(error.seconds))
             answer = JSONResponse(body, status_code=status, headers=headers, media_type=MEDIA_TYPE)
             await answer(scope, receive, sending)
 

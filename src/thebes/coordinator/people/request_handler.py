@@ -92,7 +92,8 @@ class Hearing:
         raise TaskClosed(CLOSED)
 
     async def largest_submission(self, task_id: str) -> int:
-        """No contribution to this task is longer, in bytes."""
+        """No contribution to this task is longer, in bytes. Busy, before any of it is read, where too many wait."""
+        self._intake.check_room()
         phase = self._phases.get(task_id)
         if phase is None:
             phase = await self._look_at(task_id)
