@@ -319,7 +319,8 @@ def gradient(
     """Train a torch `module` to make `loss` small, from perturbed gradients of at most length `clip`.
 
     `module` and `loss` may also be the two strings that `thebes.torch.encode` gives. `shape` and `targets` are told
-    to `encode` (there `inputs` and `targets`). Options besides: learning_rate, momentum, average, mechanism, backbone.
+    to `encode` (there `inputs` and `targets`). Options besides: learning_rate, momentum, average, mechanism, backbone,
+    server.
 
     Example: gradient(torch.nn.Linear(2, 1), torch.nn.MSELoss(), "SELECT x0, x1, y FROM profile.example",
         inputs=["x0", "x1"], outputs=["y"], epsilon=8, delta=1e-5, rounds=10, min_count=1000)
@@ -334,7 +335,6 @@ def gradient(
         raise Mistake("shape", "and targets belong to encoding, and this module is encoded already")
     fields = {
         "type": "gradient",
-        "server": "untrusted",
         "featurizer": featurizer,
         "inputs": _names("inputs", inputs),
         "outputs": _names("outputs", outputs),

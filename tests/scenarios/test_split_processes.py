@@ -18,6 +18,7 @@ from thebes.site.helping.keys import FOLDER, HelperKeys
 from thebes.site.home import SiteHome, written
 from thebes.tasks import registry
 from thebes.tasks.audit.purse import Purse
+from thebes.tasks.gradient.scene import LOSS, MODEL
 from thebes.tasks.protocols import Ask
 from thebes.wire import frames
 from thebes.wire.client import CoordinatorClient
@@ -57,24 +58,30 @@ def ward_of(institutions: Institutions) -> Institution:
     return ward
 
 
-def put_up(institutions: Institutions) -> str | None:
-    """Put the task up; None while the helper's processes are still being loaded."""
-    said = institutions.web.post("/api/task", json=document())
+def network() -> dict[str, Any]:
+    """A network's gradient, which one of the twelve does not move further than this."""
+    columns = {"inputs": ["x0", "x1"], "outputs": ["y"], "featurizer": "SELECT x0, x1, y FROM profile.demographics"}
+    kept = {name: value for name, value in document().items() if name not in ("aggregator", "bounds")}
+    return {**kept, **columns, "type": "gradient", "model": MODEL, "loss": LOSS, "clip": 0.5}
+
+
+def put_up(institutions: Institutions, asked: dict[str, Any] | None = None) -> str | None:
+    """Put a task up; None while the helper's processes are still being loaded."""
+    said = institutions.web.post("/api/task", json=asked or document())
     assert said.status_code == 201 or "within 5 seconds" in said.text, said.text
     return str(said.json()["task_id"]) if said.status_code == 201 else None
 
 
-def answer(client: CoordinatorClient, task: str, told: dict[str, Any], ages: list[float]) -> None:
+def answer(client: CoordinatorClient, task: str, told: dict[str, Any], people: dict[str, list[float]]) -> None:
     """Answer for so many people, each under a slot of their own."""
-    checked = registry.check(told)
-    owner, slots = registry.owner(checked), [secrets.token_hex(16) for _ in ages]
+    checked, rows = registry.check(told), Rows.one_each({name: np.array(values) for name, values in people.items()})
+    owner, slots = registry.owner(checked), [secrets.token_hex(16) for _ in range(rows.people)]
 
     def asked() -> Ask | None:
         found = client.ask(task, slots[0])
         return found if isinstance(found, Ask) else None
 
     ask = until(asked, SOON)
-    rows = Rows.one_each({"age": np.array(ages)})
     made = owner.contribute(checked, ask, rows, Purse(), randomness=system())
     for slot, payload in zip(slots, made.payloads(owner.layout(checked, ask)), strict=True):
         message = {"ask_id": ask.ask_id, "part": ask.part, "contributor": slot, "payload": payload}
@@ -98,7 +105,7 @@ def test_people_answer_to_two_institutions_of_which_one_is_killed_meanwhile(tmp_
             with pytest.raises(NotAllowed, match="ward, whom you have not confirmed"):
                 me.accept(task)
             me.confirm_helper(task, fingerprint)
-            answer(client, task, offered["document"], AGES)
+            answer(client, task, offered["document"], {"age": AGES})
             ward.kill(1)  # its processes come back by themselves, over what is on the disk
             ward.kill(2)
             me.accept(task)
@@ -119,6 +126,13 @@ def test_people_answer_to_two_institutions_of_which_one_is_killed_meanwhile(tmp_
             ledger = me.ledger()
             assert ledger["trusted"]["period"]["spent"]["epsilon"] == 20.0
             assert ledger["local"]["period"]["spent"]["epsilon"] == 0.0
+            trained = until(lambda: put_up(institutions, network()), SOON)
+            everybody = {"x0": [1.0] * 11, "x1": [0.0] * 11, "y": [1.0] * 11}
+            answer(client, trained, me.task(trained)["document"], everybody)
+            over = institutions.ended(trained)
+            assert (over["status"], over["result"]["certificate"]["trust"]) == ("done", "split")
+            # half a clip up and down at the one input; of two noises of scale 2 clips / 20 each over eleven people
+            assert np.abs(np.array(over["result"]["gradient"]) - [0.35, 0, -0.35, 0]).max() < 0.3
         until(lambda: None if [*(ward.home.folder / FOLDER).iterdir()] else True, SOON)
         kinds = {entry.event for entry in ward.audited()}
         assert {"help open", "help verify", "help close"} <= kinds

@@ -22,7 +22,9 @@ from thebes.tasks import registry
 from thebes.tasks.aggregation.split_servers import totals
 from thebes.tasks.audit.purse import Purse
 from thebes.tasks.basic.quantile_of_bins import QuantileOfBins
-from thebes.tasks.basic.split_aggregator import SplitAggregator
+from thebes.tasks.basic.split_answer import SplitAggregator
+from thebes.tasks.gradient.scene import LOSS, MODEL
+from thebes.tasks.gradient.split_answer import SimulatedGradientServers
 from thebes.tasks.protocols import Ask, Setting
 from thebes.testing.statistics import LEVEL, assert_size
 
@@ -38,21 +40,22 @@ def document(aggregator: str, **more: Any) -> Any:
     return registry.check({**asked, "featurizer": "SELECT age FROM p.t", "aggregator": aggregator, **more})
 
 
-def opening(asked: Any, noise: tuple[Randomness, Randomness]) -> Callable[[], np.ndarray]:
+def opening(asked: Any, noise: tuple[Randomness, Randomness], rows: Rows) -> Callable[[], np.ndarray]:
     """Have both servers hear twenty people; return what opens their sums, each time with noise of its own."""
-    aggregator = SplitAggregator(asked, Setting(Unit.DEVICE, Silent(), simulated=True), noise=noise)
+    servers = SplitAggregator if asked.type == "basic" else SimulatedGradientServers
+    aggregator: Any = servers(asked, Setting(Unit.DEVICE, Silent(), simulated=True), noise=noise)
     ask = aggregator.ask("somebody")
     assert isinstance(ask, Ask)
-    rows = Rows.one_each({"age": AGES})
-    aggregator.expect(len(AGES))
+    aggregator.expect(rows.people)
     aggregator.accept(registry.owner(asked, simulated=True).contribute(asked, ask, rows, Purse(), randomness=system()))
-    servers, noises = (aggregator._leader, aggregator._helper), aggregator._asked.noises
-    return lambda: totals([copy(server).close() for server in servers], noises)
+    both, noises = (aggregator._leader, aggregator._helper), aggregator.splitting.noises
+    return lambda: totals([copy(server).close() for server in both], noises)
 
 
-def drawn(asked: Any, noise: tuple[Randomness, Randomness], draws: int) -> np.ndarray:
+def drawn(asked: Any, noise: tuple[Randomness, Randomness], draws: int, rows: Rows | None = None) -> np.ndarray:
     """Return what is added to the sums where the servers draw from these."""
-    exact, noised = opening(asked, (Silent(), Silent()))(), opening(asked, noise)
+    people = rows or Rows.one_each({"age": AGES})
+    exact, noised = opening(asked, (Silent(), Silent()), people)(), opening(asked, noise, people)
     return np.concatenate([noised() - exact for _ in range(draws)])
 
 
@@ -90,6 +93,20 @@ def test_each_server_alone_adds_gaussian_noise_that_suffices(server) -> None:
     asked = document("histogram", bins=50, epsilon=0.5, delta=0.1)
     noise = drawn(asked, alone(server), 80)
     assert_size(noise, "gaussian", gaussian.ratio_for(0.5, 0.1) * np.sqrt(2))
+
+
+@pytest.mark.parametrize("server", [0, 1], ids=["leader", "helper"])
+@pytest.mark.parametrize(("delta", "kind"), [(0.0, "laplace"), (0.1, "gaussian")])
+def test_each_server_alone_adds_noise_that_suffices_for_a_gradient_turned_round(delta, kind, server) -> None:
+    """A gradient may turn into its opposite: by twice 2^14 in L2, and the root of four times that in L1."""
+    clip = {"type": "gradient", "server": "split", "clip": 3.0, "epsilon": 0.5, "delta": delta, "min_count": 10}
+    columns = {"featurizer": "SELECT x0, x1, y FROM p.t", "inputs": ["x0", "x1"], "outputs": ["y"]}
+    asked = registry.check({**clip, **columns, "model": MODEL, "loss": LOSS})
+    rows = Rows.one_each({"x0": np.linspace(-9, 9, 20), "x1": np.ones(20), "y": np.arange(20) % 2})
+    noise = drawn(asked, alone(server), 1000, rows=rows)
+    turned = 2 * 2**14
+    scale = turned * 2 / 0.5 if kind == "laplace" else turned * gaussian.ratio_for(0.5, delta)
+    assert_size(noise, kind, scale)
 
 
 def test_the_two_servers_noises_are_independent_and_add_up() -> None:

@@ -66,7 +66,7 @@ def test_the_sum_that_a_helper_says_has_noise_that_suffices_alone(tmp_path: Path
         message, nonces = led.rows([0.1] * 11)
         led.step("verify", number=0, reports=message)
         theirs = [int(each, 16) for each in led.close(nonces)["sum"]]
-        prio, noise = led.leader._prio, led.leader._asked.noises[0].noise
+        prio, noise = led.leader._prio, led.leader.splitting.noises[0].noise
         ours = prio.aggregate(led.sent[1], np.ones(11, dtype=np.bool_)).tolist()
         whole = [(a * noise.finer + b) % ORDER for a, b in zip(ours, theirs, strict=True)]
         counts = np.array([each - ORDER if each > ORDER // 2 else each for each in whole]) / noise.finer

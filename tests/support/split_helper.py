@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tests.support.training import Silent
 from thebes.data.rows import Rows
@@ -20,7 +21,9 @@ from thebes.site.home import AUDIT
 from thebes.site.steward.audit_log import Audit
 from thebes.tasks import registry
 from thebes.tasks.audit.purse import Purse
+from thebes.tasks.contributions import Contributions
 from thebes.tasks.protocols import Ask, Setting
+from thebes.tasks.split_reports import reports_of
 from thebes.wire import helping
 from thebes.wire.link import Word
 
@@ -28,18 +31,20 @@ HELPS = '[[help]]\nrequestors = ["*"]\nepsilon = 10\nmin_count = 11\n'
 VALUES = [0.0, 20.0, 30.5, 40.0, 40.0, 55.25, 70.0, 100.0, 130.0, -5.0, 50.0]
 
 
-def document(**more: Any) -> dict[str, Any]:
+def helped() -> dict[str, Any]:
     until = datetime.now(UTC) + timedelta(hours=1)
+    return {"server": "split", "helper": "ward", "expires_at": until.isoformat()}
+
+
+def document(**more: Any) -> dict[str, Any]:
     return {
+        **helped(),
         "type": "basic",
-        "server": "split",
-        "helper": "ward",
         "aggregator": "mean",
         "epsilon": 1.0,
         "min_count": 11,
         "featurizer": "SELECT age FROM p.t",
         "bounds": {"age": {"type": "range", "low": 0.0, "high": 100.0}},
-        "expires_at": until.isoformat(),
         **more,
     }
 
@@ -92,13 +97,14 @@ class Ward:
 
 
 class Led:
-    """A helper that is led by the test, which may do what it likes."""
+    """A helper that is led by the test, which may do what it likes. `whole`: a document instead of the usual one."""
 
-    def __init__(self, ward: Ward, *, task: str = "t", **more: Any) -> None:
+    def __init__(self, ward: Ward, *, task: str = "t", whole: dict[str, Any] | None = None, **more: Any) -> None:
         self.helper, self.task = ward.helper, task
-        self.told = registry.check(document(helper_key=ward.helper.fingerprint(), **more)).as_json()
+        asked = document(**more) if whole is None else {**whole, **helped()}
+        self.told = registry.check({**asked, "helper_key": ward.helper.fingerprint()}).as_json()
         self.opened = self.step("open", requestor="ana", document=self.told)
-        self.document = registry.check(self.told)
+        self.document: Any = registry.check(self.told)
         self.ask = Ask("a", "phase-0", 0, {n: v for n, v in self.opened.items() if n not in ("kind", "verify_key")})
         setting = Setting(Unit.DEVICE, system(), helper=self.opened)
         self.leader: Any = registry.aggregator(self.document, setting)
@@ -109,7 +115,14 @@ class Led:
     def rows(self, values: list[float]) -> tuple[str, list[bytes]]:
         """Return the message a leader sends of reports of these people, and their nonces."""
         owner, rows = registry.owner(self.document), Rows.one_each({"age": np.array(values)})
-        sent = owner.contribute(self.document, self.ask, rows, Purse(), randomness=system())
+        return self._message(owner.contribute(self.document, self.ask, rows, Purse(), randomness=system()))
+
+    def numbers(self, numbers: NDArray[np.int64]) -> tuple[str, list[bytes]]:
+        """Return the same of people who encode these, one row each."""
+        made = reports_of(self.document, self.leader.splitting, numbers, self.ask, simulated=False, randomness=system())
+        return self._message(made)
+
+    def _message(self, sent: Contributions) -> tuple[str, list[bytes]]:
         reports, prepared = self.leader.verified(sent)
         self.sent = reports, prepared
         sealed = np.stack([np.frombuffer(each, dtype=np.uint8) for each in reports.sealed])

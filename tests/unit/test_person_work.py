@@ -667,7 +667,7 @@ def test_a_task_of_two_servers_is_neither_shown_nor_answered(
 ) -> None:
     """Nobody can tell yet that its second server is another institution's: a coordinator that breaks its own rules, and
     puts up such a task, would hold both shares."""
-    monkeypatch.setattr("thebes.tasks.basic.split_leader.SplitLeader", BasicAggregator)
+    monkeypatch.setattr("thebes.tasks.basic.split_answer.SplitLeader", BasicAggregator)
     task = server.post({**median(), "server": "split", "bins": 10})
     assert me.tasks() == []
     with pytest.raises(NotListed, match="name the site of a second institution"):

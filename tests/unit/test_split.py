@@ -25,7 +25,7 @@ from thebes.tasks.audit.purse import Purse
 from thebes.tasks.basic.kind import STATISTICS
 from thebes.tasks.basic.quantile_of_bins import QuantileOfBins
 from thebes.tasks.basic.split import statistic
-from thebes.tasks.basic.split_aggregator import SplitAggregator
+from thebes.tasks.basic.split_answer import SplitAggregator
 from thebes.tasks.contributions import Contributions
 from thebes.tasks.document import Document, InvalidDocument
 from thebes.tasks.posting_rules import check_postable

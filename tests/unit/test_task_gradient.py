@@ -61,7 +61,7 @@ def test_a_delta_that_buys_no_gaussian_noise_leaves_the_direction(epsilon: float
         assert registry.choice(named).errors[name] == error
     assert choice.sentence in registry.kind("gradient").explain(document)
     aggregator, _ = asked(document)
-    assert aggregator._certificate().parameters["choice"] == choice.as_json()
+    assert aggregator.promise().parameters["choice"] == choice.as_json()
 
 
 def test_what_a_document_leaves_open_is_settled_when_it_is_first_read() -> None:

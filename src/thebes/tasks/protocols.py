@@ -29,7 +29,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,7 +46,9 @@ from thebes.sharing.prio3 import Flags, PreparedShares
 from thebes.tasks.contributions import Contributions, Layout
 from thebes.tasks.document import Document, DocumentType
 from thebes.tasks.release import Release
-from thebes.tasks.split_reports import ReceivedReports
+
+if TYPE_CHECKING:
+    from thebes.tasks.split_reports import ReceivedReports
 
 #: the class of a kind's documents, for the halves that only read them
 DocumentRead = TypeVar("DocumentRead", bound=Document, contravariant=True)

@@ -14,11 +14,14 @@ from numpy.typing import NDArray
 
 from thebes.privacy.faults import Mistake
 from thebes.privacy.randomness import Randomness
-from thebes.sharing import Prio3, seal
+from thebes.sharing import Prio3, context_of, seal, sealing_key
 from thebes.sharing.expansion import NONCE_BYTES
 from thebes.sharing.field import Bytes
 from thebes.sharing.sealing import SEALED_MORE
-from thebes.tasks.contributions import Layout, Slot
+from thebes.tasks.aggregation.split_servers import Splitting
+from thebes.tasks.contributions import Contributions, Layout, Slot
+from thebes.tasks.helped_document import HelpedDocument
+from thebes.tasks.protocols import Ask
 
 REPORT = "report"  #: the one field of such a contribution
 AT_ONCE = 1000  #: reports that are made or verified together
@@ -74,6 +77,27 @@ def received(prio: Prio3, texts: Sequence[str]) -> ReceivedReports:
     ends = np.cumsum([NONCE_BYTES, prio.public_bytes, prio.leader_bytes])
     nonces, public, leader, rest = np.split(table, ends, axis=1)
     return ReceivedReports(nonces, public, leader, tuple(row.tobytes() for row in rest))
+
+
+def reports_of(
+    document: HelpedDocument,
+    splitting: Splitting,
+    numbers: NDArray[np.int64],
+    ask: Ask,
+    *,
+    simulated: bool,
+    randomness: Randomness,
+) -> Contributions:
+    """Answer an ask with a report of each row of `numbers`, sealed to the key that the document's own helper signed,
+    which its owner knows; in a simulation to the one that the ask names."""
+    context = context_of(bytes.fromhex(document.digest), ask.part)
+    key = (
+        bytes.fromhex(ask.payload["helper_key"])
+        if simulated
+        else sealing_key(ask.payload, document.helper_key, context)
+    )
+    made = sealed(splitting.make(context), numbers, context=context, helper_key=key, randomness=randomness)
+    return Contributions(ask.part, len(numbers), {REPORT: made})
 
 
 def _drawn(randomness: Randomness, count: int, length: int) -> Bytes:

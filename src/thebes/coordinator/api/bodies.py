@@ -164,7 +164,7 @@ class ReleasedCertificate(BaseModel, extra="allow"):
     parameters: dict[str, Any]
     bounds: dict[str, Any] | None
     contributors: int | None
-    trust: Literal["none", "server", "site"]
+    trust: Literal["none", "server", "split", "site"]
     estimated: list[str]
     simulated: bool
     notes: list[str]

@@ -42,6 +42,11 @@ class Splitting(Protocol):
     @property
     def noises(self) -> tuple[CoordinateNoise, ...]: ...
 
+    @property
+    def influence(self) -> str:
+        """Say how far one person who lies can move the answer, by what their proof shows."""
+        ...
+
 
 class SplitServer:
     """One of the two: number 0 is the leader, 1 the helper. Neither ever holds what the other has."""

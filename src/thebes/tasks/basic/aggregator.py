@@ -66,8 +66,7 @@ class BasicAggregator(Keeping[BasicDocument]):
 
 def AGGREGATOR(document: BasicDocument, setting: Setting) -> BasicAggregator:
     """Make the aggregator of one server, of the first of two, or of the two that a simulation plays."""
-    from thebes.tasks.basic.split_aggregator import SplitAggregator
-    from thebes.tasks.basic.split_leader import SplitLeader
+    from thebes.tasks.basic.split_answer import SplitAggregator, SplitLeader
 
     if document.server != "split":
         return BasicAggregator(document, setting)

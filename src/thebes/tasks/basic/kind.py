@@ -15,19 +15,18 @@ from thebes.tasks import explanation
 from thebes.tasks.basic import range_choice
 from thebes.tasks.choice import DocumentChoice, RuledChoice
 from thebes.tasks.document import Range, Values, is_new, read_as, rule
+from thebes.tasks.helped_document import MOST_SPLIT_NUMBERS, HelpedDocument
 from thebes.tasks.protocols import Words
-from thebes.tasks.site_document import SITE_NAME
 from thebes.tasks.trusted_columns import TrustedDocument
 
 #: computed of everybody at once, so that two servers can make them of shares, too
 STATISTICS = ("count", "sum", "mean", "median", "variance", "quantile", "histogram")
 MOST_BINS = 1000
-MOST_SPLIT_CELLS = 512
 #: Their answer adds people up, so that it can be how many take part, whatever the SQL looks like
 ADDED_UP = ("count", "sum", "histogram")
 
 
-class BasicDocument(TrustedDocument):
+class BasicDocument(HelpedDocument, TrustedDocument):
     """One statistic of one value from each person."""
 
     type: Literal["basic"] = "basic"
@@ -37,9 +36,6 @@ class BasicDocument(TrustedDocument):
     #: of a histogram over a range; with two servers of a quantile too
     bins: int | None = Field(default=None, ge=2, le=MOST_BINS)
     subsets: int | None = Field(default=None, ge=3, le=100_000)  #: of sample-and-aggregate
-    helper: str | None = Field(default=None, pattern=SITE_NAME)  #: the site that is the second of two servers
-    #: the fingerprint of that helper, which a coordinator fills in
-    helper_key: str | None = Field(default=None, pattern=r"^[0-9a-f]{64}$")
 
     @model_validator(mode="before")
     @classmethod
@@ -86,10 +82,6 @@ class BasicDocument(TrustedDocument):
             self._asks_no_exact_number()
         if self.server == "split":
             self._splits(bound)
-        elif self.helper is not None:
-            raise rule("helper", 'goes with "server": "split", and only with it')
-        if self.helper_key is not None and self.helper is None:
-            raise rule("helper_key", "is the fingerprint of a helper: name the helper too")
         if self.aggregator == "histogram":
             self._histogram(bound)
         elif self.bins is not None and not (self.server == "split" and self.aggregator in ("median", "quantile")):
@@ -125,34 +117,21 @@ class BasicDocument(TrustedDocument):
         name = self.aggregator
         if name not in STATISTICS:
             raise rule("server", f'may be "split" for {", ".join(STATISTICS)}, and not for {name}; ask with "trusted"')
-        if self.diagnostics is not None:
-            raise rule("diagnostics", 'are not counted with "server": "split"; leave them out')
         if name != "count" and bound is None:
             raise rule("bounds", f'must declare {self.column!r} with "server": "split": nobody can look for a range')
         if name not in ("count", "sum", "histogram") and self.missing == "count":
             raise rule("missing", f'must be "refuse" for a {name} with "server": "split", or a default be declared')
         if name in ("median", "quantile") and self.bins is None:
             raise rule("bins", f'are needed for a {name} with "server": "split": into how many to cut the range')
-        if name in ("histogram", "median", "quantile") and self.cells > MOST_SPLIT_CELLS:
+        if name in ("histogram", "median", "quantile") and self.cells > MOST_SPLIT_NUMBERS:
             field = "bins" if isinstance(bound, Range) else f"bounds.{self.column}"
-            raise rule(field, f'may be at most {MOST_SPLIT_CELLS} with "server": "split"')
+            raise rule(field, f'may be at most {MOST_SPLIT_NUMBERS} with "server": "split"')
 
     @property
     def cells(self) -> int:
         """The number of declared values, or of bins."""
         bound = (self.bounds or {}).get(self.column)
         return len(bound.values) if isinstance(bound, Values) else self.bins or 1
-
-    @property
-    def only_simulated(self) -> str | None:
-        return "helper" if self.server == "split" and self.helper is None else None
-
-    @property
-    def only_simulated_because(self) -> str:
-        return (
-            'is missing: with "server": "split" name the site of a second institution, which hears one share of every '
-            'answer; without one this can only be simulated, or asked with "trusted"'
-        )
 
     def _histogram(self, bound: Range | Values | None) -> None:
         if bound is None and self.delta == 0:

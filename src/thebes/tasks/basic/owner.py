@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 
 from thebes.data.rows import Rows
 from thebes.privacy.randomness import Randomness
-from thebes.sharing import context_of, sealing_key
-from thebes.tasks import split_reports, trusted_columns
+from thebes.tasks import trusted_columns
 from thebes.tasks.basic.kind import BasicDocument
 from thebes.tasks.basic.split import layout_of, statistic
 from thebes.tasks.contributions import Contributions, Layout
 from thebes.tasks.protocols import Ask, Claim
+from thebes.tasks.split_reports import reports_of
 
 
 class BasicOwner:
@@ -30,21 +30,9 @@ class BasicOwner:
         if document.server != "split":
             return trusted_columns.contribute(document, ask, rows, claim, randomness=randomness)
         plain = trusted_columns.contribute(document, ask, rows, claim, randomness=randomness)
-        asked, context = statistic(document, randomness), context_of(bytes.fromhex(document.digest), ask.part)
-        reports = split_reports.sealed(
-            asked.make(context),
-            asked.encode(_numbers(plain.fields[document.column])),
-            context=context,
-            helper_key=self._helper_key(document, ask, context),
-            randomness=randomness,
-        )
-        return Contributions(plain.part, plain.count, {split_reports.REPORT: reports})
-
-    def _helper_key(self, document: BasicDocument, ask: Ask, context: bytes) -> bytes:
-        """Return the key to seal to: only what the document's own helper signed, which its owner knows."""
-        if self._simulated:
-            return bytes.fromhex(ask.payload["helper_key"])
-        return sealing_key(ask.payload, document.helper_key, context)
+        asked = statistic(document, randomness)
+        numbers = asked.encode(_numbers(plain.fields[document.column]))
+        return reports_of(document, asked, numbers, ask, simulated=self._simulated, randomness=randomness)
 
     def layout(self, document: BasicDocument, ask: Ask) -> Layout:
         return layout_of(document, ask.part)

@@ -50,6 +50,15 @@ class SplitStatistic:
     noises: tuple[CoordinateNoise, ...]
     conclude: Answer
 
+    @property
+    def influence(self) -> str:
+        """Say how far one person who lies can move the answer, by what their proof shows."""
+        if self.document.aggregator == "variance":
+            return "each of the two sums by no more than one honest person; that they belong together is not proved"
+        if self.document.aggregator == "sum" and self.document.missing == "count":
+            return "by no more than one honest person, once with a value and once as missing"
+        return "by no more than one honest person"
+
     def missing(self, noised: float) -> Measurement:
         """Return the number of people without a value as it was bought beside the answer."""
         noise = self.noises[1].noise
@@ -253,15 +262,6 @@ def _quantile(asked: _Asked) -> SplitStatistic:
         return asked.measured(found.value, noise, spread_to(found.value, found.ends))
 
     return SplitStatistic(asked.document, histogram.make, histogram.encode, histogram.noises, conclude)
-
-
-def influence(document: BasicDocument) -> str:
-    """Say how far one person who lies can move the answer, by what their proof shows."""
-    if document.aggregator == "variance":
-        return "each of the two sums by no more than one honest person; that they belong together is not proved"
-    if document.aggregator == "sum" and document.missing == "count":
-        return "by no more than one honest person, once with a value and once as missing"
-    return "by no more than one honest person"
 
 
 def layout_of(document: BasicDocument, part: str) -> Layout:

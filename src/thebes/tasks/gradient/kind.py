@@ -13,6 +13,7 @@ from thebes.privacy.promise import Unit
 from thebes.tasks import explanation
 from thebes.tasks.choice import DocumentChoice, settled
 from thebes.tasks.document import InvalidDocument, Values, named, read_as, rule
+from thebes.tasks.helped_document import HelpedDocument
 from thebes.tasks.mixed_document import MixedDocument
 from thebes.tasks.protocols import Words
 
@@ -20,11 +21,11 @@ MOST_ROUNDS = 10_000
 MOST_ROWS = 1000  #: of one owner
 
 
-class GradientDocument(MixedDocument):
+class GradientDocument(HelpedDocument, MixedDocument):
     """Train `model` to make `loss` small. `epsilon` covers every round that one owner serves."""
 
     type: Literal["gradient"] = "gradient"
-    server: Literal["untrusted"] = "untrusted"
+    server: Literal["untrusted", "split"] = "untrusted"
     inputs: tuple[str, ...] = Field(min_length=1, max_length=10_000)
     outputs: tuple[str, ...] = Field(min_length=1, max_length=1000)
     model: str
@@ -59,9 +60,21 @@ class GradientDocument(MixedDocument):
             raise rule("outputs", "must differ from the inputs and from each other")
         if self.rounds_per_owner > self.rounds:
             raise rule("rounds_per_owner", "must not be more than rounds")
+        if self.server == "split":
+            self._splits()
         if self.mechanism == "gaussian" and self.delta == 0:
             raise rule("delta", "must be given for Gaussian noise, which has no pure guarantee")
         return self
+
+    def _splits(self) -> None:
+        """Refuse what two servers cannot make of shares."""
+        if self.rounds > 1:
+            told = 'must be 1 with "server": "split": a helper adds up once; ask the next round as a task of its own'
+            raise rule("rounds", told)
+        if self.mechanism != "auto":
+            raise rule("mechanism", 'is of noise at home: leave it out with "server": "split"')
+        if self.mixed is not None:
+            raise rule("mixed", 'is of noise at home: leave it out with "server": "split"')
 
     @property
     def phases(self) -> int:
@@ -106,13 +119,14 @@ class GradientKind:
 
         checked = read_as(GradientDocument, document)
         try:
-            return settled(checked, document, network(checked).choice)
+            choice = network(checked).choice
+            return checked if choice is None else settled(checked, document, choice)
         except Mistake as refused:
             if isinstance(refused, InvalidDocument):
                 raise
             raise InvalidDocument([(refused.argument, refused.message)]) from None
 
-    def choice(self, document: GradientDocument) -> DocumentChoice[Any]:
+    def choice(self, document: GradientDocument) -> DocumentChoice[Any] | None:
         from thebes.tasks.gradient.network import network
 
         return network(document).choice
@@ -122,6 +136,8 @@ class GradientKind:
 
     def explain(self, document: GradientDocument) -> str:
         columns = ", ".join((*document.inputs, *document.outputs))
+        if document.server == "split":
+            return explanation.together(document, leaves=_in_shares(document, columns))
         rounds = (
             "one round" if document.rounds_per_owner == 1 else f"up to {document.rounds_per_owner} rounds, not more,"
         )
@@ -136,6 +152,20 @@ class GradientKind:
             ),
             choice=self.choice(document),
         )
+
+
+def _in_shares(document: GradientDocument, columns: str) -> str:
+    """Say what leaves where two servers hear shares of it."""
+    from thebes.tasks.gradient.split import bytes_of
+
+    leaves = explanation.sent_in_shares(
+        document,
+        what=f"the direction, shortened, in which a small network would have to change to fit your {columns} better,",
+        made="the mean direction",
+        proved="each of its numbers lies within bounds, though not that it is short as a whole or sent once",
+        size=bytes_of(document),
+    )
+    return f"{leaves} The network is data: no program of the requestor runs on your machine."
 
 
 KIND = GradientKind()

@@ -21,7 +21,7 @@ from thebes.learning.graph import GraphLoss, Model, read_loss, read_model
 from thebes.learning.graph.backbones import Catalogue
 from thebes.learning.graph.document import BACKBONE
 from thebes.privacy import exact
-from thebes.privacy.faults import Mistake, Refusal
+from thebes.privacy.faults import Fault, Mistake, Refusal
 from thebes.privacy.mechanisms.local.privunit import MOST_DIMENSIONS, STEPS, PrivUnit
 from thebes.privacy.mechanisms.local.response import RandomizedResponse
 from thebes.privacy.mechanisms.local.vectors import LocalGaussianVector
@@ -29,6 +29,7 @@ from thebes.tasks.choice import DocumentChoice
 from thebes.tasks.contributions import Slot
 from thebes.tasks.document import FAILURE, Bounds, Range, Values
 from thebes.tasks.gradient.kind import GradientDocument
+from thebes.tasks.helped_document import MOST_SPLIT_NUMBERS
 
 REPORT = "report"
 _LARGEST = float(2**30)  #: no report of a coordinate, in multiples of clip, may be larger
@@ -45,13 +46,16 @@ class GradientNetwork:
 
     model: Model
     loss: GraphLoss
-    choice: DocumentChoice[Mechanism]
+    choice: DocumentChoice[Mechanism] | None  #: None where noise is added by two servers, and not at home
     failures: RandomizedResponse | None
     epsilon: Decimal
     delta: Decimal
 
     @property
     def mechanism(self) -> Mechanism:
+        """The noise that is added at home."""
+        if self.choice is None:
+            raise Fault("a gradient in shares is noised by two servers, and not at home")
         return self.choice.value
 
     @property
@@ -99,6 +103,10 @@ def _made(document: GradientDocument) -> GradientNetwork:
     if document.diagnostics is not None:
         told = (epsilon * Decimal(str(document.diagnostics))).quantize(exact.EPSILON_STEP, ROUND_FLOOR)
         failures, left = RandomizedResponse(1 + len(FAILURES), told), epsilon - told
+    if document.server == "split":
+        if model.graph.parameter_count > MOST_SPLIT_NUMBERS:
+            raise Mistake("model", f'may have at most {MOST_SPLIT_NUMBERS} weights to train with "server": "split"')
+        return GradientNetwork(model, loss, None, None, epsilon, delta)
     choice = _choice(document, model.graph.parameter_count, left, delta)
     return GradientNetwork(model, loss, choice, failures, epsilon, delta)
 
@@ -210,7 +218,7 @@ def _encoded(bounds: Bounds | None, rows: Rows, column: str) -> tuple[Floats, ND
 
 
 def facts(document: GradientDocument) -> Mapping[str, Any]:
-    """State what the certificate says about the mechanism."""
+    """State what the certificate says about the training, and of the mechanism at home, where there is one."""
     made = network(document)
     return {
         "rounds": document.rounds,
@@ -219,6 +227,5 @@ def facts(document: GradientDocument) -> Mapping[str, Any]:
         "delta_per_round": float(made.delta),
         "weights": made.parameters,
         "graph": made.model.graph.digest,
-        "choice": made.choice.as_json(),
-        **made.mechanism.parameters(),
+        **({} if made.choice is None else {"choice": made.choice.as_json(), **made.mechanism.parameters()}),
     }

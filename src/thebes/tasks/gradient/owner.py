@@ -1,4 +1,5 @@
-"""A person's half of a gradient task: the mean gradient over the person's rows, shortened, then changed at random.
+"""A person's half of a gradient task: the mean gradient over the person's rows, shortened, then changed at random; or,
+for two servers, split into shares.
 
 The network runs in a confined child; whatever happens there, the rest runs here: NaN to zero, clip, noise.
 """
@@ -8,6 +9,8 @@ from __future__ import annotations
 import base64
 import binascii
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,21 +21,25 @@ from thebes.learning.graph import GradientWorker, clip_rows, finite
 from thebes.learning.graph.weights import unpack_flat
 from thebes.privacy.faults import Mistake
 from thebes.privacy.mechanisms.local.privunit import PrivUnit
-from thebes.privacy.randomness import Randomness
+from thebes.privacy.randomness import Randomness, system
 from thebes.tasks.contributions import Contributions, Layout
 from thebes.tasks.document import FAILURE
 from thebes.tasks.fit import outcomes
 from thebes.tasks.gradient.kind import MOST_ROWS, GradientDocument
-from thebes.tasks.gradient.network import REPORT, Floats, backbone_text, network, tables
+from thebes.tasks.gradient.network import REPORT, Floats, GradientNetwork, backbone_text, network, tables
+from thebes.tasks.gradient.split import layout_of, statistic
 from thebes.tasks.protocols import Ask, Claim
+from thebes.tasks.split_reports import reports_of
 
 #: for all that data can slow down, after which what is missing counts as zero; an answer never leaves earlier
 GRADIENT_SECONDS = 20.0
+SHARING_SECONDS = 10.0  #: for a report in shares of the most weights, several times as long as it takes
 _AT_ONCE = 2**22  #: numbers of gradients held at a time
 
 
 class GradientOwner:
-    """`trusted` computes in this process: for simulations of one's own models only."""
+    """`trusted` computes in this process, and seals to the helper that it plays: for simulations of one's own models
+    only."""
 
     def __init__(self, *, trusted: bool = False) -> None:
         self._trusted = trusted
@@ -50,16 +57,15 @@ class GradientOwner:
         claim.consume(epsilon=made.epsilon, delta=made.delta)
         kept = rows.at_most(MOST_ROWS)
         inputs, targets, usable = tables(document, kept)
-        dimensions = made.mechanism.dimensions if isinstance(made.mechanism, PrivUnit) else made.parameters
-        kind = np.int16 if isinstance(made.mechanism, PrivUnit) else np.float32
-        reports = np.empty((rows.people, dimensions), dtype=kind)
+        leaves = _Leaving.of(document, made)
+        reports = np.empty((rows.people, leaves.length), dtype=leaves.kind)
         size = max(1, _AT_ONCE // made.parameters)
         starts = np.searchsorted(kept.person, np.arange(rows.people + 1))
         backbone = backbone_text(document)
         with GradientWorker(document.model, document.loss, backbone=backbone, trusted=self._trusted) as worker:
             if not self._trusted:  # from here on the rows decide how long it takes
                 worker.finish_by(time.monotonic() + GRADIENT_SECONDS)
-                _hold(claim, time.monotonic() + GRADIENT_SECONDS)
+                _hold(claim, time.monotonic() + GRADIENT_SECONDS + leaves.seconds)
             for first in range(0, rows.people, size):
                 last = min(first + size, rows.people)
                 span = slice(starts[first], starts[last])
@@ -70,14 +76,37 @@ class GradientOwner:
                     each = _by_rows(worker, weights, inputs[span][mine], targets[span][mine], size)
                     np.add.at(mean, person, each)
                     mean /= np.maximum(np.bincount(person, minlength=last - first), 1)[:, None]
-                reports[first:last] = made.mechanism.perturb(clip_rows(mean, document.clip), randomness)
+                reports[first:last] = leaves.encode(clip_rows(mean, document.clip), randomness)
+        if document.server == "split":
+            asked = statistic(document, randomness)
+            return reports_of(document, asked, reports, ask, simulated=self._trusted, randomness=randomness)
         fields: dict[str, NDArray[np.generic]] = {REPORT: reports}
         if made.failures is not None:
             fields[FAILURE] = made.failures.perturb(outcomes(document, rows), randomness)
         return Contributions(ask.part, rows.people, fields)
 
     def layout(self, document: GradientDocument, ask: Ask) -> Layout:
-        return network(document).layout()
+        return layout_of(document, ask.part)
+
+
+@dataclass(frozen=True, slots=True)
+class _Leaving:
+    """The numbers that leave of a gradient. `seconds`: for making a report of them, however fast the rows were."""
+
+    length: int
+    kind: type[np.generic]
+    encode: Callable[[Floats, Randomness], NDArray[Any]]
+    seconds: float = 0.0
+
+    @classmethod
+    def of(cls, document: GradientDocument, made: GradientNetwork) -> _Leaving:
+        if document.server == "split":
+            encode = statistic(document, system()).encode
+            return cls(made.parameters, np.int64, lambda gradients, _: encode(gradients), SHARING_SECONDS)
+        mechanism = made.mechanism
+        if isinstance(mechanism, PrivUnit):
+            return cls(mechanism.dimensions, np.int16, mechanism.perturb)
+        return cls(made.parameters, np.float32, mechanism.perturb)
 
 
 def _hold(claim: Claim, moment: float) -> None:

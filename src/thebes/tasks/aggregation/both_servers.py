@@ -1,4 +1,4 @@
-"""The aggregator of a basic task with two servers, both played here by one process: for simulations only.
+"""The aggregator of a task with two servers, both played here by one process: for simulations only.
 
 Each half keeps to what its server would hold; what passes between them is what would travel.
 """
@@ -14,9 +14,9 @@ from thebes.privacy.randomness import Randomness
 from thebes.sharing import Elements, SealingKey
 from thebes.sharing.field import Bytes
 from thebes.sharing.prio3 import Flags, PreparedShares
+from thebes.tasks.aggregation.people import PeopleDocumentType
+from thebes.tasks.aggregation.split_gathering import SplitGathering
 from thebes.tasks.aggregation.split_servers import SplitServer
-from thebes.tasks.basic.kind import BasicDocument
-from thebes.tasks.basic.split_answer import SplitAnswer
 from thebes.tasks.contributions import Contributions
 from thebes.tasks.protocols import Setting
 from thebes.tasks.split_reports import AT_ONCE, REPORT, ReceivedReports, received
@@ -24,11 +24,11 @@ from thebes.tasks.split_reports import AT_ONCE, REPORT, ReceivedReports, receive
 SERVERS = ("the coordinator", "the helper")
 
 
-class SplitAggregator(SplitAnswer):
+class BothServers(SplitGathering[PeopleDocumentType]):
     """Hears reports in shares, verifies each with both halves, and opens what both have noised."""
 
     def __init__(
-        self, document: BasicDocument, setting: Setting, *, noise: tuple[Randomness, Randomness] | None = None
+        self, document: PeopleDocumentType, setting: Setting, *, noise: tuple[Randomness, Randomness] | None = None
     ) -> None:
         """`noise` is what each server draws from, where that is not the setting's: for whoever looks at one alone."""
         if not setting.simulated:
@@ -37,13 +37,13 @@ class SplitAggregator(SplitAnswer):
         self._helper_key = SealingKey.generate()
         verify_key = setting.randomness.words(4).tobytes()
         self._leader, self._helper = (
-            SplitServer(number, self._prio, self._asked.noises, verify_key=verify_key, randomness=source)
+            SplitServer(number, self._prio, self.splitting.noises, verify_key=verify_key, randomness=source)
             for number, source in enumerate(noise or (setting.randomness, setting.randomness))
         )
         self._nonces: set[bytes] = set()
 
     def payload(self, packet: int = 0, partition: int = 0) -> dict[str, Any]:
-        return {"helper_key": self._helper_key.public.hex()}
+        return {**super().payload(packet, partition), "helper_key": self._helper_key.public.hex()}
 
     def hear(self, contributions: Contributions) -> None:
         """Verify a whole batch before anything of it is added: one report that is none refuses all."""

@@ -1,4 +1,4 @@
-"""The aggregator of a basic task at the leader of two servers: it verifies its own shares, and opens nothing alone.
+"""The aggregator of a task at the leader of two servers: it verifies its own shares, and opens nothing alone.
 
 What must stay true: what it is given in the end is what both servers accepted; its sum leaves this process only
 with its own noise and put together with the helper's.
@@ -15,10 +15,10 @@ from thebes.privacy.faults import Fault, Mistake
 from thebes.sharing import LEADER, Elements
 from thebes.sharing.field import Bytes, canonical
 from thebes.sharing.prio3 import Flags, PreparedShares
+from thebes.tasks.aggregation.split_gathering import SplitGathering
 from thebes.tasks.aggregation.split_servers import SplitServer
-from thebes.tasks.basic.kind import BasicDocument
-from thebes.tasks.basic.split_answer import SplitAnswer
 from thebes.tasks.contributions import Contributions
+from thebes.tasks.helped_document import HelpedDocumentType
 from thebes.tasks.protocols import Setting
 from thebes.tasks.split_reports import REPORT, ReceivedReports, received
 
@@ -26,10 +26,10 @@ from thebes.tasks.split_reports import REPORT, ReceivedReports, received
 _SHOWN = ("helper_key", "signed_by", "signature")
 
 
-class SplitLeader(SplitAnswer):
+class LeadingServer(SplitGathering[HelpedDocumentType]):
     """Made anew in each process that needs it; `setting.helper` holds what the helper said so far."""
 
-    def __init__(self, document: BasicDocument, setting: Setting) -> None:
+    def __init__(self, document: HelpedDocumentType, setting: Setting) -> None:
         super().__init__(document, setting)
         self._server: SplitServer | None = None
 
@@ -42,7 +42,7 @@ class SplitLeader(SplitAnswer):
         return {**super().of_servers, "helper_key": self.document.helper_key}
 
     def payload(self, packet: int = 0, partition: int = 0) -> dict[str, Any]:
-        return {name: self._said(name) for name in _SHOWN}
+        return {**super().payload(packet, partition), **{name: self._said(name) for name in _SHOWN}}
 
     def examine(self, contributions: Contributions) -> Contributions:
         """Refuse what no honest machine makes of any value: another length, or a number that is no element."""
@@ -86,7 +86,7 @@ class SplitLeader(SplitAnswer):
         if self._server is None:
             key = bytes.fromhex(self._said("verify_key"))
             self._server = SplitServer(
-                LEADER, self._prio, self._asked.noises, verify_key=key, randomness=self.setting.randomness
+                LEADER, self._prio, self.splitting.noises, verify_key=key, randomness=self.setting.randomness
             )
         return self._server
 
