@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ import thebes
 from tests.support.split_helper import Led, Ward
 from tests.support.training import Silent
 from thebes.data.rows import Rows
+from thebes.person.tasks.rules import AgreementRule
 from thebes.privacy.accounting import gaussian
 from thebes.privacy.faults import Mistake
 from thebes.privacy.figures import spaced
@@ -151,3 +153,13 @@ def test_leader_and_helper_make_it_over_their_messages_and_refuse_what_is_out_of
     assert whole == (top.sum(axis=0) * finer).tolist()
     with pytest.raises(Mistake):
         led.numbers(top + 2**15)
+
+
+@pytest.mark.parametrize(("server", "covered"), [(None, "untrusted"), ("split", "split"), ("untrusted", "untrusted")])
+def test_a_rule_for_noise_at_home_never_agrees_to_shares(server: str | None, covered: str) -> None:
+    rule = AgreementRule.read(
+        {"type": "gradient", "epsilon_at_most": 10, **({"server": server} if server else {})}, "r"
+    )
+    for asked_of in ("untrusted", "split"):
+        document = registry.check(asked(server=asked_of))
+        assert rule.covers(SimpleNamespace(document=document, requestor="ana")) == (asked_of == covered)

@@ -307,6 +307,13 @@ def servers(type_: str) -> tuple[str, ...]:
     return () if field is None else tuple(map(str, get_args(field.annotation)))
 
 
+def unsaid_servers(type_: str) -> tuple[str, ...]:
+    """Return what a rule about that kind covers that says nothing of the server. Where noise at home would do, two
+    servers must be named: such rules were written when a kind trusted nobody."""
+    possible = servers(type_)
+    return tuple(each for each in possible if each != "split" or "untrusted" not in possible)
+
+
 def check(document: Mapping[str, Any] | Document) -> Document:
     """Read a document of any kind as it is written now, or refuse it naming the field at fault."""
     plain = raw(document)

@@ -106,7 +106,7 @@ class AgreementRule:
         return (
             document.type == self.type
             and self.requestor in (None, offer.requestor)
-            and self.server in (None, document.server)
+            and document.server in (registry.unsaid_servers(document.type) if self.server is None else (self.server,))
             and (self.tables is None or set(document.reads) <= self.tables)
             and epsilon <= self.epsilon_at_most
             and (self.delta_at_most is None or delta <= self.delta_at_most)

@@ -448,7 +448,7 @@ _LEAVES = {
 
 def rule(body: Mapping[str, Any]) -> str:
     """A standing rule as one sentence: all that it covers, and what it leaves open."""
-    said = [body["server"]] if body.get("server") else registry.servers(str(body["type"]))
+    said = [body["server"]] if body.get("server") else registry.unsaid_servers(str(body["type"]))
     pieces = [
         " or ".join(words for server, words in _LEAVES.items() if server in said) or " or ".join(_LEAVES.values())
     ]
