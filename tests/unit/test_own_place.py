@@ -18,6 +18,7 @@ from thebes.tasks.answer_view import Bars
 from thebes.tasks.document import PeopleDocument
 from thebes.tasks.release import Release
 from thebes.tasks.release_reader import release_from_json
+from thebes.web.person import answer as readable
 
 sys.path.insert(0, str(Path(__file__).parent))
 from test_person_pages import MEDIAN, harmless
@@ -176,3 +177,4 @@ def test_perturbed_rows_are_shown_without_pandas(monkeypatch: pytest.MonkeyPatch
     head, rows = registry.view("bounded").table(answer)
     assert head == ("hours", "hours.present")
     assert len(rows) == 200
+    assert readable.shown(json.loads(json.dumps(answer.as_json())), made) is not None
