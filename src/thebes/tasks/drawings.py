@@ -144,7 +144,7 @@ def line(
     if until is not None:
         drawn += [_text(_LEFT, 172, until[1], "start"), _text(_WIDTH - _INSET, 172, until[2], "end")]
     if now is not None:
-        drawn += [_line(across(now), 150, across(now), 178, "axis"), _under(across(now), 192, "today")]
+        drawn += [_line(across(now), 144, across(now), 156, "axis"), _under(across(now), 192, "today")]
     return _picture(drawn, 164 if until is None else 180 if now is None else 198, title)
 
 
