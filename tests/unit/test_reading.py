@@ -63,6 +63,7 @@ OURS = {
     "coordinator/process/worker.py", "coordinator/sites/quote_queue.py", "coordinator/sites/site_store.py",
     "coordinator/sites/helped_store.py", "coordinator/tasks/task_keys.py", "site/helping/store.py",
     "coordinator/storage/restored_home.py", "coordinator/storage/store.py", "coordinator/storage/task_list.py",
+    "coordinator/storage/task_standing.py",
     "coordinator/tasks/phase_queue.py", "data/connectors/bulk_export.py", "person/participation/lineage.py",
     "wire/release_record.py",
     "requestor/stored_logins.py", "web/coordinator/sql_page.py",
