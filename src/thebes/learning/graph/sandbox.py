@@ -106,18 +106,9 @@ class GradientWorker:
 
         All zeros if the child failed at any row.
         """
-        flat, rows, truths = self._checked(weights, inputs, targets)
-        result = np.zeros((len(rows), self.parameter_count), dtype=np.float32)
-        deadline = min(time.monotonic() + self._wall_seconds, self._moment)
-        size = max(_EXCHANGE_FLOATS // max(self.parameter_count + rows.shape[1], 1), 1)
-        for start in range(0, len(rows), size):
-            part = slice(start, start + size)
-            found = self._computed(flat, rows[part], truths[part], deadline, pipe.EACH)
-            if found is None:
-                result[:] = 0.0
-                break
-            result[part] = found
-        return result
+        given = self._checked(weights, inputs, targets)
+        found = self._by_row(*given, pipe.EACH)
+        return np.zeros((len(given[1]), self.parameter_count), dtype=np.float32) if found is None else found
 
     def mean(self, weights: ArrayLike, inputs: ArrayLike, targets: ArrayLike) -> NDArray[np.float64]:
         """The mean gradient over the rows of one owner, shape (P,), finite; NaN and infinity of a row count as 0.
@@ -133,30 +124,23 @@ class GradientWorker:
         """Gradient and loss of each row, shape (rows, P + 1), each a function of its row and the weights alone, entries
         possibly NaN; None if the child failed. For rows of many people, of whom none may change what another's gives.
         """
-        flat, rows, truths = self._checked(weights, inputs, targets)
-        result = np.zeros((len(rows), self.parameter_count + 1), dtype=np.float32)
-        deadline = min(time.monotonic() + self._wall_seconds, self._moment)
-        spread = math.prod(self.loss.targets.shape)  # as many numbers the child makes of one row's target
-        size = max(_EXCHANGE_FLOATS // (self.parameter_count + 1 + rows.shape[1] + spread), 1)
-        for start in range(0, len(rows), size):
-            part = slice(start, start + size)
-            found = self._computed(flat, rows[part], truths[part], deadline, pipe.APART)
-            if found is None:
-                return None
-            result[part] = found
-        return result
+        return self._by_row(*self._checked(weights, inputs, targets), pipe.APART)
 
     def outputs(self, weights: ArrayLike, inputs: ArrayLike) -> Floats | None:
         """Return what the model says of each row, in one line of all its numbers, as much alone as in `apart`; None if
         the child failed."""
         none = np.zeros((len(np.asarray(inputs)), self.loss.targets.columns), dtype=np.float32)
-        flat, rows, truths = self._checked(weights, inputs, none)
-        result = np.zeros((len(rows), self._wide(pipe.SAID)), dtype=np.float32)
+        return self._by_row(*self._checked(weights, inputs, none), pipe.SAID)
+
+    def _by_row(self, flat: Floats, rows: Floats, truths: Floats, wanted: int) -> Floats | None:
+        """Return one line for each row, computed some at a time; None if the child failed at any."""
+        result = np.zeros((len(rows), self._wide(wanted)), dtype=np.float32)
         deadline = min(time.monotonic() + self._wall_seconds, self._moment)
-        size = max(_EXCHANGE_FLOATS // (result.shape[1] + rows.shape[1]), 1)
+        spread = math.prod(self.loss.targets.shape)  # as many numbers the child makes of one row's target
+        size = max(_EXCHANGE_FLOATS // (result.shape[1] + rows.shape[1] + spread), 1)
         for start in range(0, len(rows), size):
             part = slice(start, start + size)
-            found = self._computed(flat, rows[part], truths[part], deadline, pipe.SAID)
+            found = self._computed(flat, rows[part], truths[part], deadline, wanted)
             if found is None:
                 return None
             result[part] = found
