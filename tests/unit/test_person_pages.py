@@ -1315,6 +1315,7 @@ def test_a_helper_with_another_key_under_the_same_name_is_refused_to_a_rule_too(
     world.me.set_rules([{"type": "basic", "epsilon_at_most": 10}])
     world.me.apply_rules()
     assert world.me.participations() == []
+    world.me.forget_helper("ward")
     world.me.set_settings({"helpers": {"ward": FINGERPRINT}})
     world.me.set_rules([{"type": "basic", "epsilon_at_most": 10, "server": "trusted"}])
     world.me.apply_rules()
@@ -1336,7 +1337,11 @@ def test_another_key_of_a_helper_is_no_first_meeting_and_replaces_the_confirmed_
     assert old in page
     assert "Confirm this helper" not in told
     assert "ask that institution" in refused(world, f"/tasks/{task}/helper", {"fingerprint": FINGERPRINT}, 409)
-    assert world.me.settings().helpers["ward"] == old
+    for body in ({"ward": FINGERPRINT, "other": old}, {"other": old}, {}):
+        assert "you confirmed another key" in world.http.put("/api/settings", json={"helpers": body}).json()["detail"]
+    kept = {"ward": old, "other": old}
+    assert world.http.put("/api/settings", json={"helpers": kept, "delay_seconds": 1}).status_code == 200
+    assert world.me.settings().helpers == kept
 
     forgotten = harmless(world.http.post(f"/tasks/{task}/helper/forget", headers=PARTIAL))
     assert "You have confirmed no key of ward any more." in forgotten

@@ -690,6 +690,7 @@ def test_a_helpers_key_is_looked_at_again_before_computing_and_before_sending(
     read = Store.featurize
 
     def another() -> None:
+        me.forget_helper("ward")
         me.set_settings({"helpers": {"ward": "f" * 64}})
 
     def meanwhile(store: Store, sql: str, most_rows: int = 1000) -> Rows:

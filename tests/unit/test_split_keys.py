@@ -6,6 +6,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable
+from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -39,7 +40,7 @@ def led(ward: Ward, clock: HandClock, task: str = "t", **more: Any) -> Led:
 
 
 def keys(ward: Ward) -> int:
-    return len([*(ward.home / FOLDER).iterdir()])
+    return len({each.stem for each in (ward.home / FOLDER).iterdir()})
 
 
 def rows(ward: Ward) -> tuple[int, int]:
@@ -141,6 +142,37 @@ def test_a_key_of_no_task_is_destroyed_and_that_of_an_open_one_is_not(
     assert keys(ward) == 1
     one.helper = ward.helper
     assert one.step("verify", number=0, reports=one.rows(VALUES)[0])["counted"] == "1" * len(VALUES)
+
+
+@pytest.mark.parametrize("copied", [0, 1])
+def test_an_older_database_put_back_beside_its_keys_judges_no_report_again(
+    ward: Ward, clock: HandClock, copied: int
+) -> None:
+    one = led(ward, clock)
+    jobs = [one.rows(VALUES)[0] for _ in range(2)]
+
+    def copy() -> bytes:
+        with closing(sqlite3.connect(ward.home / DATABASE)) as database:
+            database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        return (ward.home / DATABASE).read_bytes()
+
+    older = copy()
+    for number, reports in enumerate(jobs):
+        one.step("verify", number=number, reports=reports)
+        if number < copied:
+            older = copy()
+    ward.helper._tasks.close()
+    begun_anew(ward)  # nothing is missing yet: the same job is answered as before
+    one.helper = ward.helper
+    assert one.step("verify", number=1, reports=jobs[1])["counted"] == "1" * len(VALUES)
+    ward.helper._tasks.close()  # with its last connection the write-ahead log goes
+    assert not (ward.home / f"{DATABASE}-wal").exists()
+    (ward.home / DATABASE).write_bytes(older)
+    begun_anew(ward)
+    refused = ward.helper.step({"step": "verify", "task": "t", "number": 1, "reports": jobs[1]})
+    assert (refused["kind"], refused["code"]) == (Word.REFUSAL, Code.DOCUMENT)
+    assert "restored from a copy" in refused["reason"]
+    assert keys(ward) == 0
 
 
 def test_a_farewell_that_overtakes_the_opening_leaves_no_key(ward: Ward, clock: HandClock) -> None:

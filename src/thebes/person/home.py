@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -376,24 +376,34 @@ class Person:
                 f"you confirmed another key for {name}; ask that institution whether it has a new one, and only then "
                 "forget the key that you confirmed"
             )
-        self.set_settings({"helpers": {**helpers, name: found}})
+        self._set(replace(self.settings(), helpers={**helpers, name: found}))
 
     def forget_helper(self, name: str) -> None:
         """Take back that a helper's key was confirmed: no task of this helper is answered until one is again."""
         helpers = {each: key for each, key in self.settings().helpers.items() if each != name}
         if len(helpers) == len(self.settings().helpers):
             raise NotFound("you confirmed no key for a helper of this name")
-        self.set_settings({"helpers": helpers})
+        self._set(replace(self.settings(), helpers=helpers))
 
     def set_settings(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """Change limits, caps and delay; what was spent is carried over. Coordinator and proxy are set when
-        starting."""
+        starting, and no helper's key that was confirmed is replaced."""
         if not isinstance(body, Mapping):
             raise Mistake("settings", "must be an object")
         for name in ("coordinator", "proxy"):
             if name in body:
                 raise Mistake(name, f"is set when starting: --{name}")
-        changed = self.settings().changed(body)
+        now = self.settings()
+        changed = now.changed(body)
+        for name, key in now.helpers.items():
+            if changed.helpers.get(name) != key:
+                raise Conflict(
+                    f"you confirmed another key for the helper {name}, which only the page of a task of this helper "
+                    "lets go; leave it as it is in helpers"
+                )
+        return self._set(changed)
+
+    def _set(self, changed: PersonSettings) -> dict[str, Any]:
         changed.write(self.home)
         self._purse.view()
         return changed.as_json()

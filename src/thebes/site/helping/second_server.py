@@ -166,9 +166,14 @@ class Helper:
         if before is not None:
             if before[0] != question:
                 raise Declined(Code.DOCUMENT, "this job held other reports before; each is judged once")
-            return before[1]
+            return self._leaves(held, before[1])
         answer, verdict = self._judged(held, number, question, message.get("reports"))
         self._tasks.judge(held.task, verdict)
+        return self._leaves(held, answer)
+
+    def _leaves(self, held: HelpedTask, answer: dict[str, Any]) -> dict[str, Any]:
+        """Return a verdict that is on the disk, once what no copy has says that it may have left."""
+        self._keys.note_judged(held.task, self._tasks.verdicts(held.task))
         return answer
 
     def _judged(
@@ -295,12 +300,14 @@ class Helper:
         return document, registry.split(document, self._randomness())
 
     def _sweep(self) -> None:
-        """End what is due, and destroy every key that belongs to no open task: that of one which ended, of a process
-        that died in between, and of a database that came back from a copy beside the keys."""
+        """End what is due, and destroy every key that belongs to no open task, or to one of which verdicts are missing:
+        of a task that ended, of a process that died in between, and of a database that came back from a copy beside
+        the keys."""
         for task in self._tasks.due(self._clock()):
             self._tasks.end(task)
         self._tasks.unremember(self._clock())
-        self._keys.keep_only(self._tasks.going())
+        going = self._tasks.going()
+        self._keys.keep_only(task for task in going if self._keys.judged(task) <= self._tasks.verdicts(task))
 
     def _swept(
         self, work: Callable[[Mapping[str, Any]], dict[str, Any]]

@@ -87,6 +87,10 @@ class HelpedTasks:
         row = self._one("SELECT question, answer FROM job WHERE task = ? AND number = ?", task, number)
         return None if row is None else (row[0], json.loads(row[1]))
 
+    def verdicts(self, task: str) -> int:
+        """Return how many jobs of a task were judged."""
+        return int(self._one("SELECT count(*) FROM job WHERE task = ?", task)[0])
+
     def known(self, task: str, nonces: Iterable[bytes]) -> set[bytes]:
         """Return which of these were in a job before, whatever was said of them."""
         sql = "SELECT 1 FROM report WHERE task = ? AND nonce = ?"
