@@ -226,6 +226,37 @@ def test_a_second_start_on_a_home_says_so_and_the_first_goes_on(world: World) ->
     assert world.ask(COUNT).value > 0
 
 
+def test_a_replaced_token_counts_at_once_and_the_one_before_lets_nobody_in_any_more(world: World) -> None:
+    site = world.site("north")
+    address, home = site.process.facts["address"], str(site.home.folder)
+    browser = httpx.Client(base_url=address, timeout=PATIENCE, trust_env=False, follow_redirects=True)
+    assert browser.get(site.process.facts["url"]).status_code == 200
+    before = {name: (site.home.folder / name).read_text().strip() for name in ("token", "figures.token")}
+
+    def status(path: str, token: str) -> int:
+        headers = {"Authorization": f"Bearer {token}"}
+        return httpx.get(f"{address}{path}", headers=headers, timeout=PATIENCE, trust_env=False).status_code
+
+    paths = {"token": "/api/ledger", "figures.token": "/metrics"}
+    for name, path in paths.items():
+        assert typed("rotate", name, "--home", home).returncode == 0
+        until(lambda name=name, path=path: status(path, (site.home.folder / name).read_text().strip()) == 200)
+        assert status(path, before[name]) == 401
+    assert browser.get("/").status_code == 401
+    talks, _ = site.both
+    os.kill(talks, signal.SIGKILL)  # whoever talks next is told the same
+    until(lambda: talks not in (both := site.both) and len(both) == 2)
+    until(lambda: _answers(lambda: status("/api/ledger", (site.home.folder / "token").read_text().strip()) == 200))
+    assert status("/api/ledger", before["token"]) == 401
+
+
+def _answers(what: Callable[[], bool]) -> bool:
+    try:
+        return what()
+    except httpx.TransportError:
+        return False
+
+
 def test_either_process_is_started_again_and_the_other_goes_on(world: World) -> None:
     site = world.site("north")
     world.linked(site)

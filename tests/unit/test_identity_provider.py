@@ -18,10 +18,10 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 
 from tests.support.coordinator import AGES, Front
 from thebes.coordinator.auth.accounts import Role
-from thebes.coordinator.auth.federated_users import name_of
-from thebes.coordinator.auth.identity_provider import Identity, IdentityProvider, OidcSettings, provider_of
+from thebes.coordinator.auth.identity_provider import OidcSettings, provider_of
 from thebes.coordinator.settings import read
 from thebes.privacy.faults import Mistake
+from thebes.wire.identity_provider import Identity, IdentityProvider
 from thebes.wire.refusals import NotSignedIn, Unreachable
 
 oidc_provider_mock = pytest.importorskip("oidc_provider_mock")
@@ -226,9 +226,9 @@ class Keys:
     def __init__(self) -> None:
         self.key = rsa.generate_private_key(65537, 2048)
         self.name, self.asked = "k1", 0
-        self.checker = IdentityProvider(
-            OidcSettings(issuer="https://idp.example", client_id="thebes", roles={"a": "requestor"}), None, RealClock()
-        )
+        self.later = 0.0
+        settings = OidcSettings(issuer="https://idp.example", client_id="thebes", roles={"a": "requestor"})
+        self.checker = IdentityProvider(settings, None, lambda: time.time() + self.later)
         self.checker._asked = self.answer  # type: ignore[method-assign]
 
     def answer(self, method: str, place: str, **more: Any) -> dict[str, Any]:
@@ -287,7 +287,7 @@ def test_a_key_that_changes_is_found_and_nobody_makes_us_ask_without_end() -> No
     keys.key, keys.name = rsa.generate_private_key(65537, 2048), "k2"
     with pytest.raises(NotSignedIn):  # it was looked for just now
         keys.checker.checked(keys.token(), "n")
-    keys.checker._clock.more = timedelta(seconds=11)
+    keys.later = 11
     assert keys.checker.checked(keys.token(), "n").subject == "ana"
     before = keys.asked
     for _ in range(20):
@@ -314,9 +314,9 @@ def test_groups_that_are_no_groups_give_no_role(keys: Keys, groups: Any, role: s
 
 def test_names_are_readable_where_they_can_be_and_never_the_same_for_two() -> None:
     plain = Identity("https://idp.example/x", "ana", None)
-    assert name_of(plain) == "ana@idp.example"
+    assert plain.name == "ana@idp.example"
     odd = [Identity("https://idp.example", subject, None) for subject in ("a b", "ä", "a,b", "x" * 100, "x" * 101)]
-    names = [name_of(each) for each in odd]
+    names = [each.name for each in odd]
     assert len({*names}) == 5
     assert all(re.fullmatch(r"oidc-[0-9a-f]{32}", name) for name in names)
 
@@ -353,7 +353,7 @@ def test_a_secret_that_others_read_is_refused(provider: Any, tmp_path: Path) -> 
 def test_a_provider_that_calls_itself_otherwise_is_not_trusted(provider: Any) -> None:
     wrong = OidcSettings(issuer=f"{issuer(provider)}/", client_id="t", roles={"a": "requestor"})
     with pytest.raises(Mistake, match="is not how the provider calls itself"):
-        IdentityProvider(wrong, None, RealClock()).begin("http://testserver/sign-in/back")
+        IdentityProvider(wrong, None, time.time).begin("http://testserver/sign-in/back")
     gone = OidcSettings(issuer="http://127.0.0.1:9", client_id="t", roles={"a": "requestor"})
     with pytest.raises(Unreachable, match="does not answer"):
-        IdentityProvider(gone, None, RealClock()).begin("http://testserver/sign-in/back")
+        IdentityProvider(gone, None, time.time).begin("http://testserver/sign-in/back")

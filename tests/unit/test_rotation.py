@@ -363,6 +363,14 @@ def test_the_token_of_a_persons_page_is_replaced_by_the_same_command(
     access = Access(tmp_path / "me")
     before = (tmp_path / "me" / "token").read_text().strip()
     assert access.knows(before)
+    browser, unused = access.exchange(access.new_code()) or "", access.new_code()
+    named = access.admit("ana@idp.example", 60)
+    assert (access.admits(browser), access.admits(named), access.who(named)) == (True, True, "ana@idp.example")
     assert exit_status("rotate", "token", "--home", str(tmp_path / "me")) == 0
     assert not access.knows(before)
     assert access.knows((tmp_path / "me" / "token").read_text().strip())
+    assert not access.admits(browser), "it came in by an address that the token before it made"
+    assert access.exchange(unused) is None
+    assert access.admits(named), "somebody else named them"
+    again = access.exchange(access.new_code()) or ""
+    assert access.admits(again)

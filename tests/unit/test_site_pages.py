@@ -147,7 +147,7 @@ class Linked:
 class Place:
     def __init__(self) -> None:
         self.link = Linked()
-        self.access = Access(lambda: "the-token", figures="for-figures")
+        self.access = Access(lambda: "the-token", figures=lambda: "for-figures")
         api: Any = guarded(self.link, self.access, port=PORT, confined=True, pages=put_on)  # type: ignore[arg-type]
         self.client = TestClient(api, base_url=ORIGIN, follow_redirects=False)
 

@@ -59,8 +59,9 @@ def rotate(
         from thebes.wire.access import make_token
 
         make_token(home, anew=True, file=what)
-        told = "whoever has the one before" if role is HomeRole.SITE else "whoever came in by a browser"
-        typer.echo(f"{home / what} is new; {told} stays in until the process ends: start it again.")
+        out = "" if what is Rotated.FIGURES else ": programs show it, and browsers need another address (--open)"
+        within = ", within a second where the site runs" if role is HomeRole.SITE else ""
+        typer.echo(f"{home / what} is new, and counts at once{within}{out}.")
     elif what is Rotated.LOG_KEY:
         typer.echo(_list_key(home, store))
     elif what is Rotated.AUTHORITY:

@@ -22,7 +22,7 @@ from typing import Any
 
 from thebes import machine
 from thebes.ledger import Ledger
-from thebes.privacy.faults import Mistake, ThebesError
+from thebes.privacy.faults import Mistake, Refusal, ThebesError
 from thebes.site.home import SiteHome, written
 from thebes.site.link import certificate, connector, joining
 from thebes.site.link.control import Ear, tell
@@ -33,14 +33,16 @@ from thebes.site.process_start import (
     connector_environment,
     library_places,
 )
+from thebes.site.steward.identity import stewards_provider
 from thebes.wire import log_output
-from thebes.wire.access import FIGURES, make_token, read_secret
+from thebes.wire.access import FIGURES, TokenFile, make_token
+from thebes.wire.identity_provider import secret_of
 from thebes.wire.local_server import DAEMON, TOKEN, listening_at
 
 log = logging.getLogger("thebes.site")
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 30.0  #: seconds before a process is started again
 STEADY_SECONDS = 30.0  #: whoever lives so long is started again at once
-_READY_SECONDS = 60.0
+LOOK_SECONDS = 1.0  #: between two looks at the files of its tokens
 _STOP_SECONDS = 8.0
 
 
@@ -59,9 +61,11 @@ class Supervisor:
             self._folder = os.open(home.link, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             held.callback(os.close, self._folder)
             self.name = certificate.read(self._folder).name
-            make_token(home.folder)
-            self._token = read_secret(home.folder / TOKEN)
-            self._figures = read_secret(make_token(home.folder, file=FIGURES))
+            self._tokens = {"token": _token(home, TOKEN), "figures": _token(home, FIGURES)}
+            self._told = self._read_tokens()
+            provider = stewards_provider(home.folder)
+            secret = None if provider is None else secret_of(provider, home.folder)
+            self._provider = None if provider is None else {"settings": provider.model_dump(), "secret": secret}
             self._listening = held.enter_context(listening_at(port))
             held.callback((home.folder / DAEMON).unlink, missing_ok=True)
             self._held = held.pop_all()
@@ -88,8 +92,9 @@ class Supervisor:
         try:
             while not self._stopping:
                 soon = self._look()
+                self._tell_tokens()
                 heard = [woken] if self._control is None else [woken, self._control]
-                ready, _, _ = select.select(heard, [], [], soon)
+                ready, _, _ = select.select(heard, [], [], LOOK_SECONDS if soon is None else min(soon, LOOK_SECONDS))
                 with contextlib.suppress(BlockingIOError):
                     while woken in ready and woken.recv(4096):
                         continue
@@ -127,9 +132,8 @@ class Supervisor:
             command, given = connector_command(), connector_environment(theirs.fileno())
             self._connector = _Child("connector", command, given, theirs, self._connector)
             self._control, self._ear = mine, Ear(mine)
-            settings: dict[str, Any] = {"coordinator": self._coordinator, "site": self.name, "token": self._token}
-            settings["figures"] = self._figures
-            settings |= {"pages": self._pages, "apart": self._beyond_reach()}
+            settings: dict[str, Any] = {"coordinator": self._coordinator, "site": self.name, **self._told}
+            settings |= {"pages": self._pages, "apart": self._beyond_reach(), "provider": self._provider}
             tell(mine, settings, [self._folder, self._listening.fileno(), outer.fileno()])
             if self._algorithm is not None:
                 self._algorithm.stop()
@@ -152,6 +156,29 @@ class Supervisor:
     def _start_algorithm(self, pipe: socket.socket) -> None:
         command = algorithm_command(self._home.folder, self.name)
         self._algorithm = _Child("algorithm", command, algorithm_environment(pipe.fileno()), pipe, self._algorithm)
+
+    def _tell_tokens(self) -> None:
+        """Hand over tokens that were replaced, so that they count at once."""
+        now = self._read_tokens()
+        if now == self._told:
+            return
+        for name, token in now.items():
+            if token != self._told[name]:
+                _say(f"another {name} counts" if token else f"no {name} counts: its file cannot be used")
+        self._told = now
+        if self._control is not None:
+            with contextlib.suppress(OSError):  # then the one that talks is gone, and is told when it starts
+                tell(self._control, now)
+
+    def _read_tokens(self) -> dict[str, str]:
+        """Return each token; an empty one, which nobody has, where its file is not there or not safe."""
+        found = {}
+        for name, held in self._tokens.items():
+            try:
+                found[name] = held()
+            except (Refusal, OSError):
+                found[name] = ""
+        return found
 
     def _hear(self) -> None:
         assert self._ear is not None  # noqa: S101
@@ -256,6 +283,12 @@ class _Child:
             self._process.kill()
             self._process.wait()
         self.over = True
+
+
+def _token(home: SiteHome, file: str) -> TokenFile:
+    """The token in a file of a home, which is made where there is none; refused where it is not safe."""
+    make_token(home.folder, file=file)
+    return TokenFile(home.folder, file)
 
 
 def _announce(line: dict[str, Any]) -> None:

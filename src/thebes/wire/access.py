@@ -6,6 +6,7 @@ What must stay true: the secrets have 256 bits, are compared in constant time, a
 from __future__ import annotations
 
 import hmac
+import math
 import secrets
 import threading
 import time
@@ -35,10 +36,10 @@ def make_token(home: Path, *, anew: bool = False, file: str = FILE) -> Path:
 
 
 class TokenFile:
-    """The token in HOME/token, read anew when the file changes."""
+    """The secret in a file of a home, its token where none is named, read anew when the file changes."""
 
-    def __init__(self, home: Path) -> None:
-        self._path = home / FILE
+    def __init__(self, home: Path, file: str = FILE) -> None:
+        self._path = home / file
         self._stamp: tuple[int, int, int] | None = None
         self._token = ""
 
@@ -54,72 +55,121 @@ class TokenFile:
 
 @dataclass(frozen=True, slots=True)
 class BrowserSession:
-    """A browser that came in: a name that lets nobody in, since when (seconds since 1970), and whether it is the one
-    that asks."""
+    """A browser that came in: a name that lets nobody in, since when (seconds since 1970), who was named as its owner
+    (nobody by a one-time address), and whether it is the one that asks."""
 
     id: str
     began: float
+    who: str
     own: bool
 
 
+@dataclass(frozen=True, slots=True)
+class _Entered:
+    """A session: since when, until when, and of whom, where they were named."""
+
+    began: float
+    until: float = math.inf
+    who: str = ""
+
+
 class Access:
-    """The token in force, and the browser sessions of this run. `token` gives it, or where it lies: HOME; `figures` is
-    the token for figures alone, where there is one."""
+    """The token in force, and the browser sessions of this run. `token` gives it, or where it lies: HOME; `figures`
+    gives the token for figures alone, empty where there is none. With the token goes whoever came in by a one-time
+    address, which it makes; who was named by somebody else stays."""
 
     def __init__(
-        self, token: Path | Callable[[], str], *, figures: str = "", clock: Callable[[], float] = time.time
+        self,
+        token: Path | Callable[[], str],
+        *,
+        figures: Callable[[], str] = lambda: "",
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self._held, self._figures = TokenFile(token) if isinstance(token, Path) else token, figures
         self._clock, self._lock = clock, threading.Lock()
         self._codes: set[str] = set()
-        self._sessions: dict[str, float] = {}  # since when, oldest first
+        self._sessions: dict[str, _Entered] = {}  # oldest first
+        self._seen: str | None = None
 
     def knows(self, token: str) -> bool:
         """Return whether this is the token. Never true while the file is not safe."""
-        try:
-            held = self._held()
-        except (Refusal, OSError):
-            return False
+        held = self._current()
         return bool(held) and hmac.compare_digest(held.encode(), token.encode())
 
     def may_read_figures(self, token: str) -> bool:
         """Return whether this is the token for figures alone."""
-        return bool(self._figures) and hmac.compare_digest(self._figures.encode(), token.encode())
+        figures = self._figures()
+        return bool(figures) and hmac.compare_digest(figures.encode(), token.encode())
 
     def new_code(self) -> str:
         """A code that opens one browser session, once."""
         code = secrets.token_urlsafe(32)
+        self._current()
         with self._lock:
             self._codes.add(code)
         return code
 
     def exchange(self, code: str) -> str | None:
         """A session for a code that was not used before."""
+        self._current()
         with self._lock:
             found = [kept for kept in self._codes if hmac.compare_digest(kept.encode(), code.encode())]
             if not found:
                 return None
             self._codes.difference_update(found)
-            session = secrets.token_urlsafe(32)
-            self._sessions = dict([*self._sessions.items(), (session, self._clock())][-_MOST_SESSIONS:])
-            return session
+            return self._begun(_Entered(self._clock()))
+
+    def admit(self, who: str, seconds: float) -> str:
+        """Begin a session of somebody whom another server named, for so long."""
+        now = self._clock()
+        with self._lock:
+            return self._begun(_Entered(now, now + seconds, who))
 
     def admits(self, session: str) -> bool:
         """Return whether this is a session of this run."""
-        offered = session.encode()
-        return sum(hmac.compare_digest(kept.encode(), offered) for kept in list(self._sessions)) > 0
+        return self._of(session) is not None
+
+    def who(self, session: str) -> str:
+        """Return the name of a session's owner; nobody's where they came by a one-time address."""
+        found = self._of(session)
+        return "" if found is None else found.who
 
     def listed(self, own: str | None) -> list[BrowserSession]:
         """List the sessions of this run, newest first; `own` is the one that asks."""
-        kept = list(self._sessions.items())
-        return [BrowserSession(_name_of(session), began, session == own) for session, began in reversed(kept)]
+        now, kept = self._clock(), list(self._sessions.items())
+        going = [(session, entered) for session, entered in reversed(kept) if now < entered.until]
+        return [BrowserSession(_name_of(each), of.began, of.who, each == own) for each, of in going]
 
     def end(self, id: str) -> bool:
         """End a session by its name: whether there was one."""
         with self._lock:
-            kept = {session: began for session, began in self._sessions.items() if _name_of(session) != id}
+            kept = {session: entered for session, entered in self._sessions.items() if _name_of(session) != id}
             ended, self._sessions = len(kept) < len(self._sessions), kept
         return ended
+
+    def _current(self) -> str:
+        """Return the token in force, empty while its file is not safe. What came in by another one before is out."""
+        try:
+            held = self._held()
+        except (Refusal, OSError):
+            return ""
+        with self._lock:
+            if self._seen not in (held, None):
+                self._codes.clear()
+                self._sessions = {session: of for session, of in self._sessions.items() if of.who}
+            self._seen = held
+        return held
+
+    def _begun(self, entered: _Entered) -> str:
+        session = secrets.token_urlsafe(32)
+        self._sessions = dict([*self._sessions.items(), (session, entered)][-_MOST_SESSIONS:])
+        return session
+
+    def _of(self, session: str) -> _Entered | None:
+        self._current()
+        offered, now = session.encode(), self._clock()
+        found = [of for kept, of in list(self._sessions.items()) if hmac.compare_digest(kept.encode(), offered)]
+        return next((of for of in found if now < of.until), None)
 
 
 def _name_of(session: str) -> str:

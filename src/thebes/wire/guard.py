@@ -8,12 +8,15 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
 from http.cookies import CookieError, SimpleCookie
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from thebes.wire.access import Access, BrowserSession
 from thebes.wire.headers import HEADERS
 from thebes.wire.problems import MEDIA_TYPE, problem
 from thebes.wire.refusals import TooLarge
+
+if TYPE_CHECKING:
+    from thebes.wire.identity_provider import IdentityProvider
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -22,6 +25,7 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 _ONCE = (b"host", b"origin", b"authorization", b"content-type", b"content-length", b"sec-fetch-site", b"cookie")
 _OPEN = ("/", "/favicon.ico")
+BEGIN, BACK = "/sign-in/begin", "/sign-in/back"  #: to an identity provider, and from there
 _SAFE_METHODS = ("GET", "HEAD")
 FIGURES_PATH = "/metrics"
 MOST_BYTES = 2**26
@@ -30,7 +34,8 @@ _TOO_LONG = f"a request may have {MOST_BYTES} bytes"
 
 class HostGuard:
     """Wraps an application listening on `port` of this machine. `hosts` are the names it may be called by; `whose`
-    says what kind of server it is, so that two on one machine keep apart."""
+    says what kind of server it is, so that two on one machine keep apart. `signing_in`: a browser may leave for an
+    identity provider, and be sent back from there."""
 
     def __init__(
         self,
@@ -40,8 +45,11 @@ class HostGuard:
         port: int,
         hosts: Iterable[str] = ("127.0.0.1", "localhost"),
         whose: str = "person",
+        signing_in: bool = False,
     ) -> None:
         self._app, self._access, self._whose = app, access, whose
+        self._open = (*_OPEN, BEGIN, BACK) if signing_in else _OPEN
+        self._sent_to = BACK if signing_in else None
         names = [*hosts, "[::1]"]
         self._hosts = {f"{name}:{port}".encode() for name in names}
         self._origins = {b"http://" + host for host in self._hosts}
@@ -99,14 +107,16 @@ class HostGuard:
             headers[name.lower()] = value
         if headers.get(b"host", b"").lower() not in self._hosts:
             return 421, "this server answers to its own address only"
-        if headers.get(b"sec-fetch-site", b"none").lower() not in (b"none", b"same-origin"):
+        # What another server sends a browser back with proves itself: it was begun in this browser, and counts once.
+        came_back = scope["method"] == "GET" and scope["path"] == self._sent_to
+        if not came_back and headers.get(b"sec-fetch-site", b"none").lower() not in (b"none", b"same-origin"):
             return 403, "another web page may not ask here"
         if b"origin" in headers and headers[b"origin"].lower() not in self._origins:
             return 403, "another web page may not ask here"
         length = headers.get(b"content-length", b"0")
         if not length.isdigit() or int(length[:20]) > MOST_BYTES:
             return 413, _TOO_LONG
-        if scope["method"] == "GET" and (scope["path"] in _OPEN or scope["path"].startswith("/static/")):
+        if scope["method"] == "GET" and (scope["path"] in self._open or scope["path"].startswith("/static/")):
             return None  # the one shows nothing without a session (a code is exchanged there), the other are no secret
         if not self.known(headers) and not self._may_read(scope, headers):
             return 401, "say who you are: Authorization: Bearer with what stands in the home's file `token`"
@@ -146,23 +156,42 @@ def is_for_eyes(scope: Scope) -> bool:
 
 class Door:
     """The door at which the pages' front meets a browser that comes: a code is exchanged, a session is known. `stop`
-    ends the server, after everything was destroyed."""
+    ends the server, after everything was destroyed. `provider` names people of its institution who may come in."""
 
-    def __init__(self, guard: HostGuard, access: Access, stop: Callable[[], None]) -> None:
-        self._guard, self._access = guard, access
+    def __init__(
+        self,
+        guard: HostGuard,
+        access: Access,
+        stop: Callable[[], None],
+        *,
+        provider: IdentityProvider | None = None,
+    ) -> None:
+        self._guard, self._access, self.provider = guard, access, provider
         self.cookie, self.stop = guard.cookie, stop
 
     def enter(self, code: str) -> str | None:
         """A session for a one-time code, or None where it was used before."""
         return self._access.exchange(code)
 
+    def admit(self, who: str, seconds: float) -> str:
+        """A session of somebody whom the provider named."""
+        return self._access.admit(who, seconds)
+
+    def who(self, headers: Mapping[str, str]) -> str:
+        """Return who asks, as the provider named them; nobody where the token or a one-time address let them in."""
+        session = self._session(headers)
+        return "" if session is None or "authorization" in headers else self._access.who(session)
+
     def sessions(self, headers: Mapping[str, str]) -> list[BrowserSession]:
         """List the browsers that came in, of which a request may come from one."""
-        return self._access.listed(session_of(headers.get("cookie", "").encode("latin-1"), self.cookie))
+        return self._access.listed(self._session(headers))
 
     def end(self, id: str) -> bool:
         """Let a browser in no longer: whether one of that name was."""
         return self._access.end(id)
+
+    def _session(self, headers: Mapping[str, str]) -> str | None:
+        return session_of(headers.get("cookie", "").encode("latin-1"), self.cookie)
 
     def knows(self, headers: Mapping[str, str]) -> bool:
         """Return whether a request comes with a session of this run, or with the token."""

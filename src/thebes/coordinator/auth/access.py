@@ -16,8 +16,8 @@ from typing import TypeVar
 from thebes.coordinator.auth.accounts import ADMIN, Accounts, Role, Somebody, User, operates
 from thebes.coordinator.auth.capabilities import Capability
 from thebes.coordinator.auth.device_codes import WaitingProgram
-from thebes.coordinator.auth.identity_provider import BegunSignIn, IdentityProvider
 from thebes.coordinator.auth.lasting_sessions import Renewal, SessionFacts
+from thebes.wire.identity_provider import BegunSignIn, IdentityProvider
 from thebes.wire.refusals import Busy, NotAllowed, NotSignedIn
 
 T = TypeVar("T")

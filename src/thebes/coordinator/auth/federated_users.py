@@ -7,25 +7,21 @@ out no provider lets in.
 
 from __future__ import annotations
 
-import re
 from datetime import datetime
-from hashlib import sha256
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 import sqlalchemy as sa
 from sqlalchemy import select
 
-from thebes.coordinator.auth.identity_provider import Identity
 from thebes.coordinator.auth.lasting_sessions import end_all
 from thebes.coordinator.storage.database import Database
 from thebes.coordinator.storage.schema import FEDERATED_USER, USER
+from thebes.wire.identity_provider import Identity
 from thebes.wire.refusals import NotSignedIn
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_LONGEST = 64
 _NO_PASSWORD = ""  #: no hash, which no password has
 
 
@@ -65,21 +61,10 @@ class FederatedUsers:
         return str(known.name)
 
     def _added(self, connection: sa.Connection, identity: Identity) -> str:
-        name = name_of(identity)
+        name = identity.name
         if connection.execute(select(USER.c.name).where(USER.c.name == name)).first() is not None:
-            name = _apart(identity)  # a user with a password has that name
+            name = identity.digest  # a user with a password has that name
         connection.execute(USER.insert().values(name=name, password=_NO_PASSWORD, role=identity.role, disabled=0))
         values = {"issuer": identity.issuer, "subject": identity.subject, "name": name, "lost": 0}
         connection.execute(FEDERATED_USER.insert().values(**values))
         return name
-
-
-def name_of(identity: Identity) -> str:
-    """Return the name by which somebody is shown: subject and provider if they make a name, else a digest of both."""
-    host = urlsplit(identity.issuer).hostname or ""
-    name = f"{identity.subject}@{host}"
-    return name if re.fullmatch(r"[A-Za-z0-9._@-]+", name) and len(name) <= _LONGEST else _apart(identity)
-
-
-def _apart(identity: Identity) -> str:
-    return "oidc-" + sha256(f"{identity.issuer}\0{identity.subject}".encode()).hexdigest()[:32]

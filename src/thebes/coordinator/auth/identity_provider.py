@@ -1,256 +1,26 @@
-"""The identity provider of an institution, by OpenID Connect: who somebody is, by the code flow with PKCE.
-
-What must stay true: only the issuer that the operator named is trusted, and what it discovers below itself; a token
-counts only if the provider signed it, for this client, for the sign-in that began here, and not long ago. The
-algorithms are listed here, never taken from a token.
-"""
+"""The identity provider of a coordinator's users, and the roles that its groups have here."""
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import secrets
-import threading
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
-from urllib.parse import urlencode, urlsplit
 
-import httpx
-import jwt
-from pydantic import BaseModel, ConfigDict, Field, field_validator
-
-from thebes.confinement import answers
 from thebes.coordinator.clock import Clock
-from thebes.privacy.faults import Mistake
-from thebes.privacy.reading import NotJSON, read_json
-from thebes.wire.address import is_loopback
-from thebes.wire.refusals import NotSignedIn, Unreachable
-
-ALGORITHMS = ["RS256", "ES256", "EdDSA"]  #: never "none" and none with a shared secret: the provider's key is public
-SECONDS = 10.0  #: for each answer of the provider
-LEEWAY = 60  #: seconds by which clocks may differ
-_MOST_BYTES = 2**20  #: of an answer
-_KEYS_LAST = 600.0  #: seconds
-_KEYS_AGAIN = 10.0  #: seconds between two looks for a key that is not known
-_LONGEST = 255  #: characters of a subject, as the standard has it
+from thebes.wire.identity_provider import IdentityProvider, ProviderSettings, secret_of
 
 
-class OidcSettings(BaseModel):
-    """The provider, and which of its groups (values of `claim`) have which role here."""
+class OidcSettings(ProviderSettings):
+    """The provider of users: which of its groups are operators, requestors and auditors."""
 
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
-
-    issuer: str = Field(min_length=1, max_length=1000)
-    client_id: str = Field(min_length=1, max_length=1000)
-    client_secret_file: str | None = Field(default=None, min_length=1, max_length=4096)
-    claim: str = Field(default="groups", min_length=1, max_length=200)
-    roles: dict[str, str] = Field(min_length=1, max_length=1000)
-    #: asked for besides openid and profile; some providers want a scope of its own for groups
-    scopes: list[str] = Field(default=[], max_length=20)
-
-    @field_validator("issuer")
     @classmethod
-    def _address(cls, value: str) -> str:
-        parts = urlsplit(value)
-        secure = parts.scheme == "https" or (parts.scheme == "http" and is_loopback(parts.hostname or ""))
-        if not secure or not parts.hostname or parts.query or parts.fragment:
-            raise ValueError("must be an https:// address, as the provider calls itself")
-        return value
-
-    @field_validator("roles")
-    @classmethod
-    def _roles(cls, value: dict[str, str]) -> dict[str, str]:
+    def ranks(cls) -> Sequence[str]:
         from thebes.coordinator.auth.accounts import Role
 
-        if unknown := next((role for role in value.values() if role not in [*Role]), None):
-            raise ValueError(f"gives the role {unknown[:40]!r}, which is none of {', '.join(Role)}")
-        return value
-
-
-@dataclass(frozen=True, slots=True)
-class BegunSignIn:
-    """A sign-in that is under way: the address at the provider, and what it must come back with."""
-
-    url: str
-    state: str
-    nonce: str
-    verifier: str
-
-
-@dataclass(frozen=True, slots=True)
-class Identity:
-    """The identity of somebody, as the provider says it, and the role that their groups have; None: none here."""
-
-    issuer: str
-    subject: str
-    role: str | None
-
-
-class IdentityProvider:
-    """The provider, for several threads. Its keys are kept for minutes, and looked for anew when one is missing."""
-
-    def __init__(self, settings: OidcSettings, secret: str | None, clock: Clock) -> None:
-        self.settings, self._secret, self._clock = settings, secret, clock
-        self._lock = threading.Lock()
-        self._facts: dict[str, Any] | None = None
-        self._keys: jwt.PyJWKSet | None = None
-        self._looked = 0.0
-
-    def begin(self, back: str) -> BegunSignIn:
-        """Return where to send somebody, who comes back to the address `back`."""
-        state, nonce, verifier = (secrets.token_urlsafe(32) for _ in range(3))
-        challenge = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()
-        asked = {
-            "response_type": "code",
-            "client_id": self.settings.client_id,
-            "redirect_uri": back,
-            "scope": " ".join(["openid", "profile", *self.settings.scopes]),
-            "state": state,
-            "nonce": nonce,
-            "code_challenge": challenge,
-            "code_challenge_method": "S256",
-        }
-        place = self._endpoint("authorization_endpoint")
-        return BegunSignIn(f"{place}{'&' if '?' in place else '?'}{urlencode(asked)}", state, nonce, verifier)
-
-    def finish(self, begun: BegunSignIn, back: str, *, state: str, code: str) -> Identity:
-        """Return who came back; NotSignedIn where that is not proved."""
-        if not secrets.compare_digest(state.encode(), begun.state.encode()):
-            raise NotSignedIn("this sign-in was not begun in this browser; begin it again")
-        told = {"grant_type": "authorization_code", "code": code, "redirect_uri": back, "code_verifier": begun.verifier}
-        if self._secret is None:
-            told["client_id"] = self.settings.client_id
-        auth = None if self._secret is None else (self.settings.client_id, self._secret)
-        answer = self._asked("POST", self._endpoint("token_endpoint"), data=told, auth=auth)
-        token = answer.get("id_token")
-        if not isinstance(token, str):
-            raise NotSignedIn("the identity provider did not say who you are; begin the sign-in again")
-        return self.checked(token, begun.nonce)
-
-    def checked(self, token: str, nonce: str) -> Identity:
-        """Return whose token this is, if the provider made it for this client and this sign-in."""
-        try:
-            claims = jwt.decode(
-                token,
-                self._key_of(token),
-                algorithms=ALGORITHMS,
-                audience=self.settings.client_id,
-                issuer=self.settings.issuer,
-                # Times are compared below, with the one clock there is.
-                options={
-                    "require": ["exp", "iat", "iss", "aud", "sub"],
-                    "verify_exp": False,
-                    "verify_iat": False,
-                    "verify_nbf": False,
-                },
-            )
-            now = self._clock.now().timestamp()
-            fresh = float(claims["iat"]) - LEEWAY <= now < float(claims["exp"]) + LEEWAY
-        except (jwt.PyJWTError, TypeError, ValueError):
-            raise _unproved() from None
-        said, subject = claims.get("nonce"), claims["sub"]
-        mine = isinstance(said, str) and secrets.compare_digest(said.encode(), nonce.encode())
-        # Somebody else's token for us too, where there are several audiences, must name us as the party.
-        several = isinstance(claims["aud"], list) and len(claims["aud"]) > 1
-        party = claims.get("azp", None if several else self.settings.client_id) == self.settings.client_id
-        if not fresh or not mine or not party or not isinstance(subject, str) or not 0 < len(subject) <= _LONGEST:
-            raise _unproved()
-        return Identity(self.settings.issuer, subject, self._role(claims.get(self.settings.claim)))
-
-    def _role(self, groups: object) -> str | None:
-        """Return the strongest role that these groups have."""
-        from thebes.coordinator.auth.accounts import Role
-
-        told = [groups] if isinstance(groups, str) else groups if isinstance(groups, list) else []
-        had = {group for group in told if isinstance(group, str)}
-        given = {role for group, role in self.settings.roles.items() if group in had}
-        return next((str(role) for role in (Role.OPERATOR, Role.REQUESTOR, Role.AUDITOR) if role in given), None)
-
-    # --- the provider -------------------------------------------------------------------------------------
-
-    def _endpoint(self, name: str) -> str:
-        with self._lock:
-            if self._facts is None:
-                issuer = self.settings.issuer.rstrip("/")
-                found = self._asked("GET", f"{issuer}/.well-known/openid-configuration")
-                if found.get("issuer") != self.settings.issuer:
-                    raise Mistake("oidc.issuer", "is not how the provider calls itself; write it exactly so")
-                self._facts = found
-            place = self._facts.get(name)
-        parts = urlsplit(place) if isinstance(place, str) else None
-        if parts is None or not (parts.scheme == "https" or is_loopback(parts.hostname or "")):
-            raise Mistake("oidc.issuer", f"discovers no {name} that is an https:// address")
-        return str(place)
-
-    def _key_of(self, token: str) -> jwt.PyJWK:
-        """Return the provider's key that a token names; look for its keys anew where it is not among them."""
-        named = jwt.get_unverified_header(token).get("kid")
-        for _ in range(2):
-            keys = [key for key in self._known_keys().keys if named is None or key.key_id == named]
-            if len(keys) == 1:
-                return keys[0]
-            if not self._look_again():
-                break
-        raise _unproved()
-
-    def _known_keys(self) -> jwt.PyJWKSet:
-        now = self._clock.now().timestamp()
-        with self._lock:
-            kept = self._keys if now - self._looked < _KEYS_LAST else None
-        if kept is None:
-            found = self._asked("GET", self._endpoint("jwks_uri"))
-            try:
-                kept = jwt.PyJWKSet.from_dict(found)
-            except (jwt.PyJWTError, TypeError, ValueError, AttributeError):
-                raise Unreachable("the identity provider", "shows no keys that can be read") from None
-            with self._lock:
-                self._keys, self._looked = kept, now
-        return kept
-
-    def _look_again(self) -> bool:
-        """Forget the keys, unless they were looked for just now: nobody makes us ask without end."""
-        with self._lock:
-            if self._clock.now().timestamp() - self._looked < _KEYS_AGAIN:
-                return False
-            self._keys, self._looked = None, float("-inf")
-            return True
-
-    def _asked(self, method: str, place: str, **more: Any) -> dict[str, Any]:
-        try:
-            with answers.client(seconds=SECONDS, most_bytes=_MOST_BYTES, follow_redirects=False) as client:
-                answer = client.request(method, place, headers={"accept": "application/json"}, **more)
-                body, status = answer.content, answer.status_code
-        except httpx.HTTPError:
-            raise Unreachable("the identity provider", "does not answer; try again, or use a password") from None
-        if status in (400, 401, 403):
-            raise NotSignedIn("the identity provider does not accept this sign-in; begin it again")
-        try:
-            found = read_json(body) if status == 200 else None
-        except NotJSON:
-            found = None
-        if not isinstance(found, dict):
-            raise Unreachable("the identity provider", "does not answer as one does; its operator finds why")
-        return found
+        return [str(role) for role in (Role.OPERATOR, Role.REQUESTOR, Role.AUDITOR)]
 
 
 def provider_of(settings: OidcSettings | None, folder: Path, clock: Clock) -> IdentityProvider | None:
-    """Return the provider that an operator named, with the secret in its file beside the settings; None without one."""
+    """Return the provider that an operator named; None without one."""
     if settings is None:
         return None
-    secret = None
-    if settings.client_secret_file is not None:
-        path = folder / settings.client_secret_file
-        try:
-            if path.stat().st_mode & 0o077:
-                raise Mistake(
-                    "oidc.client_secret_file", f"{path.name} must be a file that only its owner reads (chmod 600)"
-                )
-            secret = path.read_text(encoding="utf-8").strip()
-        except (OSError, UnicodeError) as error:
-            raise Mistake("oidc.client_secret_file", f"cannot read {path.name}: {type(error).__name__}") from None
-    return IdentityProvider(settings, secret, clock)
-
-
-def _unproved() -> NotSignedIn:
-    return NotSignedIn("what came back does not prove who you are; begin the sign-in again")
+    return IdentityProvider(settings, secret_of(settings, folder), lambda: clock.now().timestamp())

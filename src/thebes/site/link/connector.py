@@ -14,6 +14,7 @@ import os
 import signal
 import socket
 import sys
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -32,6 +33,7 @@ SYSTEM = (
     *("/sys/devices/system/cpu", "/sys/fs/cgroup"),
 )
 _WRITABLE = ("/dev/null",)
+TOKENS = ("token", "figures")  #: that it is told, at the start and whenever one is replaced
 
 
 def main() -> None:
@@ -82,14 +84,20 @@ async def _live(
 ) -> None:
     # Only now, behind the walls: what these load starts threads.
     from thebes.site.link.dialer import Link
+    from thebes.site.steward.identity import StewardsProvider
     from thebes.site.steward.rest import guarded, one_time
     from thebes.wire.access import Access
+    from thebes.wire.identity_provider import IdentityProvider
 
     link = Link(settings["coordinator"], settings["site"], folder)
     await link.algorithm.meet(pipe)
-    port, token = int(listening.getsockname()[1]), str(settings["token"])
-    access = Access(lambda: token, figures=str(settings.get("figures", "")))
-    app = guarded(link, access, port=port, confined=confined, pages=_named(settings.get("pages")))
+    port, tokens = int(listening.getsockname()[1]), {name: str(settings[name]) for name in TOKENS}
+    access = Access(lambda: tokens["token"], figures=lambda: tokens["figures"])
+    named, provider = settings.get("provider"), None
+    if named is not None:
+        provider = IdentityProvider(StewardsProvider.model_validate(named["settings"]), named["secret"], time.time)
+    pages = _named(settings.get("pages"))
+    app = guarded(link, access, port=port, confined=confined, pages=pages, provider=provider)
     ended = asyncio.Event()
     loop = asyncio.get_running_loop()
     control.setblocking(False)
@@ -106,7 +114,8 @@ async def _live(
             loop.remove_reader(control)
             ended.set()
             return
-        for _, descriptors in heard:
+        for message, descriptors in heard:
+            tokens.update({name: str(message[name]) for name in TOKENS if name in message})
             for descriptor in descriptors:
                 meeting = loop.create_task(link.algorithm.meet(socket.socket(fileno=descriptor)))
                 meetings.add(meeting)

@@ -79,8 +79,9 @@ def decide(asked: Mapping[str, Any], outbox: ResponseStore, policy: Path, audit:
     wanted = decision(asked, outbox, before)
     if shown != _shown(wanted, before):
         return {"stale": "policy.toml, or this decision, is not what was shown; look at it again, then decide"}
+    facts = {**wanted.facts, **({"by": asked["by"]} if asked.get("by") else {})}
     try:
-        text = change(policy, wanted.make, shown=edition(before), noted=lambda: audit.note((DECISION, wanted.facts)))
+        text = change(policy, wanted.make, shown=edition(before), noted=lambda: audit.note((DECISION, facts)))
     except PolicyChanged as changed:
         return {"stale": str(changed)}
     made = read_policy(text)

@@ -23,6 +23,7 @@ from thebes.wire.access import Access
 from thebes.wire.error_handlers import described_problems, tell_problems
 from thebes.wire.exposition import KINDS, exposed
 from thebes.wire.guard import App, Door, HostGuard
+from thebes.wire.identity_provider import IdentityProvider
 from thebes.wire.refusals import Conflict, Malformed, NotFound, Unreachable
 from thebes.wire.server_options import application
 
@@ -71,10 +72,19 @@ class PolicyDecision(BaseModel):
 Pages = Callable[[FastAPI, Link, Door, bool], None]
 
 
-def guarded(link: Link, access: Access, *, port: int, confined: bool, pages: Pages | None = None) -> App:
-    """The whole interface behind its guard."""
+def guarded(
+    link: Link,
+    access: Access,
+    *,
+    port: int,
+    confined: bool,
+    pages: Pages | None = None,
+    provider: IdentityProvider | None = None,
+) -> App:
+    """The whole interface behind its guard. At a `provider` stewards may sign in, too."""
     api = application("thebes site", responses=described_problems(_ANSWERS), dependencies=[Depends(_TOKEN)])
-    guard = HostGuard(api, access, port=port, whose="site")
+    guard = HostGuard(api, access, port=port, whose="site", signing_in=provider is not None)
+    door = Door(guard, access, lambda: None, provider=provider)
     tell_problems(api)
 
     @api.get("/api/site")
@@ -121,10 +131,11 @@ def guarded(link: Link, access: Access, *, port: int, confined: bool, pages: Pag
         return await link.algorithm.ask("preview", **body.model_dump(exclude_none=True))
 
     @api.post("/api/policy/decide")
-    async def decide(body: PolicyDecision) -> Any:
+    async def decide(body: PolicyDecision, request: Request) -> Any:
         """Change policy.toml as it was previewed; 409 where it is another by now. `undo` is the decision that takes
         this one back."""
-        told = await link.algorithm.ask("decide", **body.model_dump(exclude_none=True))
+        asked = body.model_dump(exclude_none=True)
+        told = await link.algorithm.ask("decide", **asked, by=door.who(request.headers))
         if "stale" in told:
             raise Conflict(told["stale"])
         return told
@@ -166,7 +177,7 @@ def guarded(link: Link, access: Access, *, port: int, confined: bool, pages: Pag
         return {"url": one_time(port, access)}
 
     if pages is not None:
-        pages(api, link, Door(guard, access, lambda: None), confined)
+        pages(api, link, door, confined)
     return guard
 
 

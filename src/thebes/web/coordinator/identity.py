@@ -10,10 +10,10 @@ from typing import Any
 from fastapi import APIRouter, Request
 from fastapi.responses import RedirectResponse, Response
 
-from thebes.coordinator.auth.identity_provider import BegunSignIn
 from thebes.privacy.faults import Mistake, Refusal
 from thebes.web.coordinator.layout import Hall, cookie, sentence
 from thebes.web.coordinator.sign_in import inside
+from thebes.wire.identity_provider import BegunSignIn
 
 BEGIN, BACK = "/sign-in/begin", "/sign-in/back"
 MINUTES = 10

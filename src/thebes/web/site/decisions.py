@@ -30,7 +30,7 @@ def routes(lodge: Lodge) -> APIRouter:
     @made.post("/policy/decide")
     async def decide(request: Request, body: Annotated[dict[str, Any], Body()]) -> Response:
         """Take a decision that was previewed."""
-        told = await lodge.told("decide", **_decision(body))
+        told = await lodge.told("decide", **_decision(body), by=lodge.door.who(request.headers))
         if "stale" in told:
             raise Conflict(told["stale"])
         return lodge.part("decision_taken.html", **told)

@@ -47,6 +47,11 @@ class Lodge:
         """A whole page; `template` is a file of templates/site."""
         return self.frame.page(request, f"site/{template}", title=title, words=words, site=self.link.name, **context)
 
+    def outside(self, request: Request, *, told: str = "") -> Response:
+        """The page of whoever is not in, which says how to come in, and why they did not."""
+        shown: dict[str, Any] = {"told": told, "provider": self.door.provider is not None, "places": ()}
+        return self.frame.page(request, "site/outside.html", status=401, title="Thebes", **shown)
+
     def part(self, template: str, *, status: int = 200, **context: Any) -> Response:
         """A piece of a page."""
         return self.frame.part(f"site/{template}", status=status, words=words, **context)

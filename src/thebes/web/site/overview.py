@@ -11,6 +11,7 @@ from thebes.web.site.layout import Lodge
 from thebes.wire.refusals import NotFound
 
 _LATEST = 6
+_USED = "this address was used before; each works once"
 
 
 def routes(lodge: Lodge) -> APIRouter:
@@ -22,12 +23,12 @@ def routes(lodge: Lodge) -> APIRouter:
         if code:
             session = door.enter(code)
             if session is None:
-                return _outside(lodge, request, used=True)
+                return lodge.outside(request, told=_USED)
             answer = RedirectResponse("/", status_code=303)
             answer.set_cookie(door.cookie, session, httponly=True, samesite="strict", path="/")
             return answer
         if not door.knows(request.headers):
-            return _outside(lodge, request, used=False)
+            return lodge.outside(request)
         shown = {"browsers": door.sessions(request.headers), **await _standing(lodge)}
         return lodge.page(request, "overview.html", title=f"The site {lodge.link.name}", **shown)
 
@@ -56,7 +57,3 @@ async def _standing(lodge: Lodge) -> dict[str, Any]:
         "requests": (requests or [])[:_LATEST],
         "ledger": ledger,
     }
-
-
-def _outside(lodge: Lodge, request: Request, *, used: bool) -> Response:
-    return lodge.frame.page(request, "site/outside.html", status=401, title="Thebes", places=(), used=used)

@@ -7,7 +7,7 @@ from fastapi import FastAPI
 
 from thebes.site.link.dialer import Link
 from thebes.web.frame import NavigationEntry, PageFrame, serve_files, serve_no_page
-from thebes.web.site import datasets, decisions, log, overview, proposal, requests, savings, streams
+from thebes.web.site import datasets, decisions, log, overview, proposal, requests, savings, sign_in, streams
 from thebes.web.site.layout import Lodge
 from thebes.wire.guard import Door
 
@@ -29,5 +29,5 @@ def put_on(api: FastAPI, link: Link, door: Door, confined: bool) -> None:
     lodge = Lodge(PageFrame(f"site {link.name}", PLACES), link, door, confined=confined)
     serve_files(api)
     serve_no_page(api, lodge.refused)
-    for page in (overview, requests, decisions, datasets, proposal, savings, streams, log):
+    for page in (overview, sign_in, requests, decisions, datasets, proposal, savings, streams, log):
         api.include_router(page.routes(lodge))
