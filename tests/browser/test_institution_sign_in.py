@@ -14,14 +14,19 @@ import httpx
 import pytest
 from playwright.sync_api import expect
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "scenarios"))
+from processes import Process
+
 from tests.support.browser import Visitor
 from tests.support.coordinator import Server
 from tests.support.ports import free_ports
+from tests.support.site_home import site_home
 from tests.support.user_units import until
+from thebes.testing.command import typed
 
 pytest.importorskip("oidc_provider_mock")
 pytestmark = pytest.mark.slow
-USERS = {"ana": ["analysts"], "bob": ["admins"], "eve": ["guests"]}
+USERS = {"ana": ["analysts"], "bob": ["admins"], "eve": ["guests"], "kim": ["stewards"]}
 
 
 @pytest.fixture
@@ -61,13 +66,13 @@ def server(provider: str, tmp_path: Path) -> Iterator[Server]:
         yield running
 
 
-def come(visit: Callable[..., Visitor], server: Server, provider: str, who: str) -> Visitor:
+def come(visit: Callable[..., Visitor], origin: str, provider: str, who: str, first: str = "/sign-in") -> Visitor:
     """Leave for the provider, say there who one is, and come back."""
-    visitor = visit(server.ready["url"])
+    visitor = visit(origin)
     visitor.beside, visitor.expected = provider, {401}
     empty: dict[str, Any] = {"status": 200, "body": "", "content_type": "text/css"}  # the provider's looks are not here
     visitor.page.context.route("https://cdn.jsdelivr.net/**", lambda route: route.fulfill(**empty))
-    visitor.open("/sign-in")
+    visitor.open(first)
     visitor.page.get_by_role("link", name="Sign in at your institution").click()
     visitor.page.get_by_role("button", name=who, exact=True).click()
     return visitor
@@ -76,13 +81,13 @@ def come(visit: Callable[..., Visitor], server: Server, provider: str, who: str)
 def test_somebody_comes_in_by_their_institution_and_an_operator_ends_their_session(
     server: Server, provider: str, visit: Callable[..., Visitor]
 ) -> None:
-    ana = come(visit, server, provider, "ana")
+    ana = come(visit, server.ready["url"], provider, "ana")
     expect(ana.page.locator(".who")).to_contain_text("ana@localhost requestor")
     assert re.fullmatch(rf"{re.escape(ana.origin)}/", ana.page.url), ana.page.url
     ana.open("/sessions")
     expect(ana.page.get_by_role("button", name="End")).to_have_count(1)
     ana.pictures("sign-in-institution-sessions")
-    bob = come(visit, server, provider, "bob")
+    bob = come(visit, server.ready["url"], provider, "bob")
     expect(bob.page.locator(".who")).to_contain_text("bob@localhost operator")
     bob.open("/sessions")
     row = bob.page.get_by_role("row").filter(has_text="ana@localhost")
@@ -95,6 +100,35 @@ def test_somebody_comes_in_by_their_institution_and_an_operator_ends_their_sessi
 def test_who_has_no_group_of_this_coordinator_reads_why_nobody_comes_in(
     server: Server, provider: str, visit: Callable[..., Visitor]
 ) -> None:
-    eve = come(visit, server, provider, "eve")
+    eve = come(visit, server.ready["url"], provider, "eve")
     expect(eve.page.locator("main")).to_contain_text("none of your groups may ask here")
     eve.pictures("sign-in-institution-refused")
+
+
+def test_a_steward_signs_in_at_a_site_is_shown_by_name_and_leaves(
+    provider: str, tmp_path: Path, visit: Callable[..., Visitor]
+) -> None:
+    home = site_home(tmp_path / "site", policy=None)
+    told = {"issuer": provider, "client_id": "north", "client_secret_file": "oidc.secret", "scopes": ["groups"]}
+    lines = [*(f"{name} = {json.dumps(value)}" for name, value in told.items()), 'roles = { stewards = "steward" }']
+    (home.folder / "oidc.toml").write_text("\n".join(lines))
+    (home.folder / "oidc.secret").write_text("secret\n")
+    (home.folder / "oidc.secret").chmod(0o600)
+    (tmp_path / "c").mkdir(mode=0o700)
+    assert typed("ca", "issue", "north", "--home", str(tmp_path / "c"), "--out", str(home.folder)).returncode == 0
+    running = Process("site", "--home", str(home.folder), "--coordinator", "127.0.0.1:9", "--port", "0")
+    try:
+        origin = running.ready()["address"]
+        eve = come(visit, origin, provider, "eve", "/")
+        expect(eve.page.locator("main")).to_contain_text("None of your groups is a steward's here", ignore_case=True)
+        eve.pictures("site-sign-in-refused")
+        kim = come(visit, origin, provider, "kim", "/")
+        expect(kim.page.get_by_role("heading", name="The site north")).to_be_visible()
+        expect(kim.page.locator("#browsers")).to_contain_text("kim@localhost")
+        kim.pictures("site-sign-in")
+        kim.page.get_by_role("button", name="End the session of kim@localhost").click()
+        expect(kim.page.locator("#browsers")).not_to_contain_text("kim@localhost")
+        kim.open("/")
+        expect(kim.page.get_by_role("link", name="Sign in at your institution")).to_be_visible()
+    finally:
+        assert running.stop() == 0
