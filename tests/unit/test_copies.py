@@ -409,7 +409,7 @@ def test_no_key_of_a_task_that_a_site_helps_with_is_in_a_copy_but_its_own_key_is
     ward = Ward(site_home(tmp_path / "site").folder)
     led = Led(ward)
     led.step("verify", number=0, reports=led.rows(VALUES)[0])
-    [key] = [*(ward.home / HELPING).iterdir()]
+    [key] = [path for path in (ward.home / HELPING).iterdir() if path.suffix != ".judged"]
     copied(ward.home, tmp_path / "copy")
     found, whole = names(tmp_path / "copy"), content(tmp_path / "copy")
     assert {IDENTITY, "helping.db"} <= found
