@@ -457,3 +457,16 @@ def test_a_packed_body_is_not_unpacked(tmp_path: Path) -> None:
         with TestClient(app, base_url=f"http://127.0.0.1:{PORT}", headers=headers) as http:
             answer = http.put("/api/rules", content=gzip.compress(b"[" + b"[]," * 10**6 + b"[]]"))
             assert answer.status_code in (400, 415)
+
+
+def test_while_the_token_s_file_can_be_read_by_others_no_browser_that_came_in_stays(tmp_path: Path) -> None:
+    file = make_token(tmp_path)
+    access = Access(tmp_path)
+    session, code = access.exchange(access.new_code()), access.new_code()
+    assert session is not None
+    assert access.admits(session)
+    file.chmod(0o644)
+    assert not access.admits(session)
+    assert access.exchange(code) is None
+    file.chmod(0o600)
+    assert not access.admits(session)

@@ -120,6 +120,19 @@ def test_who_came_by_a_one_time_address_is_nobody_by_name(site: Site) -> None:
     assert decide(site)["by"] == ""
 
 
+def test_whatever_else_a_browser_shows_a_decision_is_its_owner_s(site: Site) -> None:
+    site.came_back("ana")
+    for shown in ("Basic eA==", "Digest x", ""):
+        assert decide(site, headers={"Authorization": shown})["by"] == "ana@localhost"
+
+
+def test_a_sign_in_opens_no_session_that_would_outlive_it(site: Site) -> None:
+    site.came_back("ana")
+    refused = site.client.post("/api/session", json={})
+    assert (refused.status_code, "sign in there" in refused.text) == (403, True)
+    assert site.client.post("/api/session", headers={"Authorization": "Bearer the-token"}).status_code == 201
+
+
 def test_nobody_names_another_in_a_decision(site: Site) -> None:
     site.came_back("ana")
     body = {"action": "allow", "task": "a" * 32, "epsilon": 1, "shown": "x", "by": "bob"}

@@ -152,7 +152,7 @@ class Access:
         try:
             held = self._held()
         except (Refusal, OSError):
-            return ""
+            held = ""
         with self._lock:
             if self._seen not in (held, None):
                 self._codes.clear()

@@ -135,8 +135,14 @@ class HostGuard:
         scheme, _, token = headers.get(b"authorization", b"").partition(b" ")
         if scheme.lower() == b"bearer":
             return self._access.knows(token.strip().decode("latin-1"))
-        session = session_of(headers.get(b"cookie", b""), self.cookie)
+        session = self.session(headers)
         return session is not None and self._access.admits(session)
+
+    def session(self, headers: Mapping[bytes, bytes]) -> str | None:
+        """Return the session that speaks for a request; none where a token does."""
+        if headers.get(b"authorization", b"").partition(b" ")[0].lower() == b"bearer":
+            return None
+        return session_of(headers.get(b"cookie", b""), self.cookie)
 
 
 def _is_json(headers: dict[bytes, bytes]) -> bool:
@@ -179,24 +185,24 @@ class Door:
 
     def who(self, headers: Mapping[str, str]) -> str:
         """Return who asks, as the provider named them; nobody where the token or a one-time address let them in."""
-        session = self._session(headers)
-        return "" if session is None or "authorization" in headers else self._access.who(session)
+        session = self._guard.session(_shown(headers))
+        return "" if session is None else self._access.who(session)
 
     def sessions(self, headers: Mapping[str, str]) -> list[BrowserSession]:
         """List the browsers that came in, of which a request may come from one."""
-        return self._access.listed(self._session(headers))
+        return self._access.listed(session_of(headers.get("cookie", "").encode("latin-1"), self.cookie))
 
     def end(self, id: str) -> bool:
         """Let a browser in no longer: whether one of that name was."""
         return self._access.end(id)
 
-    def _session(self, headers: Mapping[str, str]) -> str | None:
-        return session_of(headers.get("cookie", "").encode("latin-1"), self.cookie)
-
     def knows(self, headers: Mapping[str, str]) -> bool:
         """Return whether a request comes with a session of this run, or with the token."""
-        read = {name: headers[name].encode("latin-1") for name in ("authorization", "cookie") if name in headers}
-        return self._guard.known({name.encode(): value for name, value in read.items()})
+        return self._guard.known(_shown(headers))
+
+
+def _shown(headers: Mapping[str, str]) -> dict[bytes, bytes]:
+    return {name.encode(): headers[name].encode("latin-1") for name in ("authorization", "cookie") if name in headers}
 
 
 def session_of(cookies: bytes, name: str) -> str | None:

@@ -24,7 +24,7 @@ from thebes.wire.error_handlers import described_problems, tell_problems
 from thebes.wire.exposition import KINDS, exposed
 from thebes.wire.guard import App, Door, HostGuard
 from thebes.wire.identity_provider import IdentityProvider
-from thebes.wire.refusals import Conflict, Malformed, NotFound, Unreachable
+from thebes.wire.refusals import Conflict, Malformed, NotAllowed, NotFound, Unreachable
 from thebes.wire.server_options import application
 
 MOST_BYTES = 2**23  #: of rows in one request
@@ -172,8 +172,11 @@ def guarded(
         return _there(await link.algorithm.ask("predict", name=name, version=version, rows=rows))
 
     @api.post("/api/session", status_code=201)
-    async def session() -> dict[str, str]:
-        """A new one-time address for a browser."""
+    async def session(request: Request) -> dict[str, str]:
+        """A new one-time address for a browser. Whoever is signed in by name gets none: it would let in somebody
+        unnamed, for longer than the sign-in."""
+        if door.who(request.headers):
+            raise NotAllowed("you are signed in by name; for another browser, sign in there")
         return {"url": one_time(port, access)}
 
     if pages is not None:
