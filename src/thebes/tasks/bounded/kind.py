@@ -12,7 +12,7 @@ from thebes.privacy.guarantees import Price
 from thebes.privacy.promise import Unit
 from thebes.tasks import explanation
 from thebes.tasks.choice import DocumentChoice, settled
-from thebes.tasks.document import Bounds, InvalidDocument, Values, named, read_as, rule
+from thebes.tasks.document import Bounds, InvalidDocument, Range, Values, named, read_as, rule
 from thebes.tasks.model_check import CheckableDocument, asked_instead
 from thebes.tasks.protocols import Words
 
@@ -89,16 +89,18 @@ class BoundedKind:
 
     def explain(self, document: BoundedDocument) -> str:
         choice = self.choice(document)
-        seen = "The requestor sees the changed values one by one"
+        seen = "The requestor sees each changed value"
         if choice.taken != "split":
-            seen = "They are changed together, as one direction: the requestor sees the numbers of that"
+            seen = "The requestor sees one row of numbers, all changed together"
+        unsaid = [bound for bound in document.bounds.values() if isinstance(bound, Range) and bound.default is None]
+        there = " Whether you have a value at all is told as well, changed like the rest." if unsaid else ""
         return explanation.together(
             document,
             leaves=explanation.changed_here(
                 does="",
                 changes=f"your {', '.join(document.gives)}",
                 then=f"{seen}, and can trust no single one of them. A value you do not have is answered at random as "
-                "well." + asked_instead(document, "row"),
+                f"well.{there}" + asked_instead(document, "row"),
             ),
             choice=choice,
         )

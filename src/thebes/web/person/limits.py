@@ -63,7 +63,7 @@ def read_limits(body: dict[str, Any]) -> dict[str, Decimal]:
             raise Mistake(label, "must be given")
         number = read_number(label, body[name])
         if number < before:
-            raise Mistake(label, f"must be at least {before:f}")
+            raise Mistake(label, f"must be at least {before:f}{', the limit above it' if found else ''}")
         found[name] = before = number
     return found
 
