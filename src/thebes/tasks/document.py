@@ -139,6 +139,11 @@ Bound = Annotated[Range | Values, Field(discriminator="type")]
 Bounds = dict[str, Bound]
 
 
+def bounds_as_json(bounds: Bounds) -> dict[str, Any]:
+    """Return what bounds say, as a certificate does."""
+    return {column: bound.model_dump(mode="json", exclude_none=True) for column, bound in bounds.items()}
+
+
 class Document(Strict):
     """The fields every kind has. `epsilon` and `delta` are one contributor's total for the whole document."""
 

@@ -21,7 +21,7 @@ from thebes.tasks.bounded.encoder import plan
 from thebes.tasks.bounded.kind import PRESENT, BoundedDocument
 from thebes.tasks.bounded.release import RowsRelease
 from thebes.tasks.contributions import Contributions, Layout
-from thebes.tasks.document import FAILURE, Range, Values
+from thebes.tasks.document import FAILURE, bounds_as_json
 from thebes.tasks.missing_values import WORKED
 from thebes.tasks.mixed_reports import Supports
 from thebes.tasks.protocols import Setting
@@ -101,16 +101,12 @@ class BoundedLearner(Gathering[BoundedDocument]):
             guarantee="approximate" if delta else "pure",
             mechanism=f"local {self._plan.mechanism} ({', '.join(names)})",
             parameters=parameters,
-            bounds={c: _bound(b) for c, b in document.bounds.items()},
+            bounds=bounds_as_json(document.bounds),
             contributors=self.accepted,
             trust="none",
             simulated=self.setting.simulated,
             notes=(*self.notes, *notes),
         )
-
-
-def _bound(bound: Range | Values) -> dict[str, Any]:
-    return bound.model_dump(mode="json", exclude_none=True)
 
 
 class BoundedAggregator(Checking[BoundedDocument], BoundedLearner):

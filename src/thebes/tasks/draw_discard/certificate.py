@@ -10,6 +10,7 @@ from typing import Any
 from thebes.privacy.certificate import Certificate
 from thebes.privacy.distributions import beta_cdf
 from thebes.privacy.promise import Adjacency
+from thebes.tasks.document import bounds_as_json
 from thebes.tasks.draw_discard.kind import DrawDiscardDocument
 from thebes.tasks.draw_discard.plan import facts, plan
 from thebes.tasks.protocols import Setting
@@ -55,7 +56,7 @@ def certificate(
         guarantee="none" if none else "approximate" if delta else "pure",
         mechanism=f"{made.hiding.name} on each owner's clipped gradient",
         parameters={**facts(document), "filter": filtering, "estimates": {} if none else estimates(document)},
-        bounds={c: b.model_dump(mode="json", exclude_none=True) for c, b in document.bounds.items()},
+        bounds=bounds_as_json(document.bounds),
         contributors=contributors,
         trust="none",
         notes=tuple(said),

@@ -9,6 +9,7 @@ from typing import Any
 from thebes.privacy import exact
 from thebes.privacy.certificate import Certificate
 from thebes.privacy.promise import Adjacency
+from thebes.tasks.document import bounds_as_json
 from thebes.tasks.ensemble import plan
 from thebes.tasks.ensemble.histogram import SupportHistogram
 from thebes.tasks.ensemble.kind import KIND, EnsembleDocument
@@ -61,7 +62,7 @@ def certificate(document: EnsembleDocument, setting: Setting, heard: Heard, note
         guarantee="none" if none else "pure",
         mechanism="none" if none else f"local {', '.join(names)} on small histograms",
         parameters=parameters,
-        bounds={c: b.model_dump(mode="json", exclude_none=True) for c, b in document.bounds.items()},
+        bounds=bounds_as_json(document.bounds),
         contributors=heard.contributors,
         trust="none",
         estimated=tuple(estimated),

@@ -13,6 +13,7 @@ from thebes.learning.graph.weights import pack_flat
 from thebes.privacy.certificate import Certificate
 from thebes.privacy.promise import Adjacency
 from thebes.tasks.aggregation.people import Gathering
+from thebes.tasks.document import bounds_as_json
 from thebes.tasks.gradient.kind import GradientDocument
 from thebes.tasks.gradient.network import Floats, facts, network
 from thebes.tasks.gradient.release import NetworkRelease
@@ -80,9 +81,7 @@ class GradientDescending(Gathering[GradientDocument]):
             guarantee="approximate" if delta else "pure",
             mechanism=mechanism,
             parameters={**facts(document), **parameters},
-            bounds=None
-            if document.bounds is None
-            else {c: b.model_dump(mode="json", exclude_none=True) for c, b in document.bounds.items()},
+            bounds=None if document.bounds is None else bounds_as_json(document.bounds),
             contributors=self._contributors,
             trust=trust,
             notes=self.notes,
