@@ -100,7 +100,7 @@ class Reception:
             readers=self._readers,
             look=look,
         )
-        self._summaries = TaskSummaries(self.store, self._notices, self.inquiries, self.hearing, self._readers)
+        self._summaries = TaskSummaries(self.store, self._notices, self.inquiries, self.hearing, self._in_reader)
         self._writable = Lately(lambda: self._intake.change(database.check_writable), clock)
         self._receipts: dict[str, bytes] = {}  #: lists of receipts that were asked for, oldest first
 

@@ -7,12 +7,10 @@ wakes the loop again, takes ten times as long, the more the quieter the machine 
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Executor
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from typing import Any
 
 from thebes.coordinator.api.single_flight import Together
 from thebes.coordinator.people.request_handler import Hearing
@@ -25,26 +23,31 @@ from thebes.tasks.document import InvalidDocument
 from thebes.tasks.kind_failure import KindFailed
 from thebes.tasks.site_document import SiteDocument
 
-T = TypeVar("T")
 Summary = dict[str, Any]
 _SHORT = 2**16  #: bytes of a list that is made on the event loop
 
 
 class TaskSummaries:
-    """Those of one coordinator process."""
+    """Summaries of one coordinator process's tasks. `in_reader` runs what waits for a database."""
 
     def __init__(
-        self, store: CoordinatorStore, notices: Notices, inquiries: Inquiries, hearing: Hearing, readers: Executor
+        self,
+        store: CoordinatorStore,
+        notices: Notices,
+        inquiries: Inquiries,
+        hearing: Hearing,
+        in_reader: Callable[[Callable[[], Any]], Awaitable[Any]],
     ) -> None:
         self._store, self._notices = store, notices
         self._inquiries, self._hearing = inquiries, hearing
-        self._readers = readers
+        self._in_reader = in_reader
         self._listing = Together(self._list)
         self._length = 0  #: of the list that was made last
 
     async def active(self) -> list[Summary]:
         """Every task that is open or running, oldest first."""
-        return await self._in_reader(lambda: self._summaries(self._store.active()))
+        told: list[Summary] = await self._in_reader(lambda: self._summaries(self._store.active()))
+        return told
 
     async def listed(self) -> bytes:
         """The same as JSON: what everybody asks for who comes, read and written once for all who ask meanwhile."""
@@ -52,12 +55,13 @@ class TaskSummaries:
 
     async def ended(self, *, skip: int, most: int) -> list[Summary]:
         """Tasks that are over, the one put up last first."""
-        return await self._in_reader(lambda: self._summaries(self._store.ended(skip=skip, most=most)))
+        told: list[Summary] = await self._in_reader(lambda: self._summaries(self._store.ended(skip=skip, most=most)))
+        return told
 
     async def task(self, task_id: str) -> tuple[Summary, str | None]:
         """A task, and its latest release as the JSON text that was stored; of what is being trained, as it stands."""
         standing = self._store.standing(task_id) if self._may_read(task_id) else None
-        if standing is not None and self._released_nothing(standing):
+        if standing is not None and _released_nothing(standing):
             summary, release = self._summary(standing, None), None
         else:
             summary, release = await self._in_reader(lambda: self._whole(task_id))
@@ -79,7 +83,8 @@ class TaskSummaries:
             standings = self._store.active()
             if all(self._may_read(standing.id) for standing in standings):
                 return self._as_list(standings)
-        return await self._in_reader(lambda: self._as_list(self._store.active()))
+        told: bytes = await self._in_reader(lambda: self._as_list(self._store.active()))
+        return told
 
     def _as_list(self, standings: Sequence[TaskStanding]) -> bytes:
         tasks = self._summaries(standings)
@@ -92,9 +97,6 @@ class TaskSummaries:
         and no server is waited for."""
         notice = self._notices.kept(task_id)
         return self._store.database.alone and notice is not None and not isinstance(notice.document, SiteDocument)
-
-    def _released_nothing(self, standing: TaskStanding) -> bool:
-        return standing.status is Status.OPEN and not standing.phase
 
     # --- one task ---------------------------------------------------------------------------------------
 
@@ -151,5 +153,6 @@ class TaskSummaries:
             "phases": document.phases,
         }
 
-    async def _in_reader(self, work: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._readers, work)
+
+def _released_nothing(standing: TaskStanding) -> bool:
+    return standing.status is Status.OPEN and not standing.phase
