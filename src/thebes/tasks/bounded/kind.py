@@ -92,7 +92,8 @@ class BoundedKind:
         seen = "The requestor sees each changed value"
         if choice.taken != "split":
             seen = "The requestor sees one row of numbers, all changed together"
-        unsaid = [bound for bound in document.bounds.values() if isinstance(bound, Range) and bound.default is None]
+        given = [document.bounds[column] for column in document.gives]
+        unsaid = any(isinstance(bound, Range) and bound.default is None for bound in given)
         there = " Whether you have a value at all is told as well, changed like the rest." if unsaid else ""
         return explanation.together(
             document,
