@@ -241,7 +241,11 @@ def _convergents(a: _N, b: _N, x: _N, y: _N, lead: _N) -> Iterator[_N]:
     keep their digits where x is near 1. One number or an array of them."""
     c, ratio, one = 1 + lead, b / a, 1 + 1 / a
     p: Any = 1.0
-    s, before_top, top, before_bottom, bottom = a + 1, 0 * x, 0 * x + 1, 0 * x + 1, c / one
+    before_top: Any = 0.0
+    top: Any = 1.0
+    before_bottom: Any = 1.0
+    bottom: Any = c / one
+    s = a + 1
     value = top / bottom
     yield value
     for n in itertools.count(1):
@@ -253,7 +257,7 @@ def _convergents(a: _N, b: _N, x: _N, y: _N, lead: _N) -> Iterator[_N]:
         before_top, top = top, alpha * before_top + beta * top
         before_bottom, bottom = bottom, alpha * before_bottom + beta * bottom
         value = top / bottom
-        before_top, before_bottom, top, bottom = before_top / bottom, before_bottom / bottom, value, 0 * x + 1
+        before_top, before_bottom, top, bottom = before_top / bottom, before_bottom / bottom, value, 1.0
         yield value
 
 

@@ -27,9 +27,9 @@ class BasicOwner:
     def contribute(
         self, document: BasicDocument, ask: Ask, rows: Rows, claim: Claim, *, randomness: Randomness
     ) -> Contributions:
-        if document.server != "split":
-            return trusted_columns.contribute(document, ask, rows, claim, randomness=randomness)
         plain = trusted_columns.contribute(document, ask, rows, claim, randomness=randomness)
+        if document.server != "split":
+            return plain
         asked = statistic(document, randomness)
         numbers = asked.encode(_numbers(plain.fields[document.column]))
         return reports_of(document, asked, numbers, ask, simulated=self._simulated, randomness=randomness)

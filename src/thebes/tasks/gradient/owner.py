@@ -21,13 +21,13 @@ from thebes.learning.graph import GradientWorker, clip_rows, finite
 from thebes.learning.graph.weights import unpack_flat
 from thebes.privacy.faults import Mistake
 from thebes.privacy.mechanisms.local.privunit import PrivUnit
-from thebes.privacy.randomness import Randomness, system
+from thebes.privacy.randomness import Randomness
 from thebes.tasks.contributions import Contributions, Layout
 from thebes.tasks.document import FAILURE
 from thebes.tasks.fit import outcomes
 from thebes.tasks.gradient.kind import MOST_ROWS, GradientDocument
 from thebes.tasks.gradient.network import REPORT, Floats, GradientNetwork, backbone_text, network, tables
-from thebes.tasks.gradient.split import layout_of, statistic
+from thebes.tasks.gradient.split import SplitGradient, layout_of, statistic
 from thebes.tasks.protocols import Ask, Claim
 from thebes.tasks.split_reports import reports_of
 
@@ -57,7 +57,8 @@ class GradientOwner:
         claim.consume(epsilon=made.epsilon, delta=made.delta)
         kept = rows.at_most(MOST_ROWS)
         inputs, targets, usable = tables(document, kept)
-        leaves = _Leaving.of(document, made)
+        split = statistic(document, randomness) if document.server == "split" else None
+        leaves = _Leaving.of(made, split)
         reports = np.empty((rows.people, leaves.length), dtype=leaves.kind)
         size = max(1, _AT_ONCE // made.parameters)
         starts = np.searchsorted(kept.person, np.arange(rows.people + 1))
@@ -77,9 +78,8 @@ class GradientOwner:
                     np.add.at(mean, person, each)
                     mean /= np.maximum(np.bincount(person, minlength=last - first), 1)[:, None]
                 reports[first:last] = leaves.encode(clip_rows(mean, document.clip), randomness)
-        if document.server == "split":
-            asked = statistic(document, randomness)
-            return reports_of(document, asked, reports, ask, simulated=self._trusted, randomness=randomness)
+        if split is not None:
+            return reports_of(document, split, reports, ask, simulated=self._trusted, randomness=randomness)
         fields: dict[str, NDArray[np.generic]] = {REPORT: reports}
         if made.failures is not None:
             fields[FAILURE] = made.failures.perturb(outcomes(document, rows), randomness)
@@ -99,10 +99,9 @@ class _Leaving:
     seconds: float = 0.0
 
     @classmethod
-    def of(cls, document: GradientDocument, made: GradientNetwork) -> _Leaving:
-        if document.server == "split":
-            encode = statistic(document, system()).encode
-            return cls(made.parameters, np.int64, lambda gradients, _: encode(gradients), SHARING_SECONDS)
+    def of(cls, made: GradientNetwork, split: SplitGradient | None) -> _Leaving:
+        if split is not None:
+            return cls(made.parameters, np.int64, lambda gradients, _: split.encode(gradients), SHARING_SECONDS)
         mechanism = made.mechanism
         if isinstance(mechanism, PrivUnit):
             return cls(mechanism.dimensions, np.int16, mechanism.perturb)
