@@ -55,7 +55,7 @@ def test_a_person_sees_previews_accepts_and_watches_it_finish(
     me = visit(world.origin)
     page = me.page
     me.open(world.front)
-    assert page.url == world.origin + "/"  # the code is out of the address again
+    expect(page).to_have_url(f"{world.origin}/")  # the code is out of the address again
     page.get_by_text("Nothing yet.").wait_for()
 
     world.bring("commute", COMMUTES, "rides", RIDES)
@@ -147,7 +147,7 @@ def test_a_session_that_ended_is_told_in_place(story: Neighbourhood, visit: Call
     me.page.locator(".outcome .note.bad").wait_for()
     assert me.page.locator(".outcome .note.bad").inner_text().startswith("Your session has ended.")
     me.open("/tasks")
-    assert me.page.url == story.origin + "/"
+    expect(me.page).to_have_url(f"{story.origin}/")
     assert "Open the address" in me.page.inner_text("main")
     assert all(p["task_id"] != task for p in story.me.get("/api/participations"))
 

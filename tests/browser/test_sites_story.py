@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from playwright.sync_api import expect
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "scenarios"))
 from institutions import Institutions
@@ -52,7 +54,7 @@ def steward(there: Institutions, visit: Callable[..., Visitor]) -> Callable[[str
         made = visit(address.partition("/?")[0])
         made.open(address)
         made.page.get_by_role("heading", name=f"The site {site}").wait_for()
-        assert "code" not in made.page.url
+        expect(made.page).not_to_have_url(re.compile("code"))
         return made
 
     return come
