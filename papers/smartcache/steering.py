@@ -22,7 +22,8 @@ from thebes.curator.cache.smart.check import UNIT, Sought, SparseCheck
 from thebes.curator.cache.smart.rows import MadeUp, chosen
 from thebes.curator.cache.synopsis import Pay, SynopsisPart
 from thebes.curator.questions.plans import Integers
-from thebes.ledger.filters import BASIC, EventFilter, filter_of
+from thebes.ledger.filter_protocol import EventFilter
+from thebes.ledger.filters import BASIC, filter_of
 from thebes.privacy.faults import Fault, Mistake
 from thebes.privacy.figures import figure
 from thebes.privacy.measurement import Floats

@@ -33,7 +33,8 @@ from thebes.data.growing import writer
 from thebes.data.growing.block_rule import block_by
 from thebes.data.schema import schema_of
 from thebes.ledger import BudgetExceeded, Ledger, NoKeeper
-from thebes.ledger.filters import FILTERS, EventFilter
+from thebes.ledger.filter_protocol import EventFilter
+from thebes.ledger.filters import FILTERS
 from thebes.privacy.accounting.calibration import rho_for
 from thebes.privacy.events import ConcentratedEvent
 from thebes.privacy.faults import Mistake, Refusal

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,20 +9,19 @@ import typer
 
 from thebes.cli import output
 from thebes.cli.dataset_growth import count, drop, ingest, ledger_of, of_blocks, retire, tell_blocks
+from thebes.cli.dataset_policy import contexts_of, grant, revoke
 from thebes.cli.dataset_proposal import propose
 from thebes.cli.dataset_query import query
 from thebes.cli.dataset_savings import forecasts_of, tell_savings
 from thebes.cli.dataset_sources import lines_left_out, reached, source_of
 from thebes.cli.dataset_synthesis import synthesize
 from thebes.cli.help_pages import Commands
-from thebes.cli.names import names
 from thebes.privacy.faults import Mistake
 from thebes.privacy.figures import figure
 from thebes.web.site.savings_words import foreseen
 
 if TYPE_CHECKING:
     from thebes.site.dataset import DataSet
-    from thebes.site.home import SiteHome
 
 app = typer.Typer(
     help="Declare what a site can be asked about, and who may ask it. A coordinator's home stands for its own site.",
@@ -32,13 +30,11 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-_Home = Annotated[Path, typer.Option("--home", envvar="THEBES_HOME", help="The site's home.")]
-
 
 @app.command()
 def create(
     name: str,
-    home: _Home,
+    home: output.SiteFolder,
     schema: Annotated[Path, typer.Option(help="What the rows are: TOML or JSON.")],
     epsilon: Annotated[str, typer.Option(help="The privacy budget: what all answers may cost one unit.")],
     source: Annotated[
@@ -160,7 +156,7 @@ def create(
         if assumption := (grown.stream_terms.assumption if grown.stream_terms else ""):
             typer.echo(assumption)
         typer.echo(
-            f"thebes dataset ingest {name} FILE --home {home} brings rows. " + _asking(name, place, _contexts(grown))
+            f"thebes dataset ingest {name} FILE --home {home} brings rows. " + _asking(name, place, contexts_of(grown))
         )
         return
     if since is not None:
@@ -191,7 +187,7 @@ def create(
 
 
 @app.command("list")
-def list_(home: _Home, as_json: output.JsonTarget = None) -> None:
+def list_(home: output.SiteFolder, as_json: output.JsonTarget = None) -> None:
     """Every data set with what is left of its budget.
 
     Example: thebes dataset list --home ./site
@@ -219,7 +215,7 @@ def list_(home: _Home, as_json: output.JsonTarget = None) -> None:
 @app.command()
 def show(
     name: str,
-    home: _Home,
+    home: output.SiteFolder,
     forecast: Annotated[
         bool, typer.Option("--forecast", help="Also when a synopsis would start to pay, by the questions so far.")
     ] = False,
@@ -254,121 +250,12 @@ def show(
         typer.echo(f"  {column}: {told['type']}{bounds}{values}{', key (never shown)' if told.get('key') else ''}")
 
 
-for each in (propose, query, ingest, count, retire, drop):
+for each in (propose, query, ingest, count, retire, drop, grant, revoke):
     app.command()(each)
 
 
 @app.command()
-def grant(
-    name: str,
-    home: _Home,
-    to: Annotated[list[str], typer.Option("--to", help="Who may ask, with commas between; * is everybody.")],
-    kinds: Annotated[list[str], typer.Option("--kinds", help="Which kinds of task, with commas between; * is all.")],
-    epsilon: Annotated[float, typer.Option(help="The most that they may spend here together.")],
-    delta: Annotated[float | None, typer.Option(help="The same for delta; by default the data set's own.")] = None,
-    noise: Annotated[
-        list[str] | None, typer.Option(help="site (default); coordinator too: then exact totals leave this site.")
-    ] = None,
-    contexts: Annotated[
-        list[str] | None, typer.Option(help="Of a data set that is separate by a column: whose rows; * is all.")
-    ] = None,
-) -> None:
-    """Add a rule to HOME/policy.toml. The first rule that covers an ask decides, so earlier rules come first.
-
-    Example: thebes dataset grant patients --home ./site --to ana --kinds query,train --epsilon 2 --delta 1e-6
-    """
-    from decimal import Decimal
-
-    from thebes.site.budget.policy_file import change
-    from thebes.site.budget.policy_text import allowed_again, appended, read_policy
-    from thebes.site.dataset import DataSets
-    from thebes.site.home import SiteHome
-    from thebes.tasks import registry
-
-    place = SiteHome(home)
-    if name != "*" and name not in DataSets(place).names():
-        raise Mistake("NAME", f"there is no data set {name!r} in {place.datasets}")
-    asked, who = names("--kinds", kinds), names("--to", to)
-    known = registry.site_types()
-    unknown = [kind for kind in asked if kind != "*" and kind not in known]
-    if unknown:
-        raise Mistake("--kinds", f"{unknown[0]!r} is none of {', '.join(known)}")
-    grown = DataSets(place).get(name) if name != "*" else None
-    apart, within = _contexts(grown), names("--contexts", contexts) if contexts else []
-    if grown is not None and bool(apart) is not bool(within):
-        said = (
-            f"must say whose rows: of {', '.join(apart)}, or * for all" if apart else "goes with --separate-by COLUMN"
-        )
-        raise Mistake("--contexts", said)
-    stray = [value for value in within if apart and value != "*" and value not in apart]
-    if stray:
-        raise Mistake("--contexts", f"{stray[0]!r} is none of {', '.join(apart)}")
-    rule = {
-        "requestors": who,
-        "datasets": [name],
-        "kinds": asked,
-        "epsilon": Decimal(str(epsilon)),
-        "delta": None if delta is None else Decimal(str(delta)),
-        "noise": names("--noise", noise) if noise else None,
-        "contexts": within or None,
-    }
-    text = change(
-        place.policy,
-        lambda text: appended(allowed_again(text, who, name, asked), rule),
-        noted=lambda: _note(place, "allow", who, name, epsilon=str(rule["epsilon"])),
-    )
-    for refusal in read_policy(text).refusals:
-        if not refusal.ended and {*refusal.requestors} & {"*", *who} and {*refusal.datasets} & {name, "*"}:
-            told = "comes first, and still refuses some of this: ended = true in it ends that."
-            typer.echo(f"Refusal {refusal.number} of policy.toml {told}", err=True)
-    where = "in all" if grown is None or grown.blocks is None else "at each of its blocks"
-    whose = f", of {', '.join(within)} alone" if within and "*" not in within else ""
-    most = f"epsilon {figure(epsilon)} {where}{whose}"
-    typer.echo(f"{', '.join(who)} may ask {', '.join(asked)} about {name}, for {most}.")
-
-
-def _note(place: SiteHome, action: str, whom: list[str], name: str, **more: str) -> None:
-    """Write a decision into the audit log, before it counts."""
-    from thebes.site.home import AUDIT
-    from thebes.site.steward.audit_log import Audit
-    from thebes.site.steward.decisions import DECISION
-
-    with closing(Audit(place.folder / AUDIT)) as audit:
-        audit.note((DECISION, {"action": action, "requestor": ", ".join(whom), "dataset": name, **more}))
-
-
-@app.command()
-def revoke(
-    name: str,
-    home: _Home,
-    to: Annotated[list[str], typer.Option("--to", help="From whom, with commas between.")],
-    reason: Annotated[str, typer.Option(help="What they are told when they ask again.")] = "it was revoked",
-) -> None:
-    """Take back what lets somebody ask about a data set: rules that name nobody else end, and where others still hold
-    for them, a refusal is added. What was spent stays spent, and counts when they are let in again.
-
-    Example: thebes dataset revoke patients --home ./site --to ana --reason "the study is over"
-    """
-    from thebes.site.budget.policy_file import change
-    from thebes.site.budget.policy_text import revoked
-    from thebes.site.dataset import DataSets
-    from thebes.site.home import SiteHome
-
-    place, whom = SiteHome(home), names("--to", to)
-    if name not in DataSets(place).names():
-        raise Mistake("NAME", f"there is no data set {name!r} in {place.datasets}")
-    change(
-        place.policy,
-        lambda text: revoked(text, whom, name, reason),
-        noted=lambda: _note(place, "revoke", whom, name),
-    )
-    typer.echo(
-        f"{', '.join(whom)} may not ask about {name} any more. In policy.toml, ended = false lets a rule hold again."
-    )
-
-
-@app.command()
-def remove(name: str, home: _Home) -> None:
+def remove(name: str, home: output.SiteFolder) -> None:
     """Take a data set away. Its rows stay where they are, and what was spent on it stays spent: declaring it again
     goes on from there.
 
@@ -417,16 +304,6 @@ def _tell(figures: dict[str, Any]) -> None:
     for name, counts in figures["columns"].items():
         told = [f"{count} {what}" for what, count in counts.items() if count]
         typer.echo(f"  {name}: {', '.join(told) or 'everything fits'}")
-
-
-def _contexts(dataset: DataSet | None) -> tuple[str, ...]:
-    """By what the rows of a data set are kept apart; none where they are not."""
-    from thebes.curator.streams.terms import DEVELOPER
-
-    terms = None if dataset is None else dataset.stream_terms
-    if dataset is None or dataset.blocks is None or terms is None or terms.separate in ("", DEVELOPER):
-        return ()
-    return dataset.blocks.by.apart_by(terms.separate, dataset.schema).names
 
 
 def _asking(name: str, place: Any, contexts: tuple[str, ...] = ()) -> str:

@@ -17,14 +17,13 @@ if TYPE_CHECKING:
     from thebes.curator.streams.stream import Stream
     from thebes.ledger import Ledger
 
-_Home = Annotated[Path, typer.Option("--home", envvar="THEBES_HOME", help="The site's home.")]
 _MOST_SHOWN = 40  #: blocks on a terminal
 
 
 def ingest(
     name: str,
     file: Annotated[Path, typer.Argument(help="CSV, Parquet or Arrow.")],
-    home: _Home,
+    home: output.SiteFolder,
     key: Annotated[
         str | None,
         typer.Option(help="What names this batch: the same again changes nothing. By default the file's name."),
@@ -50,7 +49,7 @@ def ingest(
 
 def count(
     name: str,
-    home: _Home,
+    home: output.SiteFolder,
     period: Annotated[str, typer.Option(help="What names this count: the same again costs nothing.")],
 ) -> None:
     """Count the users of a data set with blocks of users, privately: blocks up to that many are offered from then on.
@@ -63,7 +62,9 @@ def count(
     typer.echo(f"About {counted.users} users with {counted.rows} rows in {period}; {offered} blocks are offered.")
 
 
-def retire(name: str, blocks: Annotated[list[str], typer.Argument(help="As show names them.")], home: _Home) -> None:
+def retire(
+    name: str, blocks: Annotated[list[str], typer.Argument(help="As show names them.")], home: output.SiteFolder
+) -> None:
     """Take no more charges on blocks of a data set that grows, for good. Spent ones retire by themselves.
 
     Example: thebes dataset retire taxi taxi/2026-11-20 --home ./site
@@ -73,7 +74,9 @@ def retire(name: str, blocks: Annotated[list[str], typer.Argument(help="As show 
     typer.echo(f"Retired: {', '.join(gone) or 'nothing; they were before'}.")
 
 
-def drop(name: str, blocks: Annotated[list[str], typer.Argument(help="As show names them.")], home: _Home) -> None:
+def drop(
+    name: str, blocks: Annotated[list[str], typer.Argument(help="As show names them.")], home: output.SiteFolder
+) -> None:
     """Delete the rows of retired blocks. What was learnt from them stays, and so does what was spent.
 
     Example: thebes dataset drop taxi taxi/2026-11-20 --home ./site

@@ -33,7 +33,7 @@ SITE = "local"  #: what the one site is called in the certificate
 
 def query(
     name: str,
-    home: Annotated[Path, typer.Option("--home", envvar="THEBES_HOME", help="The site's home.")],
+    home: output.SiteFolder,
     statistic: Annotated[str, typer.Option(help="count, sum, mean, variance, histogram, quantile or correlation.")],
     column: Annotated[
         list[str] | None, typer.Option(help="Of which column; of which two, with a comma between, for a correlation.")

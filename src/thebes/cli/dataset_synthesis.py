@@ -17,7 +17,7 @@ _SUFFIXES = (".csv", ".parquet")
 
 def synthesize(
     name: str,
-    home: Annotated[Path, typer.Option("--home", envvar="THEBES_HOME", help="The site's home.")],
+    home: output.SiteFolder,
     rows: Annotated[int, typer.Option(help="How many; it need not be as many as there are.")],
     epsilon: Annotated[str, typer.Option(help="What they may cost one unit.")],
     out: Annotated[Path, typer.Option(help="A file that is not there yet: .csv or .parquet.")],

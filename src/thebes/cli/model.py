@@ -22,13 +22,12 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-_Home = Annotated[Path, typer.Option("--home", envvar="THEBES_HOME", help="The site's home.")]
 _Name = Annotated[str, typer.Argument(help="The model: the name of the pipeline that published it.")]
 _Version = Annotated[int | None, typer.Option("--version", help="Which version. Default: the newest.")]
 
 
 @app.command("list")
-def list_(home: _Home, as_json: output.JsonTarget = None) -> None:
+def list_(home: output.SiteFolder, as_json: output.JsonTarget = None) -> None:
     """The newest version of every model.
 
     Example: thebes model list --home ./site
@@ -45,7 +44,7 @@ def list_(home: _Home, as_json: output.JsonTarget = None) -> None:
 
 
 @app.command()
-def show(name: _Name, home: _Home, version: _Version = None, as_json: output.JsonTarget = None) -> None:
+def show(name: _Name, home: output.SiteFolder, version: _Version = None, as_json: output.JsonTarget = None) -> None:
     """One model: what it was shown to reach, and what it cost. --json gives all of it, the model too.
 
     Example: thebes model show speed --home ./site --json speed.json
@@ -65,7 +64,7 @@ def show(name: _Name, home: _Home, version: _Version = None, as_json: output.Jso
 def predict(
     name: _Name,
     file: Annotated[Path, typer.Argument(help="Rows with the data set's own columns (.csv).")],
-    home: _Home,
+    home: output.SiteFolder,
     version: _Version = None,
     as_json: output.JsonTarget = None,
 ) -> None:

@@ -58,6 +58,7 @@ JsonTarget = Annotated[
     str | None,
     typer.Option("--json", metavar="[FILE]", help=JSON_HELP, show_default=False, callback=json_target),
 ]
+SiteFolder = Annotated[Path, typer.Option("--home", envvar="THEBES_HOME", help="The site's home.")]
 
 
 def write_json(target: str, body: Any, *, secret: bool = False) -> None:

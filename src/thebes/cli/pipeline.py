@@ -29,7 +29,6 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-_Home = Annotated[Path, typer.Option("--home", envvar="THEBES_HOME", help="The site's home.")]
 _LOOK = 5.0  #: seconds between two looks at whether blocks can pay
 
 
@@ -41,7 +40,7 @@ def run(
             help="A document of a ready pipeline (.json), or Python with a class that derives from Pipeline."
         ),
     ],
-    home: _Home,
+    home: output.SiteFolder,
     developer: Annotated[str, typer.Option("--as", help="Who runs it: a rule of the policy must let them.")],
     name: Annotated[str | None, typer.Option("--name", help="Which pipeline, where the file has several.")] = None,
     window: Annotated[
@@ -77,7 +76,7 @@ def run(
 
 
 @app.command("list")
-def list_(home: _Home, as_json: output.JsonTarget = None) -> None:
+def list_(home: output.SiteFolder, as_json: output.JsonTarget = None) -> None:
     """Every pipeline with its latest run and the versions of its model.
 
     Example: thebes pipeline list --home ./site

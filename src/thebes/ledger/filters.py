@@ -9,13 +9,12 @@ before it, everything released together is (epsilon, delta)-private. Prices roun
 
 from __future__ import annotations
 
-import math
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from decimal import ROUND_FLOOR, Context, Decimal
-from functools import lru_cache
+from collections.abc import Iterable, Mapping, Sequence
+from decimal import ROUND_FLOOR, Decimal
 
 from thebes.ledger.amounts import Budget, Steps, delta_steps, epsilon_steps
+from thebes.ledger.filter_bounds import DOWN, largest_divergences, largest_pure, largest_pure_of_rho, largest_rho
+from thebes.ledger.filter_protocol import DELTA, EPSILON, PURE, RHO, EventFilter, Filter
 from thebes.privacy import exact, losses
 from thebes.privacy.accounting import concentrated, pure, renyi
 from thebes.privacy.events import Event
@@ -23,99 +22,6 @@ from thebes.privacy.faults import Mistake
 from thebes.privacy.figures import at_most, figure
 from thebes.privacy.losses import ORDERS, Approximate, Both, Concentrated, Loss, Pure, Renyi, compose
 from thebes.privacy.promise import Adjacency
-
-EPSILON, DELTA, RHO, PURE = "epsilon", "delta", "rho", "pure"
-_DOWN = Context(prec=60, rounding=ROUND_FLOOR)
-
-
-class Filter(ABC):
-    """One way of counting. `firm`: every place of a block must hold; otherwise one place of several suffices."""
-
-    name: str
-    firm = True
-    measure: str  #: of `size`: what its one number is
-
-    @abstractmethod
-    def loss(self, events: Sequence[Event], epsilon: Decimal, delta: Decimal, *, adjacency: str | Adjacency) -> Loss:
-        """Return what a block is charged for releasing these events, which together are promised to be (epsilon,
-        delta)-private. A Mistake where the filter has no price for one of them."""
-
-    @abstractmethod
-    def size(self, event: Event, epsilon: Decimal, *, adjacency: str | Adjacency) -> Decimal:
-        """Return in one number what releasing an event costs that is promised `epsilon`: for comparing and adding up,
-        never for charging. A Mistake where there is none."""
-
-    @abstractmethod
-    def most_of_an_answer(self, most: str, left: Mapping[str, int]) -> str:
-        """Say that one answer may cost up to `most`, an epsilon in words, where `left` is left."""
-
-    @abstractmethod
-    def capacity(self, epsilon: Decimal, delta: Decimal, orders: Iterable[float] | None = None) -> Steps:
-        """Return what a block of (epsilon, delta) can pay at each place; a Mistake where that is nothing at all."""
-
-    def allowance(self, epsilon: Decimal, delta: Decimal, places: Iterable[str]) -> Steps:
-        """Return what a cap of (epsilon, delta) allows at the places of a block; may be nothing."""
-        try:
-            return self.capacity(epsilon, delta) if epsilon > 0 else dict.fromkeys(places, 0)
-        except Mistake:
-            return dict.fromkeys(places, 0)
-
-    @abstractmethod
-    def price(self, loss: Loss, places: Iterable[str]) -> Steps:
-        """Return what `loss` costs at each of a block's places; places where it costs nothing are left out."""
-
-    def fits(self, price: Steps, left: Mapping[str, int]) -> bool:
-        """Return whether a price may be granted where `left` is left."""
-        return all(amount <= left.get(place, 0) for place, amount in price.items())
-
-    @abstractmethod
-    def reading(self, steps: Mapping[str, int], delta: int) -> Budget:
-        """Steps that are left as (epsilon, delta): for `basic` themselves; else the largest pure epsilon that costs no
-        more, beside the block's own delta, which the conversion holds and requests do not use up."""
-
-    def worth(self, price: Mapping[str, int], delta: int) -> Budget:
-        """Return a price as (epsilon, delta): the largest that costs no more, so as `reading`."""
-        return self.reading(price, delta)
-
-    def rho_worth(self, price: Mapping[str, int]) -> Decimal:
-        """Return a price as rho: the largest of an answer with Gaussian noise that costs no more; 0 where such an
-        answer has no price, or would take from a block more than its price."""
-        return Decimal(0)
-
-
-class EventFilter(Filter):
-    """A filter that charges what was released, in losses that add up to much less than epsilons do where noise is
-    Gaussian; what was promised of it does not matter. Its blocks convert at their own delta."""
-
-    measure = RHO
-    guarantee: str  #: the word on a certificate for what its losses come to
-
-    @abstractmethod
-    def of_event(self, event: Event, *, adjacency: str | Adjacency) -> Loss:
-        """Return what a block is charged for releasing an event; a Mistake where there is no price."""
-
-    @abstractmethod
-    def of_pure(self, loss: Pure) -> Loss:
-        """Return what a block is charged for something that is only known to be epsilon-private."""
-
-    @abstractmethod
-    def pure_within(self, loss: Loss, most: Decimal) -> Decimal:
-        """Return the largest epsilon, up to `most`, of something that costs nowhere more than `loss` (one of
-        `of_event`) when nothing but its epsilon is known."""
-
-    @abstractmethod
-    def rho_within(self, loss: Loss) -> Decimal:
-        """Return the largest rho of something with Gaussian noise that costs nowhere more than `loss` (one of
-        `of_event`); 0 where there is none."""
-
-    def loss(self, events: Sequence[Event], epsilon: Decimal, delta: Decimal, *, adjacency: str | Adjacency) -> Loss:
-        return compose(self.of_event(event, adjacency=adjacency) for event in events)
-
-    def size(self, event: Event, epsilon: Decimal, *, adjacency: str | Adjacency) -> Decimal:
-        return concentrated.price(event, adjacency=adjacency).rho
-
-    def most_of_an_answer(self, most: str, left: Mapping[str, int]) -> str:
-        return f"a pure answer may cost up to {most} at once, as costs add up by the filter {self.name}"
 
 
 class Basic(Filter):
@@ -178,7 +84,7 @@ class ZCDP(EventFilter):
 
     def pure_within(self, loss: Loss, most: Decimal) -> Decimal:
         assert isinstance(loss, Concentrated)  # noqa: S101
-        return min(most, exact.of_steps(_largest_pure_of_rho(exact.steps_down(loss.rho, exact.EPSILON_STEP))))
+        return min(most, exact.of_steps(largest_pure_of_rho(exact.steps_down(loss.rho, exact.EPSILON_STEP))))
 
     def rho_within(self, loss: Loss) -> Decimal:
         assert isinstance(loss, Concentrated)  # noqa: S101
@@ -189,7 +95,7 @@ class ZCDP(EventFilter):
 
     def capacity(self, epsilon: Decimal, delta: Decimal, orders: Iterable[float] | None = None) -> Steps:
         _no_orders(orders, self.name)
-        rho = _largest_rho(epsilon, delta) if delta > 0 else 0
+        rho = largest_rho(epsilon, delta) if delta > 0 else 0
         if rho == 0:
             raise Mistake("delta", "a block with the zcdp filter needs a delta greater than 0 to convert at")
         return {RHO: rho}
@@ -200,7 +106,7 @@ class ZCDP(EventFilter):
         return {RHO: _clamped(losses.pure_to_concentrated(_pure(loss, self.name)).rho)}
 
     def reading(self, steps: Mapping[str, int], delta: int) -> Budget:
-        return Budget.of_steps(_largest_pure_of_rho(steps.get(RHO, 0)), delta)
+        return Budget.of_steps(largest_pure_of_rho(steps.get(RHO, 0)), delta)
 
 
 class EitherFilter(EventFilter):
@@ -252,7 +158,7 @@ class EitherFilter(EventFilter):
         return loss.rho if loss.epsilon.is_infinite() else Decimal(0)  # Gaussian noise would end the pure place
 
     def most_of_an_answer(self, most: str, left: Mapping[str, int]) -> str:
-        by = [exact.of_steps(left.get(PURE, 0)), exact.of_steps(_largest_pure_of_rho(left.get(RHO, 0)))]
+        by = [exact.of_steps(left.get(PURE, 0)), exact.of_steps(largest_pure_of_rho(left.get(RHO, 0)))]
         epsilons, rhos = (at_most(float(one), 4) if one > 0 else "nothing" for one in by)
         return (
             f"a pure answer may cost up to {most} at once: {epsilons} as epsilons add up, while every answer is pure, "
@@ -261,7 +167,7 @@ class EitherFilter(EventFilter):
 
     def capacity(self, epsilon: Decimal, delta: Decimal, orders: Iterable[float] | None = None) -> Steps:
         _no_orders(orders, self.name)
-        rho = _largest_rho(epsilon, delta) if delta > 0 else 0
+        rho = largest_rho(epsilon, delta) if delta > 0 else 0
         if rho == 0:
             raise Mistake("delta", f"a block with the {self.name} filter needs a delta greater than 0 to convert at")
         return {PURE: exact.steps_down(epsilon, exact.EPSILON_STEP), RHO: rho}
@@ -279,10 +185,10 @@ class EitherFilter(EventFilter):
         return any(price.get(place, 0) <= amount for place, amount in left.items() if amount > 0)
 
     def reading(self, steps: Mapping[str, int], delta: int) -> Budget:
-        return Budget.of_steps(max(0, steps.get(PURE, 0), _largest_pure_of_rho(steps.get(RHO, 0))), delta)
+        return Budget.of_steps(max(0, steps.get(PURE, 0), largest_pure_of_rho(steps.get(RHO, 0))), delta)
 
     def worth(self, price: Mapping[str, int], delta: int) -> Budget:
-        at = {place: _largest_pure_of_rho(amount) if place == RHO else amount for place, amount in price.items()}
+        at = {place: largest_pure_of_rho(amount) if place == RHO else amount for place, amount in price.items()}
         return Budget.of_steps(min(at.values(), default=0), delta)
 
 
@@ -329,27 +235,27 @@ class RenyiFilter(EventFilter):
     def rho_within(self, loss: Loss) -> Decimal:
         assert isinstance(loss, Renyi)  # noqa: S101
         told = [(Decimal(order), at) for order, at in zip(ORDERS, loss.epsilons, strict=True) if at.is_finite()]
-        return min((_DOWN.divide(at, order) for order, at in told), default=Decimal(0))
+        return min((DOWN.divide(at, order) for order, at in told), default=Decimal(0))
 
     def rho_worth(self, price: Mapping[str, int]) -> Decimal:
-        at = (_DOWN.divide(exact.of_steps(amount), Decimal(order)) for order, amount in price.items())
+        at = (DOWN.divide(exact.of_steps(amount), Decimal(order)) for order, amount in price.items())
         return max(at, default=Decimal(0)).quantize(exact.EPSILON_STEP, ROUND_FLOOR)
 
     def capacity(self, epsilon: Decimal, delta: Decimal, orders: Iterable[float] | None = None) -> Steps:
         if delta <= 0:
             raise Mistake("delta", "a block with the renyi filter needs a delta greater than 0 to convert at")
         if orders is not None:
-            steps = _divergences(epsilon, delta, _watched(orders))
+            steps = largest_divergences(epsilon, delta, _watched(orders))
         else:  # drop orders that can hold nothing, so that the others share delta among fewer
-            usable = tuple(float(place) for place in _divergences(epsilon, delta, ORDERS))
-            steps = _divergences(epsilon, delta, usable)
+            usable = tuple(float(place) for place in largest_divergences(epsilon, delta, ORDERS))
+            steps = largest_divergences(epsilon, delta, usable)
         if not steps:
             raise Mistake("epsilon", "is too small for the renyi filter at this delta; use a larger one, zcdp or basic")
         return dict(steps)
 
     def allowance(self, epsilon: Decimal, delta: Decimal, places: Iterable[str]) -> Steps:
         orders = tuple(float(place) for place in places)
-        steps = _divergences(epsilon, delta, orders) if delta > 0 and epsilon > 0 else {}
+        steps = largest_divergences(epsilon, delta, orders) if delta > 0 and epsilon > 0 else {}
         return {place: steps.get(place, 0) for place in places}
 
     def price(self, loss: Loss, places: Iterable[str]) -> Steps:
@@ -366,7 +272,7 @@ class RenyiFilter(EventFilter):
         return any(price.get(place, 0) <= amount for place, amount in left.items() if amount > 0)
 
     def reading(self, steps: Mapping[str, int], delta: int) -> Budget:
-        most = max((_largest_pure(float(place), left) for place, left in steps.items() if left > 0), default=0)
+        most = max((largest_pure(float(place), left) for place, left in steps.items() if left > 0), default=0)
         return Budget.of_steps(most, delta)
 
 
@@ -428,74 +334,3 @@ def _watched(orders: Iterable[float]) -> tuple[float, ...]:
     if not chosen or not set(chosen) <= set(ORDERS):
         raise Mistake("orders", f"must be some of {', '.join(figure(order) for order in ORDERS)}")
     return chosen
-
-
-@lru_cache(maxsize=1024)
-def _largest_rho(epsilon: Decimal, delta: Decimal) -> int:
-    def holds(steps: int) -> bool:
-        rho = Concentrated(exact.of_steps(steps))
-        return losses.concentrated_to_approximate(rho, delta).epsilon <= epsilon
-
-    return _largest(holds, start=epsilon_steps(epsilon))
-
-
-@lru_cache(maxsize=1024)
-def _divergences(epsilon: Decimal, delta: Decimal, orders: tuple[float, ...]) -> Steps:
-    """The largest divergence at each order whose conversion at an equal share of delta stays within epsilon."""
-    share = _DOWN.divide(delta, Decimal(len(orders))) if orders else delta
-    found: Steps = {}
-    for order in orders:
-
-        def holds(steps: int, order: float = order) -> bool:
-            return losses.order_to_epsilon(order, exact.of_steps(steps), share) <= epsilon
-
-        steps = _largest(holds, start=epsilon_steps(epsilon)) if share > 0 else 0
-        if steps:
-            found[str(order)] = steps
-    return found
-
-
-@lru_cache(maxsize=65536)
-def _largest_pure_of_rho(rho: int) -> int:
-    """The largest pure epsilon whose rho, rounded up, is at most this; all in steps."""
-    most = exact.of_steps(rho)
-
-    def holds(steps: int) -> bool:
-        return losses.pure_to_concentrated(Pure(exact.of_steps(steps))).rho <= most
-
-    if rho <= 0:
-        return 0
-    bound = float(most)
-    guess = max(math.sqrt(2 * bound), bound)
-    for _ in range(9):  # Newton's steps from below; whole steps near the last one settle it
-        tanh = math.tanh(guess / 2)
-        guess += (bound - guess * tanh) / (tanh + guess * (1 - tanh * tanh) / 2)
-    near, far = int(guess * 1e12), int(guess * 1e-1) + 2
-    return _largest(holds, start=near + far, low=max(1, near - far))
-
-
-@lru_cache(maxsize=65536)
-def _largest_pure(order: float, left: int) -> int:
-    """The largest pure epsilon whose divergence at an order, rounded up, is at most this; all in steps."""
-    most = exact.of_steps(left)
-
-    def holds(steps: int) -> bool:
-        return losses.pure_at_order(exact.of_steps(steps), order) <= most
-
-    return _largest(holds, start=left)
-
-
-def _largest(holds: Callable[[int], bool], *, start: int, low: int = 1) -> int:
-    """The largest number for which `holds`, a condition that is true up to some point and false beyond it: quickly
-    where it lies between `low` and `start`."""
-    if not holds(low):
-        if not holds(1):
-            return 0
-        low = 1
-    high = max(2, start)
-    while holds(high):
-        high *= 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if holds(middle) else (low, middle)
-    return low

@@ -12,7 +12,8 @@ from typing import Any
 
 from thebes.ledger import journal, losses
 from thebes.ledger.amounts import NOTHING, Budget, Steps
-from thebes.ledger.filters import FILTERS, Filter
+from thebes.ledger.filter_protocol import Filter
+from thebes.ledger.filters import FILTERS
 from thebes.ledger.refusals import BlockRetired, BudgetExceeded, ClaimEnded, Frozen
 from thebes.ledger.states import BlockState, ClaimState
 from thebes.ledger.store import (

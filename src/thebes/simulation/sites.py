@@ -28,7 +28,7 @@ from thebes.privacy.randomness import Randomness
 from thebes.simulation.guess import beside, condition_of, of_sites
 from thebes.simulation.purses import Purses, PursesOf
 from thebes.simulation.streams import rows_of, simulate_stream
-from thebes.tasks import registry
+from thebes.tasks import accuracy_prices, registry
 from thebes.tasks.fit import Fit, fits_of_table, nobody_at
 from thebes.tasks.protocols import Ask, Setting, State
 from thebes.tasks.release import Release
@@ -105,7 +105,7 @@ def run(
     every phase."""
     schemas = {site: table.schema for site, table in tables.items()}
     setting = Setting(unit=Unit.EVENT, randomness=source, simulated=True, sites=schemas)
-    document = registry.priced(document, setting)
+    document = accuracy_prices.priced(document, setting)
     aggregator = registry.aggregator(document, setting)
     owner = registry.site_owner(document, simulated=True)
     purses = {site: _purse(document) for site in tables}

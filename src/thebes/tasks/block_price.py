@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from decimal import ROUND_FLOOR, Decimal
 
-from thebes.ledger.filters import EventFilter, filter_of
+from thebes.ledger.filter_protocol import EventFilter
+from thebes.ledger.filters import filter_of
 from thebes.privacy import exact
 from thebes.privacy.accounting import pure
 from thebes.privacy.events import ApproximateEvent, Event

@@ -360,30 +360,6 @@ def _with_bar(number: Any, bar: Mapping[str, Any] | None, low: Any, high: Any) -
     return f"{figure(number)}  ({bar['level']:.0%} interval {figure(low)} to {figure(high)})"
 
 
-def concluded(aggregator: object, made: Release | None) -> Release | None:
-    """Return what an aggregator concluded: a release, or nothing yet. Mistake naming its class where it is something
-    else, or an error bar of it has not one end for each answer, or one for all."""
-    where = f"{type(aggregator).__module__}.{type(aggregator).__name__}.conclude"
-    if made is None:
-        return None
-    if not isinstance(made, Release):
-        raise Mistake(where, f"must return a Release, and returned {type(made).__name__}")
-    for bar in made.intervals.values():
-        if not isinstance(bar, Interval):
-            raise Mistake(where, f"must give each error bar as an Interval, and gave {type(bar).__name__}")
-        ends, answers = {np.size(bar.low), np.size(bar.high)}, _answers(made.value)
-        if answers is not None and (wrong := ends - {1, answers}):
-            raise Mistake(where, f"gave an error bar of {max(wrong)} ends for {answers} answers")
-    return made
-
-
-def _answers(value: Any) -> int | None:
-    """Count the answers of a release; None where it is something else than numbers."""
-    if isinstance(value, Mapping):
-        return len(value)
-    return 1 if isinstance(value, (int, float, np.number)) else None
-
-
 def intervals_of(measurement: Any) -> dict[float, Interval]:
     """A measurement's error bars at every kept level."""
     bars = {level: measurement.interval(level) for level in LEVELS}

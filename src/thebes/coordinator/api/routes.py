@@ -19,6 +19,8 @@ from thebes.coordinator.api import login, site_join
 from thebes.coordinator.api.bearer import BEARER, Bearer, token_of
 from thebes.coordinator.api.fast_path import Shortcuts, Straight, mistake
 from thebes.coordinator.api.middleware import Front, RequestGuard
+from thebes.coordinator.api.model_bodies import ModelBundle, ModelSummary, Predicted, Unseen
+from thebes.coordinator.api.quote_bodies import Quote
 from thebes.coordinator.auth.accounts import Role
 from thebes.coordinator.people.contribution_check import Sent
 from thebes.coordinator.process.metrics import gathered
@@ -177,11 +179,11 @@ def _tasks(app: FastAPI, reception: Reception) -> None:
     @app.post(
         "/api/quote", responses=_says(401, 403, 413), response_model_exclude_unset=True, openapi_extra=_MAY_BRING_ONE
     )
-    async def quote(document: Document, bearer: Bearer) -> m.Quote:
+    async def quote(document: Document, bearer: Bearer) -> Quote:
         """Return what one contributor would pay for this document. With a requestor's token institutions are asked as
         well whether they would answer, and what that would cost them now."""
         asking = None if bearer is None else await reception.lobby.who(token_of(bearer))
-        return m.Quote(**await reception.quote(document, asking))
+        return Quote(**await reception.quote(document, asking))
 
     @app.post("/api/check", responses=_says(413))
     async def check(document: Draft) -> m.Examined:
@@ -249,23 +251,23 @@ def _models(app: FastAPI, reception: Reception) -> None:
     """Whoever logs in may ask: a model may come from the institution's own pipelines, which no task has released."""
 
     @app.get("/api/model", responses=_says(401))
-    async def models(bearer: Bearer) -> list[m.ModelSummary]:
+    async def models(bearer: Bearer) -> list[ModelSummary]:
         """Models of the institution on this machine that were accepted: the newest version of each."""
         await reception.lobby.who(token_of(bearer))
         return JSONResponse(await reception.models())  # type: ignore[return-value]
 
     @app.get("/api/model/{name}", responses=_says(401, 404))
-    async def model(name: ModelName, bearer: Bearer, version: Version = None) -> m.ModelBundle:
+    async def model(name: ModelName, bearer: Bearer, version: Version = None) -> ModelBundle:
         """One model whole: its document, features, certificate and lineage; the newest version where none is named."""
         await reception.lobby.who(token_of(bearer))
         return JSONResponse(await reception.model(name, version))  # type: ignore[return-value]
 
     @app.post("/api/model/{name}/predict", responses=_says(401, 403, 404, 413))
-    async def predict(name: ModelName, body: m.Unseen, bearer: Bearer, version: Version = None) -> m.Predicted:
+    async def predict(name: ModelName, body: Unseen, bearer: Bearer, version: Version = None) -> Predicted:
         """Return what a model says of rows with the data set's own columns: a number for each, null where it has
         none."""
         await reception.lobby.who(token_of(bearer))
-        return m.Predicted(**await reception.predict(name, body.rows, version))
+        return Predicted(**await reception.predict(name, body.rows, version))
 
 
 def _sessions(app: FastAPI, reception: Reception) -> None:

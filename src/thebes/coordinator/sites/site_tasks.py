@@ -25,7 +25,7 @@ from thebes.privacy import randomness
 from thebes.privacy.faults import Mistake
 from thebes.privacy.guarantees import Price
 from thebes.privacy.promise import Unit
-from thebes.tasks import registry
+from thebes.tasks import accuracy_prices, registry
 from thebes.tasks.document import InvalidDocument, PeopleDocument
 from thebes.tasks.posting_rules import check_postable
 from thebes.tasks.protocols import Ask, Setting
@@ -86,7 +86,7 @@ class Convocation:
 
     def priced(self) -> Convocation:
         """The same with the document's price in it, where it says how exact the answer is to be."""
-        return replace(self, document=registry.priced(self.document, self._setting))
+        return replace(self, document=accuracy_prices.priced(self.document, self._setting))
 
     def asks(self) -> tuple[Convocation, dict[str, dict[str, Any]]]:
         """Return the same with its price, and what each site would be told that is asked."""
@@ -98,7 +98,7 @@ class Convocation:
     @property
     def alone(self) -> dict[str, float]:
         """The figures that a site is told that answers within a width of its own."""
-        return registry.alone(self.document, self._setting) if self.document.by_accuracy else {}
+        return accuracy_prices.alone(self.document, self._setting) if self.document.by_accuracy else {}
 
     def expected(self) -> dict[str, Any]:
         """Return whether enough sites, `needed`, would answer (`allowed`), and each (`verdicts`); of a question that
@@ -122,7 +122,7 @@ class Convocation:
             delta = document.delta
             costs = {
                 site: {"epsilon": epsilon, "delta": delta if epsilon else 0.0, "source": source}
-                for site, (epsilon, source) in registry.expected(document, self._setting).items()
+                for site, (epsilon, source) in accuracy_prices.expected(document, self._setting).items()
             }
         else:
             costs = {

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from decimal import ROUND_FLOOR, Context, Decimal
 
 from thebes.curator.pipelines.pipeline import Pipeline
-from thebes.ledger.filters import CONCENTRATED, EventFilter, filter_of
+from thebes.ledger.filter_protocol import EventFilter
+from thebes.ledger.filters import CONCENTRATED, filter_of
 from thebes.privacy import exact
 from thebes.privacy.faults import Mistake
 from thebes.privacy.losses import (

@@ -31,7 +31,8 @@ from thebes.curator.pipelines.workspace import Workshop
 from thebes.curator.streams.terms import DEVELOPER, Context, beside
 from thebes.data.schema import Schema
 from thebes.ledger import Budget, BudgetExceeded, Ledger, LedgerClaim
-from thebes.ledger.filters import EventFilter, filter_of
+from thebes.ledger.filter_protocol import EventFilter
+from thebes.ledger.filters import filter_of
 from thebes.privacy.certificate import ROWS_UNTOLD, Certificate
 from thebes.privacy.faults import Mistake, Refusal, ThebesError
 from thebes.privacy.losses import Approximate, Loss

@@ -17,8 +17,9 @@ import numpy as np
 
 from thebes.curator.streams.terms import DEVELOPER, Context, StreamBlock, Terms
 from thebes.curator.streams.user_counts import EVERYONE, UserCounts, paid_together, price_of
+from thebes.data.growing.block_record import BlockRecord, BlockStage, Period
 from thebes.data.growing.block_rule import ATTRIBUTE, TIME, USER, BlockBy
-from thebes.data.growing.manifest import BlockRecord, BlockStage, Manifest, Period
+from thebes.data.growing.manifest import Manifest
 from thebes.data.growing.reader import GrownTable
 from thebes.data.growing.row_condition import Chosen, Users
 from thebes.data.growing.source import IN_PROCESS, GrowingSource

@@ -10,10 +10,11 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
+from thebes.data.growing.block_record import BlockStage
 from thebes.data.growing.block_rule import USER, BlockBy
-from thebes.data.growing.manifest import BlockStage
 from thebes.ledger import Budget
-from thebes.ledger.filters import BASIC, CONCENTRATED, FILTERS, EventFilter
+from thebes.ledger.filter_protocol import EventFilter
+from thebes.ledger.filters import BASIC, CONCENTRATED, FILTERS
 from thebes.privacy import exact
 from thebes.privacy.faults import Mistake
 from thebes.privacy.figures import figure

@@ -13,8 +13,9 @@ from fractions import Fraction
 import numpy as np
 
 from thebes.curator.streams.terms import Terms, count_within
+from thebes.data.growing.block_record import Period
 from thebes.data.growing.block_rule import BlockBy
-from thebes.data.growing.manifest import Manifest, Period
+from thebes.data.growing.manifest import Manifest
 from thebes.data.growing.reader import GrownTable
 from thebes.data.schema import Schema
 from thebes.ledger import Budget, Ledger, LedgerClaim

@@ -17,7 +17,8 @@ import pandas as pd
 
 from thebes.data.connectors.connector import Connector
 from thebes.data.connectors.scanned_source import quoted
-from thebes.data.engines.duck import DuckEngine, DuckSession, KeptTable, numbered_sql, statement_of
+from thebes.data.engines.duck import DuckEngine, DuckSession, KeptTable, statement_of
+from thebes.data.engines.duck_columns import numbered_sql
 from thebes.data.engines.engine import Divided
 from thebes.data.filter import RowFilter
 from thebes.data.join import Join

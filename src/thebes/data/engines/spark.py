@@ -16,7 +16,7 @@ import pandas as pd
 from pydantic import Field, model_validator
 
 from thebes.data.connectors.connector import Held, Source, SourceUnavailable, path_of, read_source
-from thebes.data.engines.duck import fitting
+from thebes.data.engines.duck_columns import fitting
 from thebes.data.engines.engine import MARK, Divided
 from thebes.data.filter import ENDS, RowFilter
 from thebes.data.growing.row_condition import Chosen

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import reduce
 from itertools import pairwise
 from typing import Any
 
@@ -23,9 +22,10 @@ from thebes.data.engines.arithmetic import bin_of, clamped, drawn, folded, holds
 from thebes.data.engines.clipping import Clipping, in_parts
 from thebes.data.engines.engine import MARK, MOST_NUMBER, PRIME, Computed, Engine, KeptRows
 from thebes.data.engines.misfits import misfits_of
+from thebes.data.engines.sum_terms import place_of, product_of, share_name
 from thebes.data.filter import ENDS, RowFilter
 from thebes.data.schema import Column, Schema, as_held
-from thebes.data.table import Axis, Batch, Factor, Misfits, Sums, Term
+from thebes.data.table import Axis, Batch, Misfits, Sums
 from thebes.privacy.faults import Mistake
 from thebes.privacy.promise import Unit
 from thebes.privacy.stability import LARGEST_TOTAL
@@ -237,14 +237,14 @@ class EngineTable:
     def _add(self, frame: Frame, wanted: Sums, place: dict[str, str], totals: list[list[int]]) -> None:
         frame = frame.with_columns(
             **{
-                _name(f): share(f, nw.col(place[f.column]), wanted.bits)
+                share_name(f): share(f, nw.col(place[f.column]), wanted.bits)
                 for f in dict.fromkeys(f for term in wanted.terms for f in term.factors)
             },
             _one=nw.lit(1).cast(nw.Int64),
         )
         parts: dict[str, nw.Expr] = {}
         for i, term in enumerate(wanted.terms):
-            product = _product(term)
+            product = product_of(term)
             if len(term.factors) * wanted.bits <= _HALF:
                 parts[f"_s{i}"] = product
                 continue
@@ -389,19 +389,3 @@ class EngineTable:
 
 def _with(frame: Frame, made: dict[str, nw.Expr]) -> Frame:
     return frame.with_columns(**made) if made else frame
-
-
-def place_of(number: nw.Expr, values: Sequence[float]) -> nw.Expr:
-    """Find which of these values a number is."""
-    found: nw.Expr = nw.lit(-1)
-    for n in reversed(range(len(values))):
-        found = nw.when(number == values[n]).then(nw.lit(n)).otherwise(found)
-    return found.cast(nw.Int64)
-
-
-def _name(factor: Factor) -> str:
-    return f"_f{factor.degree}{factor.place}_{factor.column}"
-
-
-def _product(term: Term) -> nw.Expr:
-    return reduce(lambda a, b: a * b, (nw.col(_name(factor)) for factor in term.factors), nw.col("_one"))

@@ -18,7 +18,7 @@ import pandas as pd
 from thebes.data.connectors.connector import Held
 from thebes.data.connectors.scanned_source import held, plain_path, quoted
 from thebes.data.engines import frames
-from thebes.data.engines.duck import NATIVE, fitting, typed_sql
+from thebes.data.engines.duck_columns import NATIVE, fitting, typed_sql
 from thebes.data.schema import Schema
 from thebes.privacy.faults import Mistake
 

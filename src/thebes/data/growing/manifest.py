@@ -12,11 +12,10 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from typing import Any, TypeVar
 
+from thebes.data.growing.block_record import BlockRecord, BlockStage, Period
 from thebes.data.growing.block_rule import ATTRIBUTE, USER, BlockBy
 from thebes.database import version_mark
 from thebes.privacy.faults import Mistake, Refusal
@@ -42,42 +41,7 @@ CREATE TABLE IF NOT EXISTS period (
 """
 
 
-class BlockStage(StrEnum):
-    """The state that a block has come to."""
-
-    OPEN = "open"  #: takes rows. -> SEALED
-    SEALED = "sealed"  #: takes no more rows; may be charged. -> RETIRED
-    RETIRED = "retired"  #: takes no more charges. -> DROPPED
-    DROPPED = "dropped"  #: its rows are deleted. Final
-
-
 _STATES = {state.value: state for state in BlockStage}
-
-
-@dataclass(frozen=True, slots=True)
-class BlockRecord:
-    """A block as the manifest has it. `size` is its noisy number of rows, once that is bought."""
-
-    number: int
-    place: int
-    copy: int
-    state: BlockStage
-    purchase: str | None = None
-    size: int | None = None
-
-    def label(self, by: BlockBy) -> str:
-        """Its name within its data set."""
-        return by.label(self.place, self.copy)
-
-
-@dataclass(frozen=True, slots=True)
-class Period:
-    """A named time for which the users and their rows were counted once."""
-
-    name: str
-    number: int
-    users: int | None
-    rows: int | None
 
 
 def came_back(path: Path) -> None:

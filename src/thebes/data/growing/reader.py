@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from thebes.data.connectors.connector import Held, SourceUnavailable
 from thebes.data.connectors.scanned_source import ScannedSource, connection, quoted, text
-from thebes.data.engines.duck import MEMORY, NATIVE, DuckEngine
+from thebes.data.engines.duck import MEMORY, DuckEngine
+from thebes.data.engines.duck_columns import NATIVE
 from thebes.data.engines.engine import Engine
 from thebes.data.engines.table import EngineTable
 from thebes.data.filter import RowFilter

@@ -11,15 +11,14 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from decimal import Decimal
-from typing import Any
 
 from thebes.curator.streams.stream import Context, Stream
 from thebes.ledger import Block, Budget, BudgetExceeded, Frozen, Ledger, LedgerClaim
 from thebes.ledger.amounts import NOTHING, Amount
 from thebes.ledger.states import ClaimState
-from thebes.privacy import exact
 from thebes.privacy.faults import Mistake, Refusal
 from thebes.privacy.losses import Approximate, Pure
+from thebes.site.budget.blocks import block_of, price_of
 from thebes.site.budget.counted_claims import CountedClaims, Payer
 from thebes.site.budget.policy import PolicyRule, TaskFacts
 from thebes.site.dataset import DataSet
@@ -368,36 +367,3 @@ def _no_block(rule: PolicyRule) -> Refusal:
         "no block of this data set can pay for this task now: each is either not over yet or has too little left, by "
         f"its own budget or under {rule}"
     )
-
-
-def price_of(document: SiteDocument) -> Budget:
-    """Return what a document says that it costs."""
-    return Budget(Amount(exact.epsilon(document.epsilon)), Amount(exact.delta(document.delta)))
-
-
-def block_of(ledger: Ledger, dataset: DataSet) -> Block:
-    """A data set's block; a Refusal where the ledger has another than the file says."""
-    try:
-        block = ledger.block(dataset.name)
-    except Mistake:
-        raise Refusal("this data set has no budget in the site's ledger") from None
-    held = {"epsilon": block.budget.epsilon, "delta": block.budget.delta, "filter": block.filter}
-    held |= {"unit": block.unit, "adjacency": block.adjacency}
-    if held != dataset.terms:
-        raise Refusal("this data set is declared on other terms than its budget in the site's ledger")
-    return block
-
-
-def standing(block: Block) -> dict[str, Any]:
-    """A block as its owner is shown it. `remaining` is the most that one more answer could cost, `left` the share of
-    the budget that is not spent or set aside, `account` both in words."""
-    return {
-        "block": block.name,
-        **block.budget.as_json(),
-        "remaining": block.remaining.as_json(),
-        "left": block.left,
-        "account": block.account,
-        "state": str(block.state),
-        "filter": block.filter,
-        "unit": str(block.unit),
-    }

@@ -17,7 +17,8 @@ from thebes.curator.cache.purchase import loss_of
 from thebes.curator.streams.stream import Context, Stream
 from thebes.ledger import Budget
 from thebes.privacy.faults import Refusal
-from thebes.site.budget.budget import SiteBudget, price_of
+from thebes.site.budget.blocks import price_of
+from thebes.site.budget.budget import SiteBudget
 from thebes.site.budget.policy import PolicyRule
 from thebes.site.dataset import DataSet
 from thebes.site.requests.gate import without_noise

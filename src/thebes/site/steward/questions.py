@@ -19,7 +19,7 @@ from thebes.privacy import exact
 from thebes.privacy.faults import Mistake, Refusal
 from thebes.privacy.losses import Loss
 from thebes.privacy.randomness import Randomness
-from thebes.site.budget.budget import block_of
+from thebes.site.budget.blocks import block_of
 from thebes.site.budget.quotes import quoted
 from thebes.site.dataset import DataSet
 from thebes.site.requests.planned_question import Planning, budget_of

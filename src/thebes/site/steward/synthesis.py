@@ -27,7 +27,7 @@ from thebes.privacy.faults import Mistake, Refusal
 from thebes.privacy.losses import Loss
 from thebes.privacy.promise import Adjacency, Unit
 from thebes.privacy.randomness import Randomness, system
-from thebes.site.budget.budget import block_of
+from thebes.site.budget.blocks import block_of
 from thebes.site.dataset import DataSet
 
 SPENDER = "steward"

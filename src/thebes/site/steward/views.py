@@ -13,7 +13,8 @@ from thebes.curator.cache.synopsis_kinds import SYNOPSES
 from thebes.curator.streams.stream import Stream, StreamBlock
 from thebes.ledger import Block, Head, Ledger, Tampered
 from thebes.privacy.faults import Mistake, Refusal
-from thebes.site.budget.budget import SiteBudget, block_of, standing
+from thebes.site.budget.blocks import block_of, standing
+from thebes.site.budget.budget import SiteBudget
 from thebes.site.budget.policy import Policy, PolicyRefusal, PolicyRule
 from thebes.site.dataset import DataSet, DataSets
 from thebes.site.requests.planned_question import whole

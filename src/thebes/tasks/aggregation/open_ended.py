@@ -20,9 +20,10 @@ from numpy.typing import NDArray
 from thebes.privacy.faults import Fault, Mistake
 from thebes.tasks.aggregation.people import Gathering, PeopleDocumentType
 from thebes.tasks.aggregation.snapshots import Arrays
+from thebes.tasks.conclusion import concluded
 from thebes.tasks.contributions import Contributions
 from thebes.tasks.protocols import Setting, State, TaskClosed
-from thebes.tasks.release import Release, concluded
+from thebes.tasks.release import Release
 
 
 class OpenEnded(Gathering[PeopleDocumentType]):

@@ -19,11 +19,12 @@ from thebes.privacy.guarantees import Price
 from thebes.tasks.aggregation.mixed_crowds import MixedCrowds
 from thebes.tasks.aggregation.packets import part_of, partition_of, parts_of
 from thebes.tasks.aggregation.snapshots import Arrays, packed, unpacked
+from thebes.tasks.conclusion import concluded
 from thebes.tasks.contributions import Contributions, Layout, checked
 from thebes.tasks.document import SERVER_FLOOR, PeopleDocument, not_bought
 from thebes.tasks.mixed_reports import Supports
 from thebes.tasks.protocols import Ask, Closed, Setting, State, TaskClosed, Wait
-from thebes.tasks.release import Release, concluded
+from thebes.tasks.release import Release
 
 PeopleDocumentType = TypeVar("PeopleDocumentType", bound=PeopleDocument)
 

@@ -23,9 +23,10 @@ from thebes.privacy.guarantees import Price
 from thebes.privacy.promise import Unit
 from thebes.tasks.aggregation.packets import part_of
 from thebes.tasks.aggregation.snapshots import Arrays, packed, unpacked
+from thebes.tasks.conclusion import concluded
 from thebes.tasks.contributions import Contributions, Layout, checked
 from thebes.tasks.protocols import Ask, Closed, Setting, State, TaskClosed, Wait
-from thebes.tasks.release import Release, concluded
+from thebes.tasks.release import Release
 from thebes.tasks.site_document import SiteDocument, differing, in_all, in_all_words
 
 LONGEST_REASON = 300

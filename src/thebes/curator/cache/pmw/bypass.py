@@ -31,7 +31,8 @@ from thebes.curator.questions.groups import Groups
 from thebes.curator.questions.noise import noise_made
 from thebes.curator.questions.plans import CountPlan, Plan
 from thebes.data.schema import Schema
-from thebes.ledger.filters import BASIC, EventFilter, filter_of
+from thebes.ledger.filter_protocol import EventFilter
+from thebes.ledger.filters import BASIC, filter_of
 from thebes.privacy.faults import Fault, Refusal
 from thebes.privacy.measurement import Floats
 from thebes.privacy.mechanisms.additive import Additive
