@@ -48,10 +48,10 @@ check: $(READY)  ## style, types, the arrows between the rooms, docstrings, frag
 bench: $(READY)  ## measure, as ratios within one run; writes evidence/bench/results/
 	@$(BIN)/python -m evidence.bench
 
-peers: $(READY)  ## beside other libraries, each in an environment of its own; writes docs/peers.md
+peers: $(READY)  ## beside other libraries, each in an environment of its own; keeps the figures that `make docs` shows
 	@$(BIN)/python -m evidence.peers
 
-bars: $(READY)  ## how often error bars hold and how wide they are; writes docs/bars.md
+bars: $(READY)  ## how often error bars hold and how wide they are; keeps the figures that `make docs` shows
 	@$(BIN)/python -m evidence.bars
 
 audit: $(READY)  ## what samples say about every claimed epsilon

@@ -1,4 +1,4 @@
-"""`make bars`: draw every statistic often, say how often its bars hold and how wide they are, and write docs/bars.md.
+"""`make bars`: draw every statistic often, say how often its bars hold and how wide they are, and keep it.
 
 Fails where a bar holds less often than it says, luck aside, or is wider than is accepted.
 """
@@ -22,16 +22,13 @@ def main(arguments: list[str]) -> int:
     reading.add_argument("--way", default="", help="only ways that begin so")
     reading.add_argument("--draws", type=int, default=1000, help="of each cell (1000)")
     reading.add_argument("--resume", action="store_true", help="leave out cells that were drawn so often by this code")
-    reading.add_argument("--page", action="store_true", help="write the page from what was kept, and draw nothing")
     asked = reading.parse_args(arguments)
     if unknown := sorted(set(asked.names) - set(names)):
         raise SystemExit(f"bars: there is no {unknown[0]!r}; there are {'; '.join(names)}")
-    if not asked.page:
-        wanted = list(jobs(set(asked.names or names), asked.way, asked.draws))
-        for cell in run(without(wanted, kept()) if asked.resume else wanted):
-            print(page.line(cell), flush=True)
+    wanted = list(jobs(set(asked.names or names), asked.way, asked.draws))
+    for cell in run(without(wanted, kept()) if asked.resume else wanted):
+        print(page.line(cell), flush=True)
     cells = kept()
-    page.PAGE.write_text(page.written(cells), encoding="utf-8")
     bad = page.bad(cells)
     print("\n".join(page.line(cell) for cell in (bad or cells)))
     print(f"{len(cells)} cells; {len(bad)} hold too rarely or are too wide" if bad else f"{len(cells)} cells, all good")

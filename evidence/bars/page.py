@@ -1,21 +1,21 @@
-"""docs/bars.md, written from what was kept: nobody types a figure."""
+"""The page of the documentation about error bars, written from what was kept: nobody types a figure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
-from pathlib import Path
 
 from evidence.bars.measured import EPSILONS, BarCell
 from thebes.privacy.figures import figure
 
-PAGE = Path(__file__).parents[2] / "docs" / "bars.md"
 _HEAD = """\
 # How often error bars hold, and how wide they are
 
+*For whoever relies on an error bar.*
+
 Every statistic that is answered with an error bar, drawn often through the code that answers it, with fixed seeds, over
-the same rows. `make bars` draws it all again, writes this page, and fails where a bar holds less often than it says
-(luck explains it once in a million runs) or is wider than is accepted; nothing here was typed.
+the same rows. `make bars` draws it all again and fails where a bar holds less often than it says (luck explains it once
+in a million runs) or is wider than is accepted; `make docs` writes this page from what was kept.
 
 - **Held** is in how many of the draws a 95 % bar held every exact answer over the rows at hand; behind it is the upper
   end of what that may be by luck (Clopper-Pearson, 95 %). A draw without a bar is not wrong; *bars* says how many had

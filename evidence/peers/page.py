@@ -1,4 +1,4 @@
-"""docs/peers.md, written from what was kept: nobody types a figure."""
+"""The page of the documentation about other libraries, written from what was kept: nobody types a figure."""
 
 from __future__ import annotations
 
@@ -6,16 +6,15 @@ from collections.abc import Mapping
 from math import floor, log10
 from typing import Any
 
-from evidence.peers.environments import HERE
-
-PAGE = HERE.parents[1] / "docs" / "peers.md"
 _HEAD = """\
 # Beside other libraries
 
+*For whoever chooses between Thebes and another library.*
+
 The same work on the same rows in the same run: each library in a virtual environment of its own, ours and theirs in
-turn, one thread each. Nothing here was typed: `make peers` runs it all again and writes this page from
-`evidence/peers/results.json` (`python -m evidence.peers opendp` runs one, `--rounds` says how often; environments lie
-in `.venv-peers`, or where `PEERS_HOME` says). It is not part of the tests.
+turn, one thread each. `make peers` runs it all again (`python -m evidence.peers opendp` one, `--rounds` says how often;
+environments lie in `.venv-peers`, or where `PEERS_HOME` says) and `make docs` writes this page from what was kept. It is
+not part of the tests.
 
 - **Figures** are means over the rounds, with the standard deviation between rounds. In each round every row of a small
   table is unseen once (five folds, other folds in every round); of Adult the published test part is.
