@@ -16,7 +16,7 @@ from tests.support.browser import Visitor
 from tests.support.open_home import OpenHome
 from thebes.person.home import Person
 from thebes.person.participation.participation import AFTER, ParticipationState
-from thebes.web.person import words
+from thebes.web.person import states
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
 from test_person_rest import MEDIAN
@@ -73,7 +73,7 @@ def test_what_stands_there_is_what_the_interface_says(
         me.open(home.front())
         me.open(address)
     looked, accepted = pages[0].page.locator(".standing"), pages[1].page.locator(f"#p-{task}-0")
-    expect(looked.locator(".tag")).to_have_text(words.state("seen").word)
+    expect(looked.locator(".tag")).to_have_text(states.state("seen").word)
     for state in way:
         if state == "declined":
             home.me.decline(task)
@@ -88,7 +88,7 @@ def test_what_stands_there_is_what_the_interface_says(
         until = time.monotonic() + SECONDS
         told = home.me.task(task)
         assert told["state"] == state
-        shown = words.state(state)
+        shown = states.state(state)
         places = [looked] if state == "declined" else [looked, accepted]
         for place in places:
             left = 1000 * max(0.05, until - time.monotonic())
@@ -97,9 +97,9 @@ def test_what_stands_there_is_what_the_interface_says(
             expect(place).to_contain_text(shown.next)
         paid = "You paid 1" if told["paid"]["epsilon"] else "is set aside" if told["set_aside"]["epsilon"] else ""
         expect(looked).to_contain_text(paid, timeout=left)
-        assert looked.get_by_role("button", name="Take it back").is_visible() is (state in words.BACK)
+        assert looked.get_by_role("button", name="Take it back").is_visible() is (state in states.BACK)
         assert ("It is not sent before 20" in looked.inner_text()) is (state == "computed")
-        assert ("nothing has left yet" in looked.inner_text()) is (state in words.BACK[:3])
+        assert ("nothing has left yet" in looked.inner_text()) is (state in states.BACK[:3])
     for me in pages:
         me.picture(f"person-truth-{way[-1]}-{me.page.url.rsplit('/', 2)[1]}")
 

@@ -32,9 +32,9 @@ class Day:
 
     def begin(self) -> None:
         """As another process of the same home does."""
-        self.notices = self.me._notices = QuestionNotices(
+        self.notices = self.me._at.notices = QuestionNotices(
             self.me._book,
-            self.me._board,
+            self.me._at.board,
             on=lambda: self.me.settings().notices,
             clock=lambda: self.now,
             tell=self.said.append,

@@ -19,7 +19,7 @@ from thebes.data.rows import Rows
 from thebes.data.store import Store
 from thebes.person.folder import prepared
 from thebes.person.home import Person
-from thebes.person.participation import worker
+from thebes.person.participation import computation
 from thebes.person.settings import PersonSettings
 from thebes.person.tasks.decisions import NothingToSend
 from thebes.privacy.faults import Mistake
@@ -211,7 +211,7 @@ def test_what_is_charged_is_answered_from_the_rows_whatever_their_types(kind: st
 def test_a_home_sets_aside_only_what_an_answer_is_sent_for(
     kind: str, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker, "nothing", None)  # what stands in for rows that an owner's half could not work on
+    monkeypatch.setattr(computation, "nothing", None)  # what stands in for rows that an owner's half could not work on
     outcomes = {}
     for read in READ:
         document = next(filter(None, map(checked, documents(kind, [read]))))

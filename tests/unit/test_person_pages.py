@@ -26,7 +26,7 @@ from thebes.privacy.faults import Mistake
 from thebes.tasks import registry
 from thebes.tasks.answer_view import Spans
 from thebes.web import frame
-from thebes.web.person import answer, words
+from thebes.web.person import answer, states, words
 from thebes.web.person.rules import read_form
 from thebes.wire.refusals import Unreachable
 
@@ -246,17 +246,17 @@ def test_every_state_has_words_and_a_card(world: World, state: ParticipationStat
         patch.setattr(world.me, "participation", lambda task_id, number: told)
         page = harmless(world.http.get("/accepted"))
         card = harmless(world.http.get(f"/accepted/{task}/0", headers=PARTIAL))
-    standing = words.state(str(state))
+    standing = states.state(str(state))
     assert html.escape(standing.word) in card
     if state not in (ParticipationState.SEEN, ParticipationState.DECLINED):
         assert standing.word in page
     assert html.escape(standing.sentence) in card
     assert html.escape(standing.next) in card
-    assert ("Take it back" in card) == (state in words.BACK)
+    assert ("Take it back" in card) == (state in states.BACK)
 
 
 def test_no_two_states_are_told_alike() -> None:
-    told = [words.state(str(state)) for state in ParticipationState]
+    told = [states.state(str(state)) for state in ParticipationState]
     assert len({state.word for state in told}) == len({state.sentence for state in told}) == len(told)
     assert all(state.next for state in told)
 
@@ -312,7 +312,7 @@ def test_a_page_that_stays_open_asks_its_coordinator_nothing(world: World) -> No
     assert json.loads(changed.headers["hx-trigger"]) == {"changed": {"badge": 0}}
     assert mark not in changed.text
     for address in (f"/tasks/{task}/standing", "/accepted/now", "/here", "/privacy/spent"):
-        assert words.state("reserved").word in harmless(world.http.get(address, headers=PARTIAL))
+        assert states.state("reserved").word in harmless(world.http.get(address, headers=PARTIAL))
 
 
 def test_what_changes_while_a_page_is_made_is_told_to_it_afterwards(

@@ -21,7 +21,7 @@ from thebes.data.rows import Rows
 from thebes.data.schema import schema_of
 from thebes.data.store import Store
 from thebes.person.home import Person
-from thebes.person.participation import worker
+from thebes.person.participation import computation
 from thebes.privacy.randomness import Randomness
 from thebes.site.algorithm_process import Office
 from thebes.site.dataset import BlockDeclaration, BudgetDeclaration, Cache, DataSet, DataSets
@@ -257,7 +257,7 @@ def test_what_a_person_sends_hides_them_by_what_their_ledger_was_charged(
         def over(source: Randomness) -> None:
             server = CoordinatorInMemory()
             monkeypatch.setattr(Store, "featurize", lambda self, sql, most_rows=1: Rows.one_each({"age": [age]}))
-            monkeypatch.setattr(worker, "system", lambda: source)
+            monkeypatch.setattr(computation, "system", lambda: source)
             person = Person(tmp_path / str(age), client=server, delay=False)  # type: ignore[arg-type]
             try:
                 task = server.post(document)

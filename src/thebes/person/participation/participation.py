@@ -50,6 +50,8 @@ class ParticipationState(StrEnum):
         return not AFTER[self]
 
 
+UNFINISHED = tuple(state for state in ParticipationState if state.unfinished)
+
 AFTER: dict[ParticipationState, frozenset[ParticipationState]] = {
     ParticipationState.SEEN: frozenset({ParticipationState.RESERVED, ParticipationState.DECLINED}),
     ParticipationState.RESERVED: frozenset(

@@ -10,55 +10,34 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
-import numpy as np
-
-from thebes.data.rows import FAILURES, Rows
 from thebes.ledger import BudgetExceeded, ClaimEnded, Frozen, LedgerUnavailable
-from thebes.person.budget.budget import PacketClaim, PersonBudget
+from thebes.person.budget.budget import PersonBudget
+from thebes.person.participation.computation import Computation, RowsOf
 from thebes.person.participation.group_tokens import Memberships
 from thebes.person.participation.known_helpers import stranger
 from thebes.person.participation.lineage import Lineage
-from thebes.person.participation.message_length import filled
 from thebes.person.participation.packets import Packets, takes_tokens
-from thebes.person.participation.participation import Participation, ParticipationState, Sending, share
+from thebes.person.participation.participation import UNFINISHED, Participation, ParticipationState, Sending, share
 from thebes.person.participation.schedule import Pacing, Packet, left_of_mixed, limits_of
 from thebes.person.participation.seal import Seal
 from thebes.person.tasks.task_store import Book
 from thebes.privacy.faults import Fault, Mistake, Refusal, ThebesError
-from thebes.privacy.randomness import system
-from thebes.tasks import registry
-from thebes.tasks.contributions import Contributions
 from thebes.tasks.document import PeopleDocument
 from thebes.tasks.protocols import Ask, Closed, TaskClosed, Wait
-from thebes.wire import frames
 from thebes.wire.client import CoordinatorClient
 from thebes.wire.refusals import Busy, Conflict, NotFound, Unreachable
 
-UNFINISHED = tuple(state for state in ParticipationState if state.unfinished)
-_WORTH_FRAMING = 53_336  #: base64 characters of 10,000 float32 weights
 _LONGEST_PAUSE = 60.0
 #: from reading the rows to the first byte, at least: longer than reading them can take, whatever they are
 COMPUTING_SECONDS = 5.0
-_BEFORE_IT_LEFT = (
-    ParticipationState.RESERVED,
-    ParticipationState.ASKED,
-    ParticipationState.COMPUTED,
-    ParticipationState.SENDING,
-)
 _LATER = (Unreachable, Busy, Frozen, LedgerUnavailable)
 #: what is said where the coordinator knows nothing of a task that was answered: it forgot it once it was over, or was
 #: brought back from a copy. No end of a participation: it may know again.
 FORGOTTEN = "the coordinator no longer knows this task, so no answer comes; what it cost stays spent"
 
 log = logging.getLogger(__name__)
-
-
-class RowsOf(Protocol):
-    """The part of a store that is needed: one person's rows, with every failure filled in."""
-
-    def featurize(self, sql: str, *, most_rows: int = 1000) -> Rows: ...
 
 
 class Work:
@@ -84,13 +63,13 @@ class Work:
         hidden: bool = False,
         steady: bool = True,
     ) -> None:
-        self._book, self._purse, self._seal, self._client, self._store = book, purse, seal, client, store
+        self._book, self._purse, self._seal, self._client = book, purse, seal, client
         self._counted, self._helpers = counted, helpers
         self._clock, self._steady, self._packets = clock, steady, Packets(book, memberships)
         self._pacing, self._hidden, self._apart = pacing, hidden, client.apart()
+        self._computation = Computation(purse=purse, packets=self._packets, store=store)
         self._not_before: dict[int, float] = {}
         self._tries: dict[int, int] = {}
-        self._watched = 0.0
         self.lineage = Lineage(book=book, packets=self._packets, listed=listed, through=self._through, clock=clock)
         self._turning, self._stopping = threading.Lock(), threading.Event()
 
@@ -243,7 +222,7 @@ class Work:
             return self._end(participation, ParticipationState.FAILED, f"{strange}; nothing was sent")
         began = time.monotonic()
         try:
-            sending, longer = self._computed(participation, ask)
+            sending, longer = self._computation.of(participation, ask)
         except _LATER:
             raise
         except ThebesError as error:
@@ -278,49 +257,6 @@ class Work:
         slot = self._packets.pseudonym(participation, document, asked.part)
         again = self._through(participation).ask(participation.task_id, slot, packet=packet, framed=True)
         return Wait(1.0) if isinstance(again, Ask) and again.part != asked.part else again
-
-    def _computed(self, participation: Participation, ask: Ask) -> tuple[Sending, float]:
-        """The bytes to send, and for how many seconds more than reading takes their making may be the data's doing."""
-        document = participation.document
-        owner = registry.owner(document)
-        if not self._packets.has(document, ask, participation):
-            raise Refusal("the server asks for a part that this task does not have")
-        made, paid = self._contribution(participation, ask)
-        layout = owner.layout(document, ask)
-        payload = next(iter(made.payloads(layout)))
-        whose = self._packets.whose(participation, ask, payload)
-        message = {"ask_id": ask.ask_id, "part": ask.part, **whose, "payload": payload}
-        many = any(isinstance(value, list) and len(value) >= frames.WORTH_FRAMING for value in payload.values())
-        body, media_type = frames.encode(message, worth=frames.WORTH_FRAMING if many else _WORTH_FRAMING)
-        if media_type == frames.JSON:
-            body = filled(body, message, layout)
-        made_of = (participation.id, ask.part, ask.ask_id, body, media_type, paid.epsilon, paid.delta, None)
-        return Sending(*made_of), paid.held
-
-    def _contribution(self, participation: Participation, ask: Ask) -> tuple[Contributions, PacketClaim]:
-        document = participation.document
-        claim = self._purse.claim(participation.claim_key)
-        if claim is None:
-            raise Refusal("nothing is set aside for this task any more")
-        attempts = [self._rows, nothing]
-        for rows_of in attempts:
-            paid = PacketClaim(claim)
-            try:
-                rows = rows_of(document)
-                made = registry.owner(document).contribute(document, ask, rows, paid, randomness=system())
-            except Exception as error:
-                if rows_of is attempts[-1]:
-                    if isinstance(error, ThebesError):
-                        raise
-                    raise Fault("an owner's half failed without any data") from None
-                continue
-            if not paid.epsilon and not paid.delta:
-                raise Fault("an owner's half made a contribution without paying for it")
-            return made, paid
-        raise AssertionError("the last attempt returns or raises")
-
-    def _rows(self, document: PeopleDocument) -> Rows:
-        return self._store.featurize(document.featurizer, most_rows=document.most_rows)
 
     def _ready(self, participation: Participation) -> Participation | None:
         """Wait until it is due; what waited long is sent only if it is still wanted."""
@@ -435,7 +371,7 @@ class Work:
 
     def _held_back(self, participation: Participation) -> bool:
         """Return whether a participation's next packet has a later moment of its own."""
-        if not self._paced(participation) or participation.state not in _BEFORE_IT_LEFT:
+        if not self._paced(participation) or not participation.state.unfinished:
             return False
         packet, planned = self._numbered(participation), participation.due_at
         seconds = self._pacing.wait(packet, planned=planned, **limits_of(participation.document))
@@ -445,9 +381,3 @@ class Work:
 
     def _numbered(self, participation: Participation) -> Packet:
         return participation.id, self._packets.number(participation)
-
-
-def nothing(document: PeopleDocument) -> Rows:
-    """A person without a single row, whose featurizer failed: what stands in for rows when nothing else works."""
-    columns = {name: np.empty(0, dtype=object) for name in document.gives}
-    return Rows(columns, np.empty(0, dtype=np.int64), 1, np.full(1, 1 + FAILURES.index("other"), dtype=np.uint8))

@@ -10,24 +10,21 @@ import secrets
 import threading
 from collections.abc import Callable
 
-from thebes.data.rows import Rows
-from thebes.data.store import Store
-from thebes.person.budget.blocks import consumed
 from thebes.person.budget.budget import PersonBudget
 from thebes.person.participation.group_tokens import Memberships
 from thebes.person.participation.known_helpers import stranger
 from thebes.person.participation.packets import takes_tokens
 from thebes.person.participation.participation import Participation, ParticipationState, share
+from thebes.person.participation.report import ParticipationReport
 from thebes.person.participation.schedule import delay_of
 from thebes.person.participation.worker import COMPUTING_SECONDS, Work
 from thebes.person.settings import PersonSettings
+from thebes.person.tasks.own_data import OwnData
 from thebes.person.tasks.rules import AgreementRule, in_force
 from thebes.person.tasks.task_feed import Board, NotListed, OfferedTask
 from thebes.person.tasks.task_store import Book
 from thebes.privacy.faults import ThebesError
-from thebes.tasks import registry
 from thebes.tasks.document import PeopleDocument
-from thebes.tasks.fit import told_to_owner
 from thebes.tasks.protocols import TaskClosed
 from thebes.wire.client import CoordinatorClient
 from thebes.wire.refusals import Conflict, NotAllowed, NotFound
@@ -55,7 +52,8 @@ class Decisions:
         book: Book,
         purse: PersonBudget,
         work: Work,
-        store: Store,
+        own_data: OwnData,
+        report: ParticipationReport,
         client: CoordinatorClient,
         memberships: Memberships,
         settings: Callable[[], PersonSettings],
@@ -63,7 +61,7 @@ class Decisions:
         delay: bool,
     ) -> None:
         self._board, self._book, self._purse, self._work = board, book, purse, work
-        self._store, self._settings = store, settings
+        self._own_data, self._report, self._settings = own_data, report, settings
         self._memberships, self._clock, self._delay = memberships, clock, delay
         self._safe = client.private
         self._deciding = threading.RLock()
@@ -75,7 +73,7 @@ class Decisions:
             raise TaskClosed("this task is closed; nothing was agreed to")
         with self._deciding:
             undecided = self._may_take_part(offer)
-            if rule is None and not self.able(offer.document):
+            if rule is None and not self._own_data.able(offer.document):
                 raise NothingToSend("your store has no value that fits what this task reads, so you cannot agree to it")
             made = undecided or self._book.begin(offer.task_id, offer.document, offer.requestor, _pseudonym)
             self._book.agree(made, self._work.consent(made), rule=rule, now=self._clock(), due=self._due(offer))
@@ -191,7 +189,7 @@ class Decisions:
             raise NotListed("this task had another document before; nothing was agreed to")
         if any(p.state.unfinished for p in mine):
             raise Conflict("your earlier participation in this task is not finished")
-        if self.turns_left(offer.document, mine) == 0:
+        if self._report.turns_left(offer.document, mine) == 0:
             times = offer.document.participations
             raise Conflict(
                 f"this task takes {times} participation{'s' if times > 1 else ''} of one person, and had yours"
@@ -204,31 +202,11 @@ class Decisions:
         if strange is not None:
             raise NotAllowed(f"{strange}; nothing was agreed to")
 
-    def turns_left(self, document: PeopleDocument, mine: list[Participation]) -> int:
-        """Return how often one may still agree to a task."""
-        return max(0, document.participations - sum(self._charged(p) for p in mine))
-
     def _undecided(self, task_id: str) -> Participation | None:
         found = self._book.participations(
             task_id=task_id, states=[ParticipationState.SEEN, ParticipationState.DECLINED]
         )
         return found[-1] if found else None
-
-    def _charged(self, participation: Participation) -> bool:
-        claim = self._purse.claim(participation.claim_key)
-        spent = None if claim is None else consumed(claim)
-        return spent is not None and bool(spent.epsilon or spent.delta)
-
-    def able(self, document: PeopleDocument) -> bool:
-        return bool(registry.owner(document).able(document, self._rows(document))[0])
-
-    def looked_at(self, document: PeopleDocument) -> tuple[bool, list[str]]:
-        """Return whether this person can take part, and in words which own values do not count as they are."""
-        rows = self._rows(document)
-        return bool(registry.owner(document).able(document, rows)[0]), told_to_owner(document, rows)
-
-    def _rows(self, document: PeopleDocument) -> Rows:
-        return self._store.featurize(document.featurizer, most_rows=document.most_rows)
 
     def _due(self, offer: OfferedTask) -> float:
         """Choose when to send: decided at consent, before any data is touched, so that it tells nothing about them."""

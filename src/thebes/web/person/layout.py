@@ -15,7 +15,7 @@ from fastapi.responses import Response
 from thebes.person.home import Person
 from thebes.privacy.faults import ThebesError
 from thebes.web.frame import PageFrame, partial
-from thebes.web.person import words
+from thebes.web.person import states, words
 from thebes.web.refusals import routes
 from thebes.wire.guard import Door
 from thebes.wire.problems import to_problem
@@ -41,7 +41,9 @@ class Indoors:
     def page(self, request: Request, template: str, *, title: str, **context: Any) -> Response:
         """A whole page; `template` is a file of templates/person."""
         marks = {"moment": request.state.moment, "badge": self.person.new_questions}
-        return self.frame.page(request, f"person/{template}", title=title, words=words, **marks, **context)
+        return self.frame.page(
+            request, f"person/{template}", title=title, states=states, words=words, **marks, **context
+        )
 
     @property
     def moment(self) -> str:
@@ -50,7 +52,7 @@ class Indoors:
 
     def part(self, template: str, *, status: int = 200, **context: Any) -> Response:
         """A piece of a page."""
-        return self.frame.part(f"person/{template}", status=status, words=words, **context)
+        return self.frame.part(f"person/{template}", status=status, states=states, words=words, **context)
 
     async def refused(self, request: Request, refusal: ThebesError) -> Response:
         """A refusal: in the place of the form that asked, or as a page of its own. What was typed stays."""
@@ -58,7 +60,9 @@ class Indoors:
         told = words.refusal(refusal)
         if not partial(request):
             title = "This cannot be shown"
-            return self.frame.page(request, "person/refused.html", status=status, title=title, words=words, told=told)
+            return self.frame.page(
+                request, "person/refused.html", status=status, title=title, states=states, words=words, told=told
+            )
         answer = self.part("outcome.html", status=status, told=told, good=False)
         answer.headers["HX-Retarget"] = "find .outcome"
         answer.headers["HX-Reswap"] = "innerHTML"

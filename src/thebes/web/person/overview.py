@@ -9,7 +9,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import RedirectResponse, Response
 
 from thebes.person.home import Person
-from thebes.web.person import words
+from thebes.web.person import states
 from thebes.web.person.layout import Indoors, attempt
 from thebes.web.person.welcome import is_new
 
@@ -62,7 +62,7 @@ def routes(indoors: Indoors) -> APIRouter:
     def waiting(request: Request) -> Response:
         """Show what waits for a decision; by itself, because the coordinator may be slow or away."""
         tasks, trouble = attempt(person.tasks)
-        undecided = [task for task in tasks or () if task["state"] == "seen" and words.may_decide(task)]
+        undecided = [task for task in tasks or () if task["state"] == "seen" and states.may_decide(task)]
         unread = 0 if trouble else len(person.unread())
         return indoors.part("waiting.html", tasks=undecided, trouble=trouble, unread=unread)
 

@@ -10,7 +10,7 @@ from fastapi.responses import Response
 
 from thebes.person.home import Person
 from thebes.person.participation.participation import ParticipationState
-from thebes.web.person import words
+from thebes.web.person import states, words
 from thebes.web.person.answer import shown
 from thebes.web.person.layout import Indoors, text
 from thebes.web.person.tasks import TaskId
@@ -71,11 +71,11 @@ def _open_again(p: Mapping[str, Any], mine: Sequence[Mapping[str, Any]]) -> bool
 
 
 def _ready(person: Person, p: Mapping[str, Any], *, again: bool = False) -> dict[str, Any]:
-    forgotten = words.standing(p) is words.FORGOTTEN
+    forgotten = states.standing(p) is states.FORGOTTEN
     return {
         **p,
         "again": again and not forgotten,
         "answered": p["result"] is not None,
         "answer": None if p["result"] is None else shown(p["result"], person.document(p["task_id"])),
-        "back": words.takes_back(p),
+        "back": states.takes_back(p),
     }

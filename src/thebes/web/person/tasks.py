@@ -12,7 +12,7 @@ from thebes.data.featurizer import read
 from thebes.person.home import Person
 from thebes.person.rest_schema import TASK_ID
 from thebes.privacy.faults import Mistake
-from thebes.web.person import words
+from thebes.web.person import states, words
 from thebes.web.person.answer import shown
 from thebes.web.person.layout import Indoors, attempt, text
 
@@ -36,7 +36,7 @@ def routes(indoors: Indoors) -> APIRouter:
         offers = [{**facing(task, ledger, _cap(task)), "lacks": _lacks(task, here)} for task in found or ()]
         for task in offers:
             task["hidden"] = _hidden(task, person)
-            if task["lacks"] and words.may_decide(task):
+            if task["lacks"] and states.may_decide(task):
                 task["able"] = _able(task["task_id"])
         decided = [task for task in offers if task["state"] != "seen"]
         told = {"decided": decided, "trouble": trouble, "unread": () if trouble else words.unread(person.unread())}
@@ -133,7 +133,7 @@ def routes(indoors: Indoors) -> APIRouter:
 
     def _standing(task_id: str, *, brief: bool) -> dict[str, Any]:
         found = _facing(person.task(task_id, anew=False))
-        if (found["lacks"] or not brief) and words.may_decide(found):
+        if (found["lacks"] or not brief) and states.may_decide(found):
             found["able"] = _able(task_id)
         return found
 

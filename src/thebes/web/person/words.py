@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import date
 from typing import Any
 
 from thebes.data.store.glance import OTHERS
 from thebes.ledger import BudgetExceeded, Frozen
-from thebes.person.participation.participation import ParticipationState
-from thebes.person.participation.worker import FORGOTTEN as NOT_KNOWN
 from thebes.person.settings import TaskShare
 from thebes.person.tasks.decisions import KEPT
 from thebes.privacy.accounting.odds import meaning
@@ -24,114 +21,21 @@ from thebes.wire.refusals import Unreachable
 
 NO_BREAK = "\u2011"  #: a hyphen at which no line ends
 MOST_REASONS = 20  #: for which tasks are not shown
-
-
-@dataclass(frozen=True, slots=True)
-class StateWords:
-    """A state as a person reads it: a word, what it means now, what comes next, and how it is coloured."""
-
-    word: str
-    sentence: str
-    next: str
-    colour: str = ""
-
-
-_FREE = "Until it is sent you may take it back, and pay nothing."
-STATES = {
-    ParticipationState.SEEN: StateWords(
-        "undecided",
-        "You have not decided. Nothing is set aside and nothing has left.",
-        "Say yes or no; as long as you say nothing, nothing happens.",
-    ),
-    ParticipationState.RESERVED: StateWords(
-        "agreed",
-        "You agreed. The price is set aside; nothing has left yet.",
-        f"Your machine asks by itself what is wanted. {_FREE}",
-        "warn",
-    ),
-    ParticipationState.ASKED: StateWords(
-        "being made",
-        "Your machine makes what was asked for; nothing has left yet.",
-        f"It goes on by itself. {_FREE}",
-        "warn",
-    ),
-    ParticipationState.COMPUTED: StateWords(
-        "waiting to be sent",
-        "Your contribution is ready and waits a random while; nothing has left yet.",
-        f"It is sent by itself. {_FREE}",
-        "warn",
-    ),
-    ParticipationState.SENDING: StateWords(
-        "being sent",
-        "Your contribution is on its way; what it costs is spent.",
-        "Your machine tries until it has arrived. What you can do then stands here.",
-        "next",
-    ),
-    ParticipationState.SENT: StateWords(
-        "sent",
-        "Your contribution arrived.",
-        "The answer comes here by itself, when enough people took part.",
-        "good",
-    ),
-    ParticipationState.DONE: StateWords("answered", "The task has its answer.", "There is nothing left to do.", "done"),
-    ParticipationState.DECLINED: StateWords(
-        "declined", "You said no. Nothing left.", "You may still say yes while the task is open.", "over"
-    ),
-    ParticipationState.REFUSED: StateWords(
-        "refused",
-        "The coordinator refused what was sent; what it cost stays spent.",
-        "There is nothing to do: whoever runs the coordinator can say why.",
-        "bad",
-    ),
-    ParticipationState.CLOSED: StateWords("closed", "The task has ended.", "There is nothing left to do.", "over"),
-    ParticipationState.WITHDRAWN: StateWords(
-        "withdrawn", "You took it back.", "While the task is open you may agree to it again.", "over"
-    ),
-    ParticipationState.FAILED: StateWords(
-        "failed",
-        "Your machine could not go on with it; what had not begun to leave went back.",
-        "While the task is open you may agree to it again.",
-        "bad",
-    ),
-}
-#: sent, and the coordinator no longer knows the task
-FORGOTTEN = StateWords("forgotten", "Your contribution arrived.", "There is nothing left to do.", "over")
-#: sent, and there is an answer already, as there is of what keeps learning
-SO_FAR = StateWords("sent", "Your contribution arrived.", "The answer stands here as it is so far.", "good")
 #: so few members, or so small a share of them, staying away leave a token little to hide
 FEW_AWAY, SHARE_AWAY = 3, 0.1
-#: where taking it back is worth a try
-BACK = (ParticipationState.RESERVED, ParticipationState.ASKED, ParticipationState.COMPUTED, ParticipationState.SENT)
-#: and what stands where it is not
+#: what stands where taking it back is not worth a try
 MIXED_IN = KEPT
 #: what the second promise of mixed answers is worth without a proxy that keeps apart what is sent
 SEEN_DIRECTLY = (
     "Your machine uses no proxy that keeps apart what you send, so whoever runs the server may see whose your answer "
     "is: against them count on the first alone."
 )
-#: something is still on its way
-UNFINISHED = tuple(state for state in ParticipationState if state.unfinished)
-#: a task's own state, in the coordinator's word
-TASKS = {
-    "open": "open",
-    "running": "running",
-    "done": "answered",
-    "failed": "failed",
-    "cancelled": "cancelled",
-    "expired": "expired without an answer",
-}
-_OPEN = ("open", "running")
 TRUST = {"local": "noised on your machine", "trusted": "you trust a server"}
 #: which of the two budgets something is left of
 FOR = {"local": "for answers noised here", "trusted": "for servers that you trust"}
 
 
 of = registry.words
-
-
-def state(name: str) -> StateWords:
-    """The words for a participation's state."""
-    return STATES[ParticipationState(name)]
 
 
 def paid(task: Mapping[str, Any]) -> str:
@@ -155,40 +59,6 @@ def twice(task: Mapping[str, Any], allowed: TaskShare) -> str:
         f"fifty-fifty, which of two answers you gave would be {guess(each['epsilon'], each['delta'])}, instead of "
         f"{meaning(allowed.epsilon, allowed.delta).how_often}. Are you sure?"
     )
-
-
-def standing(p: Mapping[str, Any]) -> StateWords:
-    """The words for a participation as it stands now."""
-    if p["note"] == NOT_KNOWN:
-        return FORGOTTEN
-    if p["state"] == ParticipationState.SENT and p.get("result"):
-        return SO_FAR
-    told = state(p["state"])
-    if p["state"] in (ParticipationState.WITHDRAWN, ParticipationState.FAILED) and _was_last(p):
-        return replace(told, next="You cannot agree to it again: you have paid for all that it takes of one person.")
-    return told
-
-
-def _was_last(p: Mapping[str, Any]) -> bool:
-    """Return whether what was taken back was sent and was all that a task takes of one person."""
-    if "turns_left" in p:
-        return not p["turns_left"]
-    return p.get("times", 1) == 1 and bool(p.get("spent") and p["spent"]["epsilon"])
-
-
-def waits(p: Mapping[str, Any]) -> bool:
-    """Return whether a contribution is made and waits for the moment that was drawn when it was agreed to."""
-    return p["state"] == ParticipationState.COMPUTED and p.get("due_at") is not None
-
-
-def may_decide(task: Mapping[str, Any]) -> bool:
-    """Return whether yes and no mean anything now."""
-    return task["status"] in _OPEN and task["state"] in ("seen", "declined")
-
-
-def undecided(task: Mapping[str, Any]) -> bool:
-    """Return whether nothing was ever agreed to of a task."""
-    return task["state"] in ("seen", "declined") and not task["paid"]["epsilon"]
 
 
 def hindrance(task: Mapping[str, Any]) -> str:
@@ -246,18 +116,6 @@ def gone(block: Mapping[str, Any]) -> str:
         return "Nothing is spent."
     told = [f"{spaced(spent)} is spent"] if spent else []
     return f"{' and '.join([*told, *([f'{spaced(aside)} is set aside'] if aside else [])])}."
-
-
-def takes_back(task: Mapping[str, Any]) -> bool:
-    """Return whether taking it back is worth a try."""
-    known, sent = standing(task) is not FORGOTTEN, task["state"] == ParticipationState.SENT
-    return known and task["state"] in BACK and (task["returnable"] or not sent)
-
-
-def again(task: Mapping[str, Any]) -> bool:
-    """Return whether one may agree once more, after what was agreed to has come to a rest."""
-    resting = task["state"] not in (*UNFINISHED, "seen", "declined") and standing(task) is not FORGOTTEN
-    return bool(resting and task["turns_left"] and task["status"] in _OPEN)
 
 
 def learned(task: Mapping[str, Any]) -> str:
