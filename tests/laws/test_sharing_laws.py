@@ -185,7 +185,7 @@ def test_the_opened_sum_is_that_of_the_numbers_whatever_the_order_and_the_batche
 
 
 @kinds
-@pytest.mark.parametrize("reports", [5, pytest.param(1000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("reports", [5, pytest.param(200, marks=pytest.mark.slow)])
 def test_both_servers_find_what_plain_numbers_find(kind, reports) -> None:
     prio, slow = KINDS[kind][0](), PLAIN[kind]
     chosen = np.random.default_rng(reports)

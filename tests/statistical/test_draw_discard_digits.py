@@ -39,11 +39,13 @@ def floors(small, full):
     )
 
 
+@pytest.mark.heavy
 @floors(0.82, 0.865)
 def test_without_noise_averaged_gradients_reach_their_floor(size, floor) -> None:
     assert accuracy(size) > floor
 
 
+@pytest.mark.heavy
 @floors((0.78, 0.82), (0.82, 0.855))
 def test_averaged_gradients_lose_much_to_noise(size, floor) -> None:
     assert floor[0] < accuracy(size, epsilon=math.log(16)) < floor[1]

@@ -64,7 +64,7 @@ def agree(said: float, seen: float, step: float = 0.0) -> None:
     assert abs(said - seen) <= max(0.15 * seen, step)
 
 
-@pytest.mark.slow
+@pytest.mark.few(0, slow=3)
 @pytest.mark.parametrize("name", QUERIES)
 def test_a_curve_over_sites_is_what_answers_do(name: str) -> None:
     """The rows of the test are others than the curve's, drawn within the same schemas."""

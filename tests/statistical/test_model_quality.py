@@ -43,7 +43,7 @@ def judged(table, noise, chance):
     return of_table(noisy, noise, share=0.1, epsilon=1.0, of="rows")
 
 
-@pytest.mark.few(1, slow=8)
+@pytest.mark.few(1, slow=4)
 @pytest.mark.parametrize("how", OFTEN)
 @pytest.mark.parametrize("says", [0.0, 0.5, 0.95, 1.0])
 @pytest.mark.parametrize(("classes", "rows", "epsilon"), [(2, 300, 1), (2, 3000, 8), (3, 50, 8), (3, 3000, 1)])
@@ -59,7 +59,7 @@ def test_a_useless_model_is_not_called_better_than_guessing(classes, rows, epsil
     assert beta.ppf(0.99, better + 1, FITS - better) <= CLAIM
 
 
-@pytest.mark.few(1, slow=5)
+@pytest.mark.few(1, slow=3)
 @pytest.mark.parametrize("kind", ["laplace", "gaussian"])
 @pytest.mark.parametrize("right", [0.5, 0.7, 0.97])
 @pytest.mark.parametrize(("classes", "rows", "epsilon"), [(2, 300, 1), (2, 3000, 8), (10, 300, 8), (3, 3000, 1)])

@@ -81,7 +81,7 @@ def test_the_bar_holds_as_often_as_it_says(law, n, epsilon, alpha, size) -> None
     assert binom.cdf(held(law, n, epsilon, alpha, size, draws)[0], draws, BARS_HOLD) > RARE
 
 
-@pytest.mark.slow
+@pytest.mark.few(0, slow=110)
 @pytest.mark.parametrize("draws", [400, pytest.param(1000, marks=pytest.mark.heavy)])
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize(

@@ -62,7 +62,7 @@ def test_a_spread_errs_at_most_half_as_much_as_over_subsets(aggregator, law, n) 
     assert binom.cdf(held, draws, 0.95) > RARE
 
 
-@pytest.mark.slow
+@pytest.mark.few(0, slow=70)
 @pytest.mark.parametrize("draws", [400, pytest.param(1000, marks=pytest.mark.heavy)])
 @pytest.mark.parametrize("everybody", [True, False])
 @pytest.mark.parametrize("epsilon", [0.1, 1, 8])

@@ -20,6 +20,7 @@ from playwright.sync_api import expect, sync_playwright
 REQUIRE, SCREENSHOTS = "THEBES_REQUIRE", "THEBES_SCREENSHOTS"
 PHONE = {"width": 390, "height": 844}
 DESK = {"width": 1280, "height": 900}
+WHOLE = (("desk", "light"), ("phone", "dark"))
 PATIENCE = 120_000  #: milliseconds for whatever a page shows at last: how soon tells about the machine
 ARGUMENTS = (
     "--headless",
@@ -87,11 +88,12 @@ class Visitor:
         """Go to an address of the server."""
         return self.page.goto(address if "://" in address else self.origin + address)
 
-    def picture(self, name: str) -> None:
-        """Look at this page as it stands: what not everybody could use is a trouble. A screenshot of the whole page
-        stays where somebody wants them."""
+    def picture(self, name: str, *, whole: bool = True) -> None:
+        """Look at this page as it stands: what not everybody could use is a trouble, what lies beside its place alone
+        where not the `whole` is looked at. A screenshot of the whole page stays where somebody wants them."""
         expect(self.page.locator(".htmx-request")).to_have_count(0)
-        self.troubles += [f"{name}: {found}" for found in (*self._sweep(), *self._axe(), *self._beyond(), *self.cut())]
+        found = [*self._beyond(), *self.cut(), *(self._sweep() + self._axe() if whole else [])]
+        self.troubles += [f"{name}: {trouble}" for trouble in found]
         if self._folder is not None:
             self._folder.mkdir(parents=True, exist_ok=True)
             self.page.screenshot(path=str(self._folder / f"{name}.png"), full_page=True, caret="initial")
@@ -105,7 +107,8 @@ class Visitor:
             self.page.set_viewport_size(viewport)
             for scheme in ("light", "dark"):
                 self.page.emulate_media(color_scheme=scheme)
-                self.picture(f"{name}-{size}-{scheme}")
+                # Each size and each scheme is looked at wholly once: colours do not follow from sizes.
+                self.picture(f"{name}-{size}-{scheme}", whole=(size, scheme) in WHOLE)
         self.page.set_viewport_size(before)
         self.page.emulate_media(color_scheme=self._scheme)
 
