@@ -13,8 +13,8 @@ _HEAD = """\
 
 The same work on the same rows in the same run: each library in a virtual environment of its own, ours and theirs in
 turn, one thread each. `make peers` runs it all again (`python -m evidence.peers opendp` one, `--rounds` says how often;
-environments lie in `.venv-peers`, or where `PEERS_HOME` says) and `make docs` writes this page from what was kept. It is
-not part of the tests.
+environments lie in `.venv-peers`, or where `PEERS_HOME` says), and `make docs` writes this page from what was kept. It
+is not part of the tests.
 
 - **Figures** are means over the rounds, with the standard deviation between rounds. In each round every row of a small
   table is unseen once (five folds, other folds in every round); of Adult the published test part is.
