@@ -22,6 +22,7 @@ from tests.support.federation import Gathering, Near
 from tests.support.split_helper import HELPS, VALUES, Led, Ward, document
 from thebes.coordinator.auth.accounts import ADMIN
 from thebes.coordinator.people.contribution_check import Sent
+from thebes.coordinator.sites.helped_store import HelpedStore, LedTask, VerifyJob
 from thebes.data.rows import Rows
 from thebes.privacy.faults import Mistake
 from thebes.privacy.randomness import system
@@ -272,6 +273,35 @@ async def test_a_leader_killed_before_it_stored_an_answer_asks_the_same_again(tm
     said = [said for message, said in zip(ward.heard, ward.said, strict=True) if message["step"] == step]
     assert {**asked_[0], "id": ""} == {**asked_[1], "id": ""}
     assert said[0] == said[1]
+
+
+@run
+async def test_a_leader_that_another_one_overtakes_goes_on_with_what_that_one_stored(
+    tmp_path: Path, ward: Ward, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two processes have the seat for a moment: the other stores a verdict on a job that this one is about to read."""
+    read, took_over = HelpedStore.records, list[LedTask]()
+
+    def overtaken(store: HelpedStore, task: LedTask, job: VerifyJob) -> Any:
+        if not took_over:
+            took_over.append(task)
+            store.judge(task, job, "0" * len(job.reports), [False] * len(job.reports))
+        return read(store, task, job)
+
+    monkeypatch.setattr(HelpedStore, "records", overtaken)
+    async with Gathering(tmp_path / "c") as coordinator:
+        await linked(coordinator, ward)
+        task, told = await put_up(coordinator)
+        ask = await asked(coordinator, task)
+        for payload in made(told, ask, VALUES):
+            await send(coordinator, task, ask, payload)
+        async with asyncio.timeout(60):
+            while not took_over or (await coordinator.reception.task(task))[0]["status"] == "running":
+                await asyncio.sleep(0.02)
+        assert (await coordinator.reception.task(task))[0]["status"] == "open"
+        for payload in made(told, ask, VALUES):
+            await send(coordinator, task, ask, payload)
+        assert (await ended(coordinator, task))["status"] == "done"
 
 
 @run

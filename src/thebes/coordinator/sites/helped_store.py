@@ -98,11 +98,12 @@ class HelpedStore:
 
         return self._database.read(work)
 
-    def records(self, task: LedTask, job: VerifyJob) -> list[bytes]:
-        """Return the records of a job, in its order."""
+    def records(self, task: LedTask, job: VerifyJob) -> list[bytes] | None:
+        """Return the records of a job that waits for its verdict, in its order; None where one is not there any more:
+        another process stored the verdict meanwhile."""
         names = [contributor for contributor, _ in job.reports]
         found = self._database.read(lambda c: _records(c, task, names))
-        return [found[name] for name in names]
+        return [found[name] for name in names] if found.keys() >= set(names) else None
 
     def jobs(self, task_id: str) -> list[VerifyJob]:
         query = select(HELPED_JOB).where(HELPED_JOB.c.task == task_id).order_by(HELPED_JOB.c.number)

@@ -45,7 +45,7 @@ class HelperRefused(Exception):
 
 
 class NotNow(Exception):
-    """The helper is gone, or has too much to do: the same step is taken again later."""
+    """The helper is gone or has too much to do, or the task went on elsewhere: it is looked at again later."""
 
 
 class LedTasks:
@@ -143,7 +143,10 @@ class LedTasks:
 
     async def _judged(self, task: LedTask, leader: Leading, job: VerifyJob, helper: Conversation, key: TaskKey) -> None:
         """Verify a job with the helper; what either does not count is taken off."""
-        contributions = await self._beside(lambda: self._read(task, leader, self._store.records(task, job), job, key))
+        records = await self._beside(lambda: self._store.records(task, job))
+        if records is None:
+            raise NotNow
+        contributions = await self._beside(lambda: self._read(task, leader, records, job, key))
         reports, prepared = await self._beside(lambda: leader.verified(contributions))
         sealed = np.stack([np.frombuffer(each, dtype=np.uint8) for each in reports.sealed])
         rows = np.concatenate([reports.nonces, reports.public, sealed, prepared.verifier], axis=1)
