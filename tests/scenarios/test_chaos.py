@@ -18,7 +18,9 @@ SECONDS, SEED = 12.0, 3
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("processes", [pytest.param(1, marks=pytest.mark.heavy), pytest.param(2, marks=pytest.mark.postgres)])
+@pytest.mark.parametrize(
+    "processes", [pytest.param(1, marks=pytest.mark.heavy), pytest.param(2, marks=pytest.mark.postgres)]
+)
 def test_whatever_befalls_a_world_its_databases_tell_of_no_broken_promise(tmp_path: Path, processes: int) -> None:
     told: list[str] = []
     store = None if processes == 1 else new_database()

@@ -55,7 +55,9 @@ def test_with_little_budget_rides_are_still_told_better_than_by_their_mean(taxi:
     assert np.mean(scores) < taxi.naive()
 
 
-@pytest.mark.parametrize(("epsilon", "accuracy", "area"), [(1.0, 0.762, 0.73), pytest.param(0.25, 0.755, 0.72, marks=pytest.mark.heavy)])
+@pytest.mark.parametrize(
+    ("epsilon", "accuracy", "area"), [(1.0, 0.762, 0.73), pytest.param(0.25, 0.755, 0.72, marks=pytest.mark.heavy)]
+)
 def test_clicks_are_told_apart(criteo: Task, epsilon: float, accuracy: float, area: float) -> None:
     from sklearn.metrics import roc_auc_score
 

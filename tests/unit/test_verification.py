@@ -169,7 +169,9 @@ def test_releases_of_versions_that_signed_none_are_called_not_signed(
 # --- what was changed ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("step", [29, pytest.param(7, marks=pytest.mark.slow), pytest.param(1, marks=pytest.mark.heavy)])
+@pytest.mark.parametrize(
+    "step", [29, pytest.param(7, marks=pytest.mark.slow), pytest.param(1, marks=pytest.mark.heavy)]
+)
 @pytest.mark.parametrize("part", ["document", "certificate", "answer"])
 def test_every_changed_byte_of_a_record_is_refused(
     front: Front, task: str, keys: KnownKeys, part: str, step: int
