@@ -61,12 +61,17 @@ def test_every_command_of_a_page_is_there_with_its_options() -> None:
     assert seen > 150
 
 
-def test_every_public_error_is_documented() -> None:
+ENTRY = re.compile(r'^\| <a id="([A-Za-z-]+)"></a>`(\w+)` \| (.+) \|$', re.MULTILINE)
+
+
+def test_every_refusal_has_an_entry_with_its_cause_and_what_to_do_at_an_address() -> None:
     from importlib import import_module
     from pkgutil import walk_packages
 
     import thebes
     from thebes.privacy.faults import ThebesError
+    from thebes.tokens.refusals import Flaw
+    from thebes.wire.refused_sites import WORDS
 
     for info in walk_packages(thebes.__path__, "thebes."):
         if not info.name.endswith("__main__") and ".migrations." not in info.name:
@@ -77,11 +82,17 @@ def test_every_public_error_is_documented() -> None:
             *(family(e) for e in error.__subclasses__() if e.__module__.startswith("thebes."))
         )
 
-    documented = (ROOT / "docs" / "errors.md").read_text(encoding="utf-8")
-    missing = [
-        name for name in sorted(family(ThebesError)) if not name.startswith("_") and f"`{name}`" not in documented
-    ]
-    assert not missing, f"docs/errors.md does not say what these mean: {missing}"
+    entries = ENTRY.findall((ROOT / "docs" / "errors.md").read_text(encoding="utf-8"))
+    raised = {name for name in family(ThebesError) if not name.startswith("_")}
+    wanted = raised | {f"site-{code}" for code in WORDS} | {f"flaw-{flaw}" for flaw in Flaw}
+    assert not wanted - {address for address, _, _ in entries}, "docs/errors.md has no entry for these"
+    assert len(entries) == len({address for address, _, _ in entries})
+    for address, name, told in entries:
+        cells = told.split(" | ")
+        assert address.removeprefix("site-").removeprefix("flaw-") == name
+        assert len(cells) == (2 if "-" in address else 3)
+        assert all(cell.strip("- ") or cells[0] == "-" for cell in cells), f"{address} says nothing"
+        assert len(cells[-1]) > 5, f"{address} says not what to do"
 
 
 @pytest.mark.slow

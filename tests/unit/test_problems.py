@@ -55,7 +55,7 @@ def test_an_error_travels_with_its_status_and_comes_back_as_itself(error: Thebes
     sent, body = to_problem(error)
     assert sent == status == body["status"]
     assert {"type", "title", "status", "detail"} <= set(body)
-    assert body["type"] == "about:blank"
+    assert body["type"] == f"urn:thebes:error:{body['error']}"
     back = from_problem(sent, body)
     assert type(back) is type(error)
     assert str(back) == str(error)

@@ -231,7 +231,8 @@ class Said(BaseHTTPRequestHandler):
         self.refuse(401, "NotSignedIn", "this needs a token")
 
     def refuse(self, status: int, error: str, detail: str) -> None:
-        body = json.dumps({"type": "about:blank", "title": "-", "status": status, "error": error, "detail": detail})
+        kind = f"urn:thebes:error:{error}"
+        body = json.dumps({"type": kind, "title": "-", "status": status, "error": error, "detail": detail})
         self.send_response(status)
         self.send_header("content-type", "application/problem+json")
         self.send_header("content-length", str(len(body)))

@@ -95,7 +95,8 @@ def problem(status: int, detail: str, *, error: str | None = None, field: str | 
         title = HTTPStatus(status).phrase
     except ValueError:
         title = "Error"
-    body: dict[str, Any] = {"type": "about:blank", "title": title, "status": status, "detail": detail[:LONGEST]}
+    kind = "about:blank" if error is None else f"urn:thebes:error:{error}"  # its entry in docs/errors.md
+    body: dict[str, Any] = {"type": kind, "title": title, "status": status, "detail": detail[:LONGEST]}
     if field is not None:
         body["field"] = field
     if error is not None:
