@@ -14,7 +14,7 @@ from thebes.curator.cache.purchase import amounts
 from thebes.curator.cache.requirement import Wanted
 from thebes.curator.cache.smart.check import UNIT, Sought, SparseCheck
 from thebes.curator.cache.synopsis import View
-from thebes.curator.questions.plans import Integers, Plan
+from thebes.curator.questions.plans import Integers, QuestionPlan
 from thebes.curator.questions.question import Question
 from thebes.data.table import Table
 from thebes.tasks.audit.case import Audited, Case, Draw, repeatedly
@@ -35,7 +35,7 @@ class _Rows:
     def table(self, blocks: View | None = None) -> Table:
         raise NotImplementedError
 
-    def totals(self, plan: Plan, blocks: View | None = None) -> Integers:
+    def totals(self, plan: QuestionPlan, blocks: View | None = None) -> Integers:
         return self._totals
 
 

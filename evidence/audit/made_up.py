@@ -20,7 +20,7 @@ from thebes.curator.cache.smart.rows import MadeUp
 from thebes.curator.cache.synopsis import View
 from thebes.curator.cache.synthesis.base_histograms import Groundwork
 from thebes.curator.cache.synthesis.domain import Domain
-from thebes.curator.questions.plans import Integers, Plan
+from thebes.curator.questions.plans import Integers, QuestionPlan
 from thebes.data.table import Sums, Term
 from thebes.learning.features import Features, Range
 from thebes.learning.slopes import LinearSlopes
@@ -69,7 +69,7 @@ class Rows:
     def table(self, blocks: View | None = None) -> Any:
         return self._table
 
-    def totals(self, plan: Plan, blocks: View | None = None) -> Integers:
+    def totals(self, plan: QuestionPlan, blocks: View | None = None) -> Integers:
         raise NotImplementedError
 
 

@@ -30,7 +30,7 @@ from thebes.curator.cache.synopsis_kinds import synopsis_of
 from thebes.curator.cache.synthesis.allowance import SynthesisAllowance
 from thebes.curator.cache.synthesis.domain import Domain
 from thebes.curator.cache.synthesis.recipe import Independent
-from thebes.curator.questions.plans import Integers, Plan, SumPlan
+from thebes.curator.questions.plans import Integers, Plan, QuestionPlan, SumPlan
 from thebes.curator.questions.question import Question
 from thebes.data.engines.source import frame_table
 from thebes.data.table import Table
@@ -124,7 +124,7 @@ class Truth:
     def __init__(self, asked: Asked) -> None:
         self.asked, self.open = asked, frame_table(asked.schema, asked.frame)
         self._plans: dict[Question, Plan] = {}
-        self._totals: dict[int, tuple[Plan, Integers]] = {}
+        self._totals: dict[int, tuple[QuestionPlan, Integers]] = {}
 
     def plan(self, question: Question) -> Plan:
         if question not in self._plans:
@@ -138,7 +138,7 @@ class Truth:
     def table(self, blocks: View | None = None) -> Table:
         return self.open
 
-    def totals(self, plan: Plan, blocks: View | None = None) -> Integers:
+    def totals(self, plan: QuestionPlan, blocks: View | None = None) -> Integers:
         known = self._totals.get(id(plan))
         if known is None:
             known = self._totals[id(plan)] = plan, plan.totals(self.open)

@@ -14,7 +14,7 @@ from papers.smartcache.asking import Strategy, Trail, Truth, ask_of
 from papers.smartcache.tables import Asked, table
 from thebes.curator.cache.cells import Cells
 from thebes.curator.cache.synopsis import View
-from thebes.curator.questions.plans import Integers, Plan
+from thebes.curator.questions.plans import Integers, QuestionPlan
 from thebes.curator.questions.question import Question
 
 POOL = 4000
@@ -34,8 +34,9 @@ class Counted(Truth):
         self._cells = Cells.of(asked.schema, columns, missing=False)
         self._counts = self._cells.counts(self.open)
 
-    def totals(self, plan: Plan, blocks: View | None = None) -> Integers:
-        return np.rint(self._cells.vectors(plan).totals(self._counts.astype(np.float64))).astype(np.int64)
+    def totals(self, plan: QuestionPlan, blocks: View | None = None) -> Integers:
+        assert plan.single is not None  # noqa: S101  # several statistics at once are not asked here
+        return np.rint(self._cells.vectors(plan.single).totals(self._counts.astype(np.float64))).astype(np.int64)
 
 
 @lru_cache(maxsize=2)

@@ -12,7 +12,7 @@ from thebes.curator.cache.smart.parameters import SmartParameters
 from thebes.curator.cache.synopsis import View
 from thebes.curator.cache.synthesis.base_histograms import Groundwork
 from thebes.curator.cache.synthesis.domain import Domain
-from thebes.curator.questions.plans import Integers, Plan
+from thebes.curator.questions.plans import Integers, QuestionPlan
 from thebes.data.engines.source import frame_table
 from thebes.data.schema import schema_of
 from thebes.data.table import Table
@@ -42,7 +42,7 @@ class Nobody:
     def table(self, blocks: View | None = None) -> Table:
         return self._table
 
-    def totals(self, plan: Plan, blocks: View | None = None) -> Integers:
+    def totals(self, plan: QuestionPlan, blocks: View | None = None) -> Integers:
         raise AssertionError("nothing is asked")
 
 

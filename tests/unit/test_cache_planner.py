@@ -26,7 +26,7 @@ from thebes.curator.cache.smart import synopsis
 from thebes.curator.cache.store import PAID_SECONDS, CacheStore
 from thebes.curator.cache.synopsis import Pay, SynopsisPart, View, ViewRows
 from thebes.curator.questions.noise import noise_made
-from thebes.curator.questions.plans import Integers, Plan
+from thebes.curator.questions.plans import Integers, Plan, QuestionPlan
 from thebes.curator.questions.question import Question, question_of
 from thebes.data.engines.source import frame_table
 from thebes.data.schema import schema_of
@@ -65,7 +65,7 @@ class Held:
         self.looked += 1
         return frame_table(SCHEMA, pd.DataFrame({"age": list(self.ages), "sex": ["f"] * len(self.ages)}))
 
-    def totals(self, plan: Plan, blocks: View | None = None) -> Integers:
+    def totals(self, plan: QuestionPlan, blocks: View | None = None) -> Integers:
         return plan.totals(self.table(blocks))
 
 
@@ -311,7 +311,7 @@ class Slow(Held):
     opened: Event = field(default_factory=Event)
     read: Event = field(default_factory=Event)
 
-    def totals(self, plan: Plan, blocks: View | None = None) -> Integers:
+    def totals(self, plan: QuestionPlan, blocks: View | None = None) -> Integers:
         self.opened.set()
         assert self.read.wait(60)
         return super().totals(plan, blocks)

@@ -21,7 +21,7 @@ from thebes.curator.cache.requirement import Wanted
 from thebes.curator.cache.store import CacheStore
 from thebes.curator.cache.synopsis import Synopsis, SynopsisPart, View
 from thebes.curator.cache.synthesis.recipe import SpanningTree
-from thebes.curator.questions.plans import Integers, Plan
+from thebes.curator.questions.plans import Integers, Plan, QuestionPlan
 from thebes.curator.questions.question import Question
 from thebes.data.engines.source import frame_table
 from thebes.data.schema import schema_of
@@ -88,7 +88,7 @@ class Held:
         chosen = [self.frames[name] for name in (blocks or self.view or ("",))]
         return frame_table(SCHEMA, pd.concat(chosen, ignore_index=True))
 
-    def totals(self, plan: Plan, blocks: View | None = None) -> Integers:
+    def totals(self, plan: QuestionPlan, blocks: View | None = None) -> Integers:
         asked = plan, blocks or self.view
         if asked not in self.known:
             self.known[asked] = plan.totals(self.table(blocks))

@@ -19,7 +19,7 @@ from thebes.curator.cache.smart.check import SparseCheck
 from thebes.curator.cache.smart.guesses import Smart
 from thebes.curator.cache.smart.parameters import SmartParameters
 from thebes.curator.cache.synopsis import View
-from thebes.curator.questions.plans import Integers, Plan
+from thebes.curator.questions.plans import Integers, QuestionPlan
 from thebes.data.engines.source import frame_table
 from thebes.data.schema import schema_of
 from thebes.data.table import Table
@@ -61,7 +61,7 @@ class Held:
     def table(self, blocks: View | None = None) -> Table:
         return frame_table(SCHEMA, self.frame)
 
-    def totals(self, plan: Plan, blocks: View | None = None) -> Integers:
+    def totals(self, plan: QuestionPlan, blocks: View | None = None) -> Integers:
         return plan.totals(self.table())
 
 

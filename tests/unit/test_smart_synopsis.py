@@ -22,7 +22,7 @@ from thebes.curator.cache.store import CacheStore
 from thebes.curator.cache.synopsis import SynopsisPart, View
 from thebes.curator.cache.synopsis_kinds import synopsis_of
 from thebes.curator.cache.synthesis.recipe import SpanningTree
-from thebes.curator.questions.plans import Integers, Plan
+from thebes.curator.questions.plans import Integers, Plan, QuestionPlan
 from thebes.curator.questions.question import Question
 from thebes.data.engines.source import frame_table
 from thebes.data.schema import schema_of
@@ -74,7 +74,7 @@ class Held:
         chosen = [self.frames[name] for name in (blocks or self.view or ("",))]
         return frame_table(SCHEMA, pd.concat(chosen, ignore_index=True))
 
-    def totals(self, plan: Plan, blocks: View | None = None) -> Integers:
+    def totals(self, plan: QuestionPlan, blocks: View | None = None) -> Integers:
         return plan.totals(self.table(blocks))
 
 

@@ -156,7 +156,7 @@ def test_a_block_that_retires_before_it_bought_its_size_keeps_nobody_else_from_t
     made = stream(tmp_path)
     made.ingest(rides("2026-01-01", "2026-01-02", "2026-01-03"))
     with monkeypatch.context() as killed:
-        killed.setattr(made, "_buy_sizes", lambda: None)  # as if the process had ended there
+        killed.setattr(made._sizes, "buy", lambda *_: None)  # as if the process had ended there
         made.seal(["s/2026-01-01", "s/2026-01-02"])
     made.retire(["s/2026-01-01"])
     made.reserve(["s/2026-01-03"], epsilon="0.5", purpose="p", spender="ana")

@@ -21,7 +21,7 @@ from thebes.curator.cache.synthesis.base_histograms import Groundwork, added
 from thebes.curator.cache.synthesis.domain import Domain, Measured
 from thebes.curator.cache.synthesis.recipe import Independent, Recipe, SpanningTree
 from thebes.curator.cache.synthesis.tree import Tree, nearest
-from thebes.curator.questions.plans import Plan
+from thebes.curator.questions.plans import QuestionPlan
 from thebes.data.engines.source import frame_table
 from thebes.data.schema import schema_of
 from thebes.privacy.accounting import concentrated, pure
@@ -321,7 +321,7 @@ class Blocks:
         chosen = [self.frames[name] for name in (blocks or self.view or ("",))]
         return frame_table(SCHEMA, pd.concat(chosen, ignore_index=True))
 
-    def totals(self, plan: Plan, blocks: View | None = None) -> Any:
+    def totals(self, plan: QuestionPlan, blocks: View | None = None) -> Any:
         raise AssertionError("nothing is asked")
 
 

@@ -18,12 +18,13 @@ from thebes.ledger.journal import BEGINNING, Head, JournalEntry
 from thebes.ledger.keeper import HeadKeeper, NoKeeper, system_keeper
 from thebes.ledger.overview import Use, uses
 from thebes.ledger.refusals import LedgerUnavailable, Tampered
+from thebes.ledger.request import request_of
 from thebes.ledger.states import ClaimState
 from thebes.ledger.store import ClaimRow, JournalHead, LedgerStore, Transaction
 from thebes.privacy import exact
 from thebes.privacy.faults import Mistake
 from thebes.privacy.losses import Loss
-from thebes.privacy.promise import Adjacency, Unit, adjacency_of, unit_of
+from thebes.privacy.promise import Adjacency, Unit
 
 T = TypeVar("T")
 
@@ -173,7 +174,7 @@ class Ledger:
         makes the request safe to repeat: the same key gives the same claim. `unit` and `adjacency`, where
         stated, must be the blocks'.
         """
-        request = _request(
+        request = request_of(
             blocks,
             losses.loss_asked(epsilon, delta, loss),
             spender=spender,
@@ -195,7 +196,7 @@ class Ledger:
         adjacency: str | Adjacency | None = None,
     ) -> None:
         """Raise what `reserve` would raise for a new claim now; nothing is set aside and nothing is written."""
-        request = _request(
+        request = request_of(
             blocks, loss, spender=spender, purpose="asked beforehand", unit=unit, adjacency=adjacency, key=None
         )
         self._store.read(lambda t: rules.check(t, request))
@@ -383,37 +384,6 @@ class Ledger:
             standing = JournalHead(ledger, Head(0, BEGINNING), False)
             rules.record(t, standing, self._now(), "begin", {"ledger": ledger})
         return standing
-
-
-def _request(
-    blocks: Iterable[str],
-    loss: Loss,
-    *,
-    spender: str,
-    purpose: str,
-    unit: str | Unit | None,
-    adjacency: str | Adjacency | None,
-    key: str | None,
-) -> rules.LossRequest:
-    """Return what is asked of the rules, or a Mistake."""
-    if isinstance(blocks, (str, bytes)):
-        raise Mistake("blocks", "must be a list of block names")
-    names = tuple(blocks)
-    for name in names:
-        losses.text("blocks", name)
-    if not names:
-        raise Mistake("blocks", "must name at least one block")
-    if len(set(names)) != len(names):
-        raise Mistake("blocks", "names a block twice")
-    return rules.LossRequest(
-        blocks=tuple(sorted(names)),
-        loss=loss,
-        spender=losses.text("spender", spender),
-        purpose=losses.text("purpose", purpose),
-        unit=None if unit is None else unit_of(unit),
-        adjacency=None if adjacency is None else adjacency_of(adjacency),
-        key=None if key is None else losses.text("key", key),
-    )
 
 
 def _blocks_of(t: Transaction, claim: int) -> tuple[str, ...]:

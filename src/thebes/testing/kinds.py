@@ -6,31 +6,26 @@ import copy
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
 from decimal import Decimal
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
-from thebes.data.rows import Rows
 from thebes.privacy import randomness
 from thebes.privacy.faults import Mistake
 from thebes.privacy.promise import Unit
-from thebes.simulation.featurizer import featurize
-from thebes.simulation.partitions import by_partition
-from thebes.simulation.tables import people_of
 from thebes.tasks import registry
 from thebes.tasks.answer_view import Section
 from thebes.tasks.audit.purse import Purse
 from thebes.tasks.contributions import Contributions, read_payloads
-from thebes.tasks.document import Document, InvalidDocument, PeopleDocument
-from thebes.tasks.protocols import Aggregator, Ask, Closed, Setting, State, TaskClosed
+from thebes.tasks.document import Document, InvalidDocument
+from thebes.tasks.protocols import Ask, Closed, Setting, State, TaskClosed
 from thebes.tasks.release import Release
 from thebes.tasks.release_reader import release_from_json
 from thebes.tasks.samples import Sample
 from thebes.testing import prices
+from thebes.testing.people_runs import NOON, _contributed, begin, checked, expect, given_by, run, turns_of
 
-_NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 _NEARLY = Decimal(1) - Decimal("1e-6")  #: shares of a price are rounded down
 #: values that are wrong, or at least suspicious, in any field
 POISON: tuple[Any, ...] = (
@@ -50,74 +45,6 @@ POISON: tuple[Any, ...] = (
 )
 
 
-def _expect(truth: bool, message: str) -> None:
-    if not truth:
-        raise AssertionError(message)
-
-
-def _checked(sample: Sample) -> PeopleDocument:
-    document = registry.check(sample.document)
-    assert isinstance(document, PeopleDocument)
-    return document
-
-
-def _begin(
-    sample: Sample, *, seed: int | None = None
-) -> tuple[PeopleDocument, Aggregator, Rows, randomness.Randomness]:
-    document = _checked(sample)
-    source = randomness.seeded_for_simulation(sample.seed if seed is None else seed)
-    setting = Setting(unit=Unit.PERSON, randomness=source, simulated=True)
-    rows = featurize(str(sample.document["featurizer"]), people_of(sample.people))
-    return document, registry.aggregator(document, setting), rows, source
-
-
-def _turns(sample: Sample, document: PeopleDocument, rows: Rows) -> list[np.ndarray[Any, Any]]:
-    able = np.flatnonzero(registry.owner(document, simulated=True).able(document, rows))
-    return [able[phase :: document.phases] for phase in range(document.phases)]
-
-
-def _run(sample: Sample) -> tuple[PeopleDocument, Aggregator, list[tuple[Ask, Contributions, Purse]]]:
-    """Every batch that was heard, with the purse of those who sent it: one for each packet of a participation."""
-    document, aggregator, rows, source = _begin(sample)
-    heard = []
-    for phase, people in enumerate(_turns(sample, document, rows)):
-        aggregator.expect(len(people))
-        for ask, given, purse in _given(document, aggregator, rows, people, phase, source):
-            aggregator.accept(given)
-            heard.append((ask, given, purse))
-        aggregator.advance(_NOON)
-    return document, aggregator, heard
-
-
-def _given(
-    document: PeopleDocument,
-    aggregator: Aggregator,
-    rows: Rows,
-    people: Any,
-    phase: int,
-    source: randomness.Randomness,
-    *,
-    sealed: bool = False,
-) -> Iterator[tuple[Ask, Contributions, Purse]]:
-    """Yield what these people send in a phase, packet by packet, peer partition by peer partition."""
-    owner = registry.owner(document, simulated=True)
-    for packet in range(document.packets(phase)):
-        for slot, asked in by_partition(aggregator, people, packet):
-            together = aggregator.together or len(asked)
-            for start in range(0, len(asked), together):
-                ask, purse = aggregator.ask(slot, packet), Purse()
-                assert isinstance(ask, Ask)
-                mine = rows.select(asked[start : start + together])
-                chance = _Sealed(source, purse) if sealed else source
-                yield ask, _contributed(owner.contribute(document, ask, mine, purse, randomness=chance), owner), purse
-
-
-def _contributed(given: Any, owner: Any) -> Contributions:
-    told = f"{type(owner).__name__}.contribute must return Contributions, and returned {type(given).__name__}"
-    _expect(isinstance(given, Contributions), told)
-    return cast(Contributions, given)
-
-
 def _same(first: Release | None, second: Release | None) -> bool:
     return first is not None and second is not None and json.dumps(first.as_json()) == json.dumps(second.as_json())
 
@@ -127,22 +54,22 @@ def _same(first: Release | None, second: Release | None) -> bool:
 
 def check_what_pages_show_is_what_they_can_draw(sample: Sample) -> None:
     """Whatever its kind says of a document and its answer is of the type that its protocol names."""
-    document, aggregator, _ = _run(sample)
+    document, aggregator, _ = run(sample)
     kind, release = registry.drawn(document.type), aggregator.release()
-    _expect(bool(kind.subject(document.as_json()) and kind.explain(document)), "subject or explain says nothing")
+    expect(bool(kind.subject(document.as_json()) and kind.explain(document)), "subject or explain says nothing")
     assert release is not None
     view = registry.view(document.type)
     for section in view.sections(release, document):
-        _expect(isinstance(section, Section), f"sections of view.py gave a {type(section).__name__} for a Section")
+        expect(isinstance(section, Section), f"sections of view.py gave a {type(section).__name__} for a Section")
     head, lines = view.table(release)
-    _expect({len(line) for line in lines} <= {len(head)}, "table of view.py gave rows of another length than its head")
+    expect({len(line) for line in lines} <= {len(head)}, "table of view.py gave rows of another length than its head")
 
 
 def check_the_price_is_the_documents_epsilon_and_delta(sample: Sample) -> None:
     document = registry.check(sample.document)
     price = registry.drawn(document.type).price(document)
-    _expect(price.epsilon == Decimal(str(document.epsilon)), "the price is not the document's epsilon")
-    _expect(price.delta == Decimal(str(document.delta)), "the price is not the document's delta")
+    expect(price.epsilon == Decimal(str(document.epsilon)), "the price is not the document's epsilon")
+    expect(price.delta == Decimal(str(document.delta)), "the price is not the document's delta")
 
 
 def check_every_budget_has_a_price_or_is_refused_by_name(sample: Sample) -> None:
@@ -159,37 +86,37 @@ def priced(told: Mapping[str, Any]) -> Document | None:
     try:
         document = registry.check(told)
     except Mistake as refused:
-        _expect(bool(refused.argument and refused.message), "a refusal does not name a field")
+        expect(bool(refused.argument and refused.message), "a refusal does not name a field")
         return None
     kind = registry.drawn(document.type)
     price = kind.price(document)
-    _expect(price.epsilon.is_finite() and price.epsilon > 0 and 0 <= price.delta < 1, f"a price is {price}")
-    _expect(price.epsilon >= Decimal(str(document.epsilon)), "a price is less than the document's epsilon")
-    _expect(price.delta >= Decimal(str(document.delta)), "a price is less than the document's delta")
-    _expect(bool(kind.explain(document)), "nothing explains a document")
+    expect(price.epsilon.is_finite() and price.epsilon > 0 and 0 <= price.delta < 1, f"a price is {price}")
+    expect(price.epsilon >= Decimal(str(document.epsilon)), "a price is less than the document's epsilon")
+    expect(price.delta >= Decimal(str(document.delta)), "a price is less than the document's delta")
+    expect(bool(kind.explain(document)), "nothing explains a document")
     return document
 
 
 def check_reading_twice_changes_nothing(sample: Sample) -> None:
     document = registry.check(sample.document)
     again = registry.check(json.loads(json.dumps(document.as_json())))
-    _expect(again == document and again.digest == document.digest, "a document's digest depends on how it was written")
+    expect(again == document and again.digest == document.digest, "a document's digest depends on how it was written")
 
 
 def check_the_explanation_names_what_is_read(sample: Sample) -> None:
-    document = _checked(sample)
+    document = checked(sample)
     words = registry.drawn(document.type).explain(document)
     for table, columns in document.reads.items():
-        _expect(table in words, f"the explanation does not name the table {table}")
-        _expect(all(column in words for column in columns), "the explanation does not name every column")
-    _expect(f"{document.epsilon:g}" in words, "the explanation does not name the price")
+        expect(table in words, f"the explanation does not name the table {table}")
+        expect(all(column in words for column in columns), "the explanation does not name every column")
+    expect(f"{document.epsilon:g}" in words, "the explanation does not name the price")
 
 
 def check_unknown_fields_are_refused_by_name(sample: Sample) -> None:
     try:
         registry.check({**sample.document, "surprise": 1})
     except InvalidDocument as refused:
-        _expect("surprise" in [field for field, _ in refused.problems], "an unknown field is not named")
+        expect("surprise" in [field for field, _ in refused.problems], "an unknown field is not named")
     else:
         raise AssertionError("an unknown field was accepted")
 
@@ -224,86 +151,64 @@ def check_a_wrong_field_is_refused_by_name_or_makes_another_document(sample: Sam
         try:
             checked = registry.check(broken)
         except InvalidDocument as refused:
-            _expect(all(field for field, _ in refused.problems), f"a wrong {top} is refused without naming a field")
-            _expect(len(str(refused)) < 1000, f"the refusal of a wrong {top} repeats a long value")
+            expect(all(field for field, _ in refused.problems), f"a wrong {top} is refused without naming a field")
+            expect(len(str(refused)) < 1000, f"the refusal of a wrong {top} repeats a long value")
         else:
-            _expect(checked.digest != whole.digest or broken.get(top) is None, f"a changed {top} keeps the digest")
+            expect(checked.digest != whole.digest or broken.get(top) is None, f"a changed {top} keeps the digest")
 
 
 def check_everybody_pays_the_price_and_no_more(sample: Sample) -> None:
-    document, _, heard = _run(sample)
+    document, _, heard = run(sample)
     price = registry.drawn(document.type).price(document)
     for ask, _, purse in heard:
         most = document.participations * document.packets(ask.phase)
-        _expect(purse.epsilon * most <= price.epsilon, "a part spends more than its share of the price")
+        expect(purse.epsilon * most <= price.epsilon, "a part spends more than its share of the price")
         less = purse.epsilon * most < price.epsilon * _NEARLY
-        _expect(not less, "a part pays less than its share of the price, and the ledger would forget the rest")
-        _expect(purse.delta * most <= price.delta, "a part spends more than its share of delta")
-
-
-class _Sealed(randomness.Randomness):
-    """A source of chance that gives nothing to whoever has not paid."""
-
-    simulated = True
-
-    def __init__(self, source: randomness.Randomness, purse: Purse) -> None:
-        self._source, self._purse = source, purse
-
-    def _paid(self) -> randomness.Randomness:
-        _expect(self._purse.epsilon > 0, "noise is drawn before it is paid for: call claim.consume first")
-        return self._source
-
-    def words(self, count: int) -> randomness.Words:
-        return self._paid().words(count)
-
-    def laplace(self, values: randomness.Integers, *, scale: float) -> randomness.Integers:
-        return self._paid().laplace(values, scale=scale)
-
-    def gaussian(self, values: randomness.Integers, *, scale: float) -> randomness.Integers:
-        return self._paid().gaussian(values, scale=scale)
+        expect(not less, "a part pays less than its share of the price, and the ledger would forget the rest")
+        expect(purse.delta * most <= price.delta, "a part spends more than its share of delta")
 
 
 def check_the_price_is_paid_before_noise_is_drawn(sample: Sample) -> None:
-    document, aggregator, rows, source = _begin(sample)
-    for phase, people in enumerate(_turns(sample, document, rows)):
+    document, aggregator, rows, source = begin(sample)
+    for phase, people in enumerate(turns_of(sample, document, rows)):
         aggregator.expect(len(people))
-        for _, given, _ in _given(document, aggregator, rows, people, phase, source, sealed=True):
+        for _, given, _ in given_by(document, aggregator, rows, people, phase, source, sealed=True):
             aggregator.accept(given)
-        aggregator.advance(_NOON)
+        aggregator.advance(NOON)
 
 
 def check_everybody_who_can_gives_one_contribution(sample: Sample) -> None:
     """Also who has two rows, and who has none that can be read."""
-    document, _, rows, _ = _begin(sample)
+    document, _, rows, _ = begin(sample)
     able = registry.owner(document, simulated=True).able(document, rows)
-    _expect(
+    expect(
         isinstance(able, np.ndarray) and able.dtype == np.bool_ and able.shape == (rows.people,),
         "`able` gives one True or False for each person, as an array",
     )
-    document, aggregator, rows, source = _begin(sample)
-    for phase, people in enumerate(_turns(sample, document, rows)):
+    document, aggregator, rows, source = begin(sample)
+    for phase, people in enumerate(turns_of(sample, document, rows)):
         aggregator.expect(len(people))
         heard = 0
-        for _, given, _ in _given(document, aggregator, rows, people, phase, source):
+        for _, given, _ in given_by(document, aggregator, rows, people, phase, source):
             heard += given.count
             aggregator.accept(given)
-        _expect(heard == len(people) * document.packets(phase), "some who can contribute do not, or do so twice")
-        aggregator.advance(_NOON)
+        expect(heard == len(people) * document.packets(phase), "some who can contribute do not, or do so twice")
+        aggregator.advance(NOON)
 
 
 def check_a_contribution_survives_its_json(sample: Sample) -> None:
-    document, aggregator, heard = _run(sample)
+    document, aggregator, heard = run(sample)
     for ask, given, _ in heard:
         layout = aggregator.layout(ask.part, ask.partition)
         few = Contributions(given.part, min(3, given.count), {name: a[:3] for name, a in given.fields.items()})
-        _expect(registry.owner(document, simulated=True).layout(document, ask) == layout, "the halves' layouts differ")
+        expect(registry.owner(document, simulated=True).layout(document, ask) == layout, "the halves' layouts differ")
         travelled = [json.loads(json.dumps(payload)) for payload in few.payloads(layout)]
         back = read_payloads(layout, ask.part, travelled)
         for name, array in few.fields.items():
             if array.dtype.kind == "U":
-                _expect(bool((array == back.fields[name]).all()), f"{name} changes on the way")
+                expect(bool((array == back.fields[name]).all()), f"{name} changes on the way")
             else:
-                _expect(
+                expect(
                     np.allclose(
                         array.astype(float), back.fields[name].astype(float), rtol=1e-6, atol=1e-6, equal_nan=True
                     ),
@@ -312,7 +217,7 @@ def check_a_contribution_survives_its_json(sample: Sample) -> None:
 
 
 def check_out_of_domain_contributions_are_refused(sample: Sample) -> None:
-    document, aggregator, rows, source = _begin(sample)
+    document, aggregator, rows, source = begin(sample)
     aggregator.expect(1)
     ask = aggregator.ask("s")
     assert isinstance(ask, Ask)
@@ -328,7 +233,7 @@ def check_out_of_domain_contributions_are_refused(sample: Sample) -> None:
         try:
             read_payloads(layout, ask.part, [{**payload, name: poison}])
         except Mistake as refused:
-            _expect(name in refused.argument, "the refusal does not name the field")
+            expect(name in refused.argument, "the refusal does not name the field")
         else:
             raise AssertionError(f"{name} may be {type(poison).__name__}")
     others: tuple[Any, ...] = ({**payload, "surprise": 1}, dict(list(payload.items())[1:]), None, [])
@@ -341,35 +246,35 @@ def check_out_of_domain_contributions_are_refused(sample: Sample) -> None:
 
 
 def check_the_release_is_the_same_every_time_and_survives_its_json(sample: Sample) -> None:
-    _, aggregator, _ = _run(sample)
+    _, aggregator, _ = run(sample)
     release = aggregator.release()
-    _expect(_same(release, aggregator.release()), "asking again gives another answer")
+    expect(_same(release, aggregator.release()), "asking again gives another answer")
     assert release is not None
     back = release_from_json(json.loads(json.dumps(release.as_json())))
-    _expect(_same(release, back) and type(back) is type(release), "a release changes when it is stored")
+    expect(_same(release, back) and type(back) is type(release), "a release changes when it is stored")
 
 
 def check_the_certificate_claims_the_price_and_no_more(sample: Sample) -> None:
-    document, aggregator, _ = _run(sample)
+    document, aggregator, _ = run(sample)
     release = aggregator.release()
     assert release is not None
     certificate = release.certificate.as_json()
-    _expect(certificate["epsilon"] == document.epsilon, "the certificate's epsilon is not the contributor's total")
-    _expect(certificate["delta"] <= document.delta, "the certificate claims a delta beyond the document's")
-    _expect(certificate["unit"] == "person" and certificate["simulated"] is True, "declared people are simulated")
-    _expect(bool(certificate["mechanism"]) and bool(certificate["text"]), "the certificate says too little")
+    expect(certificate["epsilon"] == document.epsilon, "the certificate's epsilon is not the contributor's total")
+    expect(certificate["delta"] <= document.delta, "the certificate claims a delta beyond the document's")
+    expect(certificate["unit"] == "person" and certificate["simulated"] is True, "declared people are simulated")
+    expect(bool(certificate["mechanism"]) and bool(certificate["text"]), "the certificate says too little")
 
 
 def check_the_certificate_says_what_every_certificate_must(sample: Sample) -> None:
-    _, aggregator, _ = _run(sample)
+    _, aggregator, _ = run(sample)
     release = aggregator.release()
     assert release is not None
     for note in getattr(aggregator, "notes", ()):
-        _expect(note in release.certificate.text, f"the certificate leaves out {note[:60]!r}: give it notes=self.notes")
+        expect(note in release.certificate.text, f"the certificate leaves out {note[:60]!r}: give it notes=self.notes")
 
 
 def check_an_error_bar_holds_its_value_and_a_surer_one_is_wider(sample: Sample) -> None:
-    _, aggregator, _ = _run(sample)
+    _, aggregator, _ = run(sample)
     release = aggregator.release()
     assert release is not None
     value = release.value
@@ -377,12 +282,12 @@ def check_an_error_bar_holds_its_value_and_a_surer_one_is_wider(sample: Sample) 
     inner: tuple[Any, Any] | None = None
     for _, bar in sorted(release.intervals.items()):
         low, high = np.asarray(bar.low, dtype=np.float64), np.asarray(bar.high, dtype=np.float64)
-        _expect(low.shape in ((), numbers.shape), "an error bar has another shape than its value")
+        expect(low.shape in ((), numbers.shape), "an error bar has another shape than its value")
         if numbers.dtype == object and all(isinstance(each, int | float | np.number) for each in numbers.ravel()):
             held = numbers.astype(np.float64)
-            _expect(bool(((low <= held) & (held <= high)).all()), "an error bar does not hold its own value")
+            expect(bool(((low <= held) & (held <= high)).all()), "an error bar does not hold its own value")
         if inner is not None:
-            _expect(bool(((low <= inner[0]) & (inner[1] <= high)).all()), "a surer error bar is not the wider one")
+            expect(bool(((low <= inner[0]) & (inner[1] <= high)).all()), "a surer error bar is not the wider one")
         inner = low, high
 
 
@@ -390,20 +295,20 @@ def check_diagnostics_are_released_or_refused(sample: Sample) -> None:
     try:
         document = registry.check({**sample.document, "diagnostics": 0.2})
     except InvalidDocument as refused:
-        _expect(bool(refused.problems), "diagnostics are refused without a reason")
+        expect(bool(refused.problems), "diagnostics are refused without a reason")
         return
-    _, aggregator, _ = _run(replace(sample, document=document.as_json()))
+    _, aggregator, _ = run(replace(sample, document=document.as_json()))
     release = aggregator.release()
     if release is not None:
         told = "diagnostics may be asked for, and people are told so, and the release has none: refuse them by name"
-        _expect("diagnostics" in release.extra, told)
+        expect("diagnostics" in release.extra, told)
 
 
 def check_a_snapshot_continues_where_it_was_taken(sample: Sample) -> None:
     """Half of every phase is heard before a snapshot, the rest by a new aggregator that restored it: with the same
     chance from there on, both end in the same release."""
-    document, _, rows, source = _begin(sample)
-    turns = _turns(sample, document, rows)
+    document, _, rows, source = begin(sample)
+    turns = turns_of(sample, document, rows)
     ends = []
     ready: list[list[Contributions]] = []
     for restarted in (None, False, True):  # the first asks and is heard; the others only hear what it was told
@@ -412,7 +317,7 @@ def check_a_snapshot_continues_where_it_was_taken(sample: Sample) -> None:
         for phase, people in enumerate(turns):
             aggregator.expect(len(people))
             if restarted is None:
-                given = [batch for _, batch, _ in _given(document, aggregator, rows, people, phase, source)]
+                given = [batch for _, batch, _ in given_by(document, aggregator, rows, people, phase, source)]
                 ready.append([half for batch in given for half in _halves(batch)])
             for number, batch in enumerate(ready[phase]):
                 if restarted and number == len(ready[phase]) // 2:
@@ -421,9 +326,9 @@ def check_a_snapshot_continues_where_it_was_taken(sample: Sample) -> None:
                     aggregator.restore(snapshot)
                     aggregator.expect(len(people))
                 aggregator.accept(batch)
-            aggregator.advance(_NOON)
+            aggregator.advance(NOON)
         ends.append(aggregator.release())
-    _expect(_same(ends[1], ends[2]), "a restart changes the answer")
+    expect(_same(ends[1], ends[2]), "a restart changes the answer")
 
 
 def _halves(batch: Contributions) -> Iterator[Contributions]:
@@ -434,8 +339,8 @@ def _halves(batch: Contributions) -> Iterator[Contributions]:
 
 
 def check_nothing_is_taken_after_the_end(sample: Sample) -> None:
-    _, aggregator, heard = _run(sample)
-    _expect(isinstance(aggregator.ask("s"), Closed), "a finished task still asks")
+    _, aggregator, heard = run(sample)
+    expect(isinstance(aggregator.ask("s"), Closed), "a finished task still asks")
     before = json.dumps(aggregator.release().as_json())  # type: ignore[union-attr]
     try:
         aggregator.accept(heard[-1][1])
@@ -443,19 +348,19 @@ def check_nothing_is_taken_after_the_end(sample: Sample) -> None:
         pass
     else:
         raise AssertionError("a contribution was taken after the end")
-    _expect(json.dumps(aggregator.release().as_json()) == before, "a refused contribution changed the release")  # type: ignore[union-attr]
+    expect(json.dumps(aggregator.release().as_json()) == before, "a refused contribution changed the release")  # type: ignore[union-attr]
 
 
 def check_too_few_by_the_deadline_release_nothing(sample: Sample) -> None:
     whole = registry.check(sample.document).as_json()
-    timed = {**whole, "expires_at": _NOON.isoformat(), "min_count": 1_000_000}
+    timed = {**whole, "expires_at": NOON.isoformat(), "min_count": 1_000_000}
     document = registry.check(timed)
     source = randomness.seeded_for_simulation(sample.seed)
     aggregator = registry.aggregator(document, Setting(unit=Unit.DEVICE, randomness=source))
-    aggregator.advance(_NOON.replace(hour=11))
-    _expect(aggregator.state is State.OPEN, "a task ended before its deadline")
-    aggregator.advance(_NOON)
-    _expect(aggregator.state is State.EXPIRED and aggregator.release() is None, "too few people, and yet a release")
+    aggregator.advance(NOON.replace(hour=11))
+    expect(aggregator.state is State.OPEN, "a task ended before its deadline")
+    aggregator.advance(NOON)
+    expect(aggregator.state is State.EXPIRED and aggregator.release() is None, "too few people, and yet a release")
 
 
 CHECKS = tuple(value for name, value in sorted(globals().items()) if name.startswith("check_"))

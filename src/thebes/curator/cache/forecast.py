@@ -25,7 +25,7 @@ from thebes.curator.cache.released_answers import key_of
 from thebes.curator.cache.requirement import Wanted
 from thebes.curator.cache.store import CacheStore
 from thebes.curator.cache.synopsis import Synopsis, View
-from thebes.curator.questions.plans import CountPlan, Integers, Plan
+from thebes.curator.questions.plans import CountPlan, Integers, Plan, QuestionPlan
 from thebes.curator.questions.question import question_of
 from thebes.data.schema import Schema
 from thebes.data.table import Table
@@ -105,7 +105,7 @@ class _Played:
         released = [(plan, self.totals(plan).astype(np.float64)) for plan in plans.values()]
         return Likeness.of(self.schema, released, float(self._everybody()))
 
-    def totals(self, plan: Plan, blocks: View | None = None) -> Integers:
+    def totals(self, plan: QuestionPlan, blocks: View | None = None) -> Integers:
         kept = self.store.latest(key_of(plan, self.schema))
         if kept is not None:
             return np.rint(kept.answered.totals).astype(np.int64)

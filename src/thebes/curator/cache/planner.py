@@ -101,7 +101,7 @@ class _Watched:
         self.seen = True
         return self.rows.table(blocks)
 
-    def totals(self, plan: Plan, blocks: View | None = None) -> Integers:
+    def totals(self, plan: QuestionPlan, blocks: View | None = None) -> Integers:
         self.seen = True
         return self.rows.totals(plan, blocks)
 
@@ -149,9 +149,9 @@ class Planner:
         if known is not None:
             return PlannedPrice(AnswerSource.CACHE, NOTHING, known.made)
         with self.store.alone():
-            synopsis = self._covering(plan, context)
-            if synopsis is not None and isinstance(plan, Plan) and not synopsis.preparation(view):
-                most = synopsis.most(plan, wanted, view)
+            covering = self._covering(plan, context)
+            if covering is not None and not covering[0].preparation(view):
+                most = covering[0].most(covering[1], wanted, view)
                 if most is not None and _within(amounts(most), wanted):
                     return PlannedPrice(AnswerSource.SYNOPSIS, amounts(most), None, tuple(most))
         return self.mechanism(plan, wanted)
@@ -178,7 +178,7 @@ class Planner:
     def due(self, view: View) -> Sequence[Purchase]:
         """Return what the synopsis must still buy before it can answer over a view."""
         with self.store.alone():
-            synopsis = self._current()
+            synopsis = self._synopsis and self._current(self._synopsis)
             return () if synopsis is None else synopsis.preparation(view)
 
     def lacking(self, view: View) -> View:
@@ -215,12 +215,12 @@ class Planner:
             if answered is not None:
                 return answered
             kept = ReleasedAnswer(key, place, payer, self.store.clock(), _EMPTY)
-            synopsis = self._covering(plan, context)
+            covering = self._covering(plan, context)
             try:
-                if synopsis is not None and isinstance(plan, Plan):
-                    answered = self._through(synopsis, kept, plan, wanted, rows, reserve, buy, randomness)
+                if covering is not None:
+                    answered = self._through(covering, kept, wanted, rows, reserve, buy, randomness)
                 if answered is None:
-                    answered = self._drawn(synopsis, kept, plan, wanted, rows, reserve, randomness)
+                    answered = self._drawn(covering, kept, plan, wanted, rows, reserve, randomness)
             except BaseException:
                 self._loaded = None  # whatever it was about to learn was not written
                 raise
@@ -250,26 +250,24 @@ class Planner:
         found = best(kept, plan, self.schema, wanted)
         return None if found is None else replace(found.answered, source=AnswerSource.CACHE, cost=NOTHING)
 
-    def _covering(self, plan: QuestionPlan, context: str) -> Synopsis | None:
-        """The synopsis where it may answer such plans; of several statistics at once none does."""
-        if self._synopsis is None or context or not isinstance(plan, Plan) or not self._synopsis.covers(plan):
+    def _covering(self, plan: QuestionPlan, context: str) -> tuple[Synopsis, Plan] | None:
+        """The synopsis with the plan that it may answer; of several statistics at once it answers none."""
+        one = plan.single
+        if self._synopsis is None or context or one is None or not self._synopsis.covers(one):
             return None
-        return self._current()
+        return self._current(self._synopsis), one
 
-    def _current(self) -> Synopsis | None:
+    def _current(self, synopsis: Synopsis) -> Synopsis:
         """The synopsis as it was last written."""
-        if self._synopsis is None:
-            return None
         if self._loaded != (written := self.store.generation):
-            self._synopsis.restore(self.store.pieces())
+            synopsis.restore(self.store.pieces())
             self._loaded = written
-        return self._synopsis
+        return synopsis
 
     def _through(
         self,
-        synopsis: Synopsis,
+        covering: tuple[Synopsis, Plan],
         kept: ReleasedAnswer,
-        plan: Plan,
         wanted: Wanted,
         rows: ViewRows,
         reserve: Reserve,
@@ -277,6 +275,7 @@ class Planner:
         randomness: Randomness,
     ) -> Answered | None:
         """Return what a synopsis answers; None where it cannot, or costs more than may be paid."""
+        synopsis, plan = covering
         if not self._prepared(synopsis, kept.view, rows, buy, randomness):
             return None
         most = synopsis.most(plan, wanted, rows.view)
@@ -327,7 +326,7 @@ class Planner:
 
     def _drawn(
         self,
-        synopsis: Synopsis | None,
+        covering: tuple[Synopsis, Plan] | None,
         kept: ReleasedAnswer,
         plan: QuestionPlan,
         wanted: Wanted,
@@ -339,11 +338,11 @@ class Planner:
         purse = _Purse.of(reserve([purchase]), [purchase])
         purse.pay(purchase)
         made = (purchase.epsilon, purchase.delta)
-        totals = rows.totals(plan) if isinstance(plan, Plan) else plan.totals(rows.table())
-        answered = Answered(noise.add(totals, randomness), made, None, AnswerSource.MECHANISM, made)
-        if synopsis is not None and isinstance(plan, Plan):
-            synopsis.heard(plan, answered, rows.view)
-        self._keep(kept, answered, synopsis, rows.view)
+        answered = Answered(noise.add(rows.totals(plan), randomness), made, None, AnswerSource.MECHANISM, made)
+        if covering is not None:
+            synopsis, one = covering
+            synopsis.heard(one, answered, rows.view)
+        self._keep(kept, answered, None if covering is None else covering[0], rows.view)
         purse.settle()
         return answered
 

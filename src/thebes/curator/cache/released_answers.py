@@ -35,8 +35,8 @@ def key_of(plan: QuestionPlan, schema: Schema) -> str:
     over columns that are declared alike. Columns that are made of others are the same where they are made the same way
     of columns that are declared alike. Several statistics are the same question where all that is measured for them is
     the same, in the same order and each as many times."""
-    if isinstance(plan, Plan):
-        return _key_of_one(plan, schema)
+    if plan.single is not None:
+        return _key_of_one(plan.single, schema)
     told = [(_key_of_one(part, schema), times) for part, times in plan.measured]
     return hashlib.sha256(repr((type(plan).__name__, told)).encode()).hexdigest()
 

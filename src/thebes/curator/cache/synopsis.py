@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from thebes.curator.cache.answer import Answered
 from thebes.curator.cache.purchase import Purchase
 from thebes.curator.cache.requirement import Wanted
-from thebes.curator.questions.plans import Integers, Plan
+from thebes.curator.questions.plans import Integers, Plan, QuestionPlan
 from thebes.data.table import Table
 from thebes.privacy.randomness import Randomness
 
@@ -35,7 +35,7 @@ class ViewRows(Protocol):
         """All rows, or those of some of the view's blocks; closed by whoever gave it."""
         ...
 
-    def totals(self, plan: Plan, blocks: View | None = None) -> Integers:
+    def totals(self, plan: QuestionPlan, blocks: View | None = None) -> Integers:
         """The exact totals of a plan over them: secret."""
         ...
 

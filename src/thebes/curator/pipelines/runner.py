@@ -7,103 +7,33 @@ happens a run comes to an end.
 
 from __future__ import annotations
 
-import traceback
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 from functools import cache
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from thebes.curator.pipelines.adaptation import Next, Offered, PastAttempt, eta_of, next_attempt
 from thebes.curator.pipelines.allowance import Allowance
 from thebes.curator.pipelines.attempt_store import Attempt, AttemptState, PipelineRun, RunState, key_of
 from thebes.curator.pipelines.bundles import written
-from thebes.curator.pipelines.data import BlockRows, Data
+from thebes.curator.pipelines.data import Data
 from thebes.curator.pipelines.pipeline import Pipeline, Trial, seconds
-from thebes.curator.pipelines.prices import AttemptPrice, dearest, ever_paid, price
+from thebes.curator.pipelines.prices import AttemptPrice, ever_paid, price
+from thebes.curator.pipelines.run_certificate import certificate_of
+from thebes.curator.pipelines.run_reasons import failure_of, last_judged, what_helps
+from thebes.curator.pipelines.run_stream import RunStream, SpendingRights
 from thebes.curator.pipelines.scheduler import Turns
 from thebes.curator.pipelines.time_limit import OutOfTime, finished
 from thebes.curator.pipelines.validators import Validation, Verdict, is_met, together
 from thebes.curator.pipelines.workspace import Workshop
-from thebes.curator.streams.terms import DEVELOPER, Context, beside
-from thebes.data.schema import Schema
-from thebes.ledger import Budget, BudgetExceeded, Ledger, LedgerClaim
-from thebes.ledger.filter_protocol import EventFilter
-from thebes.ledger.filters import filter_of
-from thebes.privacy.certificate import ROWS_UNTOLD, Certificate
-from thebes.privacy.faults import Mistake, Refusal, ThebesError
-from thebes.privacy.losses import Approximate, Loss
-from thebes.privacy.promise import Adjacency, Unit
+from thebes.curator.streams.terms import DEVELOPER, Context
+from thebes.ledger import BudgetExceeded, LedgerClaim
+from thebes.privacy.certificate import Certificate
+from thebes.privacy.faults import Mistake, Refusal
 from thebes.privacy.randomness import Randomness, system
-
-_HOUSE = Path(__file__).parents[2]
-
-
-class OfferedBlock(Protocol):
-    """A block of a stream."""
-
-    @property
-    def name(self) -> str: ...
-
-
-class Counting(Protocol):
-    """The terms in which blocks count."""
-
-    @property
-    def filter(self) -> str:
-        """The name of one of `ledger.filters`."""
-        ...
-
-    @property
-    def epsilon(self) -> Decimal: ...
-    @property
-    def delta(self) -> Decimal: ...
-    @property
-    def separate(self) -> str:
-        """The thing that budgets are separate by: nothing where all share one."""
-        ...
-
-
-class RunStream(Protocol):
-    """The part of a growing data set and its ledger that a run needs."""
-
-    name: str
-    schema: Schema
-    ledger: Ledger
-
-    @property
-    def terms(self) -> Counting: ...
-    def offered(
-        self, *, since: datetime | None = None, loss: Loss | None = None, context: Context = None
-    ) -> Sequence[OfferedBlock]:
-        """The blocks of time that is over which can still be charged this, oldest first."""
-        ...
-
-    def size(self, names: Iterable[str]) -> float: ...
-    def reserve(
-        self, names: Iterable[str], *, loss: Loss, purpose: str, spender: str, key: str, context: Context = None
-    ) -> LedgerClaim: ...
-    @property
-    def assumption(self) -> str:
-        """The sentences that a certificate must say beside its epsilon."""
-        ...
-
-    def earlier(self, names: Iterable[str]) -> Budget:
-        """Return what the sizes of these blocks cost whoever is in one of them, beside all that is reserved."""
-        ...
-
-    def rows(self, names: Iterable[str]) -> BlockRows: ...
-
-
-class SpendingRights(Protocol):
-    """The check whether a developer may spend this on each of these blocks: a Refusal where not, BudgetExceeded where
-    they might but for what was spent there before. It only looks: it is asked of every block that is offered, and of
-    all together before they are charged."""
-
-    def __call__(self, blocks: Sequence[str], epsilon: Decimal, delta: Decimal) -> None: ...
 
 
 @dataclass
@@ -227,7 +157,7 @@ class Runner:
         if found is None:
             why = f" (of {len(beyond)} the last says: {list(beyond.values())[-1]})" if beyond else ""
             journal.said(
-                run.id, verdict=Verdict.RETRY, reason=f"waits until more blocks can pay{why}{_helping(attempts)}"
+                run.id, verdict=Verdict.RETRY, reason=f"waits until more blocks can pay{why}{what_helps(attempts)}"
             )
             return False
         if self.turns is not None:
@@ -312,7 +242,7 @@ class Runner:
             self._too_late(run)
             return False
         except Exception as error:
-            reason = _told(error)
+            reason = failure_of(error)
             journal.ended(attempt, AttemptState.FAILED)
             journal.end(run.id, state=RunState.FAILED, verdict=None, reason=reason)
             return False
@@ -369,7 +299,7 @@ class Runner:
             "output": pipeline.output,
             "validation": [one.as_json() for one in said],
             "confidence": pipeline.confidence,
-            "certificate": self.certificate(pipeline, run).as_json(),
+            "certificate": certificate_of(self.stream, pipeline, run, paid, self.simulated).as_json(),
             "lineage": {
                 "stream": self.stream.name,
                 "blocks": list(attempt.blocks),
@@ -384,60 +314,18 @@ class Runner:
             "published_at": datetime.fromtimestamp(self.workshop.clock(), tz=UTC).isoformat(timespec="seconds"),
         }
 
-    def certificate(self, pipeline: Pipeline, run: PipelineRun) -> Certificate:
-        """Certify what a run cost so far whoever is in the block that paid most, over all its attempts: each told
-        something.
+    @property
+    def simulated(self) -> bool:
+        """Return whether the noise of its attempts is none that protects anybody."""
+        return self.randomness is not None and self.randomness.simulated
 
-        Each attempt is (epsilon, delta) private by itself, whatever its blocks count in; of that sum and what the
-        blocks' own losses come to, both proved, the smaller is said. The attempts tell the noisy sizes of their blocks
-        and follow from them; these were paid beside, for whoever asks, so it is said what they cost.
-        """
-        filter, paid = self.stream.terms.filter, self._paid(run)
-        if not paid:
-            raise Refusal(run.reason or "no block of this data set can pay for this now")
-        attempt = paid[-1]
-        whole = pipeline.limits.delta or self.stream.terms.delta  # at which other losses are converted
-        losses: dict[str, list[Loss]] = {}
-        plain: dict[str, list[Loss]] = {}
-        for one in paid:
-            for block in one.blocks:
-                losses.setdefault(block, []).append(price(pipeline, one.epsilon, one.delta, filter).loss)
-                plain.setdefault(block, []).append(Approximate(one.epsilon, one.delta))
-        own, summed = dearest(losses, whole), dearest(plain, whole)
-        epsilon, delta = min(own, summed)
-        known = "approximate" if delta else "pure"
-        sizes = self.stream.earlier(losses)
-        counting = filter_of(filter)
-        guarantee = counting.guarantee if isinstance(counting, EventFilter) and delta and own < summed else known
-        return Certificate(
-            unit=Unit(self.stream.schema.unit),
-            adjacency=Adjacency.ADD_REMOVE_ONE,
-            epsilon=float(epsilon),
-            delta=float(delta),
-            guarantee=guarantee,
-            mechanism=f"pipeline {type(pipeline).__name__}",
-            parameters={
-                "attempts": len(paid),
-                "blocks": len(attempt.blocks),
-                "attempt": {"epsilon": float(attempt.epsilon), "delta": float(attempt.delta)},
-                "filter": filter,
-                "sizes": sizes.as_json() if sizes.delta else {"epsilon": float(sizes.epsilon)},
-            },
-            trust="site",
-            simulated=self.randomness is not None and self.randomness.simulated,
-            notes=(
-                "It is the sum over all attempts of this run; what other runs cost the same rows is in the ledger.",
-                "That its steps spend no more than they were allowed is the promise of the pipeline's developer.",
-                beside(sizes),
-                ROWS_UNTOLD,
-                self.stream.assumption,
-            ),
-            beside_earlier=True,
-        )
+    def certificate(self, pipeline: Pipeline, run: PipelineRun) -> Certificate:
+        """Certify what a run cost so far, over all its attempts."""
+        return certificate_of(self.stream, pipeline, run, self._paid(run), self.simulated)
 
     def _doubted(self, run: PipelineRun) -> list[str]:
         """Return the metrics by which the last attempt that was judged missed its target, as was released."""
-        last = _judged(self._paid(run))
+        last = last_judged(self._paid(run))
         told = [] if last is None else (last.validation or {}).get("metrics", ())
         return [
             one["metric"]
@@ -466,37 +354,3 @@ def _key(run: PipelineRun, attempt: Attempt) -> str:
 
 def _past(attempt: Attempt) -> PastAttempt:
     return PastAttempt(attempt.epsilon, attempt.blocks, failed=attempt.verdict is not None)
-
-
-def _judged(attempts: Sequence[Attempt]) -> Attempt | None:
-    """The last of these that has a verdict."""
-    return next((one for one in reversed(attempts) if one.verdict is not None), None)
-
-
-def _helping(attempts: Sequence[Attempt]) -> str:
-    """Say what would help after attempts of which none was accepted, by what the last one with a verdict released."""
-    last = _judged(attempts)
-    if last is None:
-        return ""
-    found = [one for one in (last.validation or {}).get("metrics", ()) if one["verdict"] != Verdict.ACCEPT]
-    missed = [one for one in found if (one.get("value") is None or is_met(one["metric"], one["value"], one["target"]))]
-    helps = ["more blocks", "a larger epsilon"]
-    if missed and len(missed) == len(found):
-        # what was measured is good enough, and only its bound is not: that is as wide as what one row may lose
-        helps += ["a smaller largest"] if any("clipped" in one for one in missed) else []
-    else:
-        helps += ["another target", "another model"]
-    return f"; what would help: {', '.join(helps[:-1])} or {helps[-1]}"
-
-
-def _ours(path: Path) -> bool:
-    return path.is_relative_to(_HOUSE) or "site-packages" in path.parts
-
-
-def _told(error: Exception) -> str:
-    """Tell what went wrong in a developer's code, and where: never what it said, which may hold rows."""
-    if isinstance(error, ThebesError):
-        return str(error)
-    frames = traceback.extract_tb(error.__traceback__)
-    where = next((f for f in reversed(frames) if not _ours(Path(f.filename))), frames[-1])
-    return f"{type(error).__name__} in line {where.lineno} of {Path(where.filename).name} ({where.name})"

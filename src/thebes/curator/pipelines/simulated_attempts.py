@@ -14,7 +14,8 @@ from typing import Any
 from thebes.curator.pipelines.attempt_store import CLAIM
 from thebes.curator.pipelines.outcome import RunOutcome, outcome
 from thebes.curator.pipelines.pipeline import Pipeline
-from thebes.curator.pipelines.runner import Runner, SpendingRights
+from thebes.curator.pipelines.run_stream import SpendingRights
+from thebes.curator.pipelines.runner import Runner
 from thebes.curator.pipelines.workspace import Workshop
 from thebes.curator.streams.stream import Stream, Terms
 from thebes.data.growing.block_rule import block_by

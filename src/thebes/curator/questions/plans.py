@@ -83,6 +83,11 @@ class QuestionPlan(ABC):
         those of missing the noise, so that high levels have no interval (union bound)."""
 
     @property
+    def single(self) -> Plan | None:
+        """The plan itself where it is of one statistic; None of several at once."""
+        return None
+
+    @property
     def size(self) -> int:
         return self.transformation.reach.coordinates
 
@@ -114,6 +119,10 @@ class Plan(QuestionPlan):
     """The plan of one statistic."""
 
     features: DerivedColumns  #: of which columns that are asked are made, where they are not the data set's own
+
+    @property
+    def single(self) -> Plan:
+        return self
 
     @property
     @abstractmethod

@@ -13,10 +13,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
+from thebes.curator.streams.block_budgets import BlockBudgets
+from thebes.curator.streams.block_sizes import BlockSizes
 from thebes.curator.streams.terms import DEVELOPER, Context, StreamBlock, Terms
-from thebes.curator.streams.user_counts import EVERYONE, UserCounts, paid_together, price_of
+from thebes.curator.streams.user_counts import UserCounts, paid_together, price_of
 from thebes.data.growing.block_record import BlockRecord, BlockStage, Period
 from thebes.data.growing.block_rule import ATTRIBUTE, TIME, USER, BlockBy
 from thebes.data.growing.manifest import Manifest
@@ -26,20 +26,17 @@ from thebes.data.growing.source import IN_PROCESS, GrowingSource
 from thebes.data.growing.writer import Ingested, Writer
 from thebes.data.schema import Schema
 from thebes.ledger import Block, Budget, BudgetExceeded, Ledger, LedgerClaim
-from thebes.ledger.filters import BASIC, FILTERS
+from thebes.ledger.filters import FILTERS
 from thebes.ledger.losses import loss_asked
 from thebes.ledger.states import BlockState
 from thebes.privacy import exact
 from thebes.privacy.faults import Mistake, Refusal
-from thebes.privacy.losses import Concentrated, Loss, Pure
-from thebes.privacy.mechanisms.concentrated import noise_of
+from thebes.privacy.losses import Loss
 from thebes.privacy.promise import Adjacency, Unit
 from thebes.privacy.randomness import Randomness, system
-from thebes.privacy.transformations.counts import Count
 
 __all__ = ["BlockStage", "Context", "Ingested", "Stream", "StreamBlock", "Terms"]
 
-SPENDER = "thebes"  #: who buys sizes, in the ledger
 OURS = ("size ", "count ")  #: how keys of its claims begin; nobody who asks has made them
 _Face = tuple[str, datetime | None, datetime | None]  # a block's name and its window
 _NOTHING = Budget.of_steps(0, 0)
@@ -64,7 +61,7 @@ class Stream:
         terms.check(by)
         by = by if terms.separate in ("", DEVELOPER) else by.apart_by(terms.separate, schema)
         self.name, self.schema, self.by, self.terms, self.ledger = name, schema, by, terms, ledger
-        self._each = terms.separate == DEVELOPER  # has a budget of their own, over the same rows
+        self._budgets = BlockBudgets(name, schema, self.by, terms, ledger)
         self._folder, self._clock, self._randomness, self._source = folder, clock, randomness, source
         self._faces: dict[tuple[int, int], _Face] = {}
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -75,6 +72,7 @@ class Stream:
             self._manifest.begin_with(by.places(0, len(by.values)))
         self._writer = Writer(folder, schema, by, self._manifest, clock, randomness)
         self._users = UserCounts(name, schema, by, terms, ledger, self._manifest, self._all_rows)
+        self._sizes = BlockSizes(name, schema, ledger, self._manifest, self._budgets)
         self._open()
         self._by_clock()
 
@@ -93,7 +91,10 @@ class Stream:
         only their own."""
         self._by_clock()
         held = self._held(context)
-        return [self._shown(kept, held.get(self._payer(kept, context))) for kept in self._listed(context)]
+        return [
+            self._shown(kept, held.get(self._budgets.payer(self._name(kept), context)))
+            for kept in self._listed(context)
+        ]
 
     def offered(
         self,
@@ -110,7 +111,7 @@ class Stream:
         held, now = self._held(context), self._clock()
         found = []
         for kept in self._listed(context):
-            block = held.get(self._payer(kept, context))
+            block = held.get(self._budgets.payer(self._name(kept), context))
             if kept.state not in (BlockStage.OPEN, BlockStage.SEALED) or block is None:
                 continue
             if self.by.kind == TIME:
@@ -119,7 +120,7 @@ class Stream:
                 early, late = since is not None and first < since, until is not None and last > until
                 if early or late or (complete and last > now):
                     continue
-            if self._pays(kept, block, loss):
+            if self._budgets.pays(block, loss, sized=kept.size is not None):
                 found.append(self._shown(kept, block))
         return found
 
@@ -144,7 +145,7 @@ class Stream:
             return self._users.paid()
         bought = {kept.purchase for kept in self._known(names) if kept.size is not None}
         claims = (self.ledger.claimed(f"size {self.name} {purchase}") for purchase in bought)
-        prices = {self._size_price if claim is None else price_of(claim) for claim in claims}
+        prices = {self._budgets.size_price if claim is None else price_of(claim) for claim in claims}
         each = [paid_together([price], self.terms.delta) for price in prices]
         return max(each, key=lambda one: (one.epsilon, one.delta), default=_NOTHING)
 
@@ -162,7 +163,7 @@ class Stream:
 
     def named(self, claim: LedgerClaim) -> list[str]:
         """The blocks that a claim is on."""
-        return [self._block(name) for name in claim.blocks]
+        return [self._budgets.block(name) for name in claim.blocks]
 
     @property
     def assumption(self) -> str:
@@ -187,10 +188,10 @@ class Stream:
         asked = {self._name(kept) for kept in self._known(names)}
         held = self._held()
         alive = [kept for kept in self._listed() if kept.state in (BlockStage.OPEN, BlockStage.SEALED)]
-        gone = [kept for kept in alive if self._name(kept) in asked or self._spent(kept, held)]
+        gone = [kept for kept in alive if self._name(kept) in asked or self._budgets.spent(held.get(self._name(kept)))]
         if gone:
             payers = {self._name(kept) for kept in gone}
-            self.ledger.retire_blocks(name for name in held if self._block(name) in payers)
+            self.ledger.retire_blocks(name for name in held if self._budgets.block(name) in payers)
             if self.by.kind == USER:
                 self._manifest.begin_with(kept.place for kept in gone)
             fresh = {kept.place: kept.number for kept in self._manifest.blocks()} if self.by.kind == USER else {}
@@ -237,7 +238,7 @@ class Stream:
             fresh = [kept.number for kept in found if kept.state is BlockStage.OPEN]
             if fresh:
                 self._manifest.seal(fresh)
-            self._buy_sizes()
+            self._sizes.buy(self._name, self._held, self._randomness)
 
     def reserve(
         self,
@@ -258,8 +259,12 @@ class Stream:
         whose = self._paying(wanted, spender, context)
         held = self._held(whose)
         for kept in self._known(wanted):
-            block = held[self._payer(kept, whose)]
-            if kept.state is BlockStage.OPEN and block.state is BlockState.OPEN and not self._pays(kept, block, price):
+            block = held[self._budgets.payer(self._name(kept), whose)]
+            if (
+                kept.state is BlockStage.OPEN
+                and block.state is BlockState.OPEN
+                and not self._budgets.pays(block, price, sized=kept.size is not None)
+            ):
                 counting = FILTERS[block.filter]
                 asked = counting.worth(counting.price(price, block.meters), 0)
                 raise BudgetExceeded(block.name, asked, block.remaining)
@@ -269,7 +274,7 @@ class Stream:
             )  # who is refused makes no block buy its size
         self.seal(wanted)
         return self.ledger.reserve(
-            [self._payer(kept, whose) for kept in self._known(wanted)],
+            [self._budgets.payer(self._name(kept), whose) for kept in self._known(wanted)],
             loss=price,
             purpose=purpose,
             spender=spender,
@@ -283,7 +288,7 @@ class Stream:
         wanted = list(names)
         whose = self._paying(wanted, spender, context)
         self.ledger.check(
-            [self._payer(kept, whose) for kept in self._known(wanted)],
+            [self._budgets.payer(self._name(kept), whose) for kept in self._known(wanted)],
             loss=loss,
             spender=spender,
             unit=Unit(self.schema.unit),
@@ -294,13 +299,13 @@ class Stream:
         """Return those in the ledger that pay for the blocks that are offered."""
         held = self._held(context)
         kept = self._known(block.name for block in self.offered(context=context))
-        return [held[self._payer(one, context)] for one in kept]
+        return [held[self._budgets.payer(self._name(one), context)] for one in kept]
 
     # --- which blocks -------------------------------------------------------------------------------------
 
     def _listed(self, context: Context = None) -> list[BlockRecord]:
         if self.by.kind != USER:
-            inside, kept = self._inside(context), self._manifest.blocks()
+            inside, kept = self._budgets.inside(context), self._manifest.blocks()
             return kept if inside is None else [one for one in kept if self.by.context(one.place) in inside]
         known = {kept.place: kept for kept in self._manifest.blocks()}
         count = self._users.most() // self.by.users
@@ -340,43 +345,23 @@ class Stream:
 
     # --- who pays -----------------------------------------------------------------------------------------
 
-    def _whose(self, said: Context) -> str:
-        """The developer whose own budget pays."""
-        if not isinstance(said, str) or not said or "@" in said:
-            raise Mistake("context", "must say for whom, because budgets of this data set are separate")
-        return said
-
     def _paying(self, names: Sequence[str], spender: str, context: Context) -> str | None:
         """Return the developer whose own budget pays for these blocks; None where everybody shares one. A Mistake where
         the blocks are of another context."""
-        inside = self._inside(context)
+        inside = self._budgets.inside(context)
         places = {self.by.context(kept.place) for kept in self._known(names)}
         if self.by.apart and (inside is None or not places <= inside):
             raise Mistake("context", f"must say whose rows: declared values of {self.by.apart}, those of the blocks")
-        return self._whose(context if context is not None else spender) if self._each else None
-
-    def _inside(self, said: Context) -> frozenset[str] | None:
-        """In which contexts; None where rows are not kept apart, or of all."""
-        if not self.by.apart or said is None:
-            return None
-        named = frozenset((said,) if isinstance(said, str) else said)
-        if not named or not named <= set(self.contexts):
-            raise Mistake("context", f"must be of the declared values of {self.by.apart}")
-        return named
-
-    def _block(self, payer: str) -> str:
-        """The block that one in the ledger pays for."""
-        return payer.partition("@")[0] if self._each else payer
-
-    def _payer(self, kept: BlockRecord, context: Context) -> str:
-        """The block in the ledger that pays."""
-        return self._name(kept) + (f"@{context}" if context and self._each else "")
+        return self._budgets.whose(context if context is not None else spender) if self._budgets.each else None
 
     def _held(self, context: Context = None) -> dict[str, Block]:
         """This data set's blocks in the ledger, also those of a developer."""
-        if context is not None and self._each:
-            self._open(self._whose(context))
-        return {block.name: block for block in self.ledger.blocks(f"{self.name}/")}
+        if context is not None and self._budgets.each:
+            self._open(self._budgets.whose(context))
+        return self._budgets.held()
+
+    def _open(self, context: str | None = None) -> None:
+        self._budgets.open(map(self._name, self._listed()), context)
 
     def _by_clock(self) -> None:
         """Make sure that, where the first window is declared, all up to the next one are there, whatever rows have
@@ -389,60 +374,6 @@ class Stream:
             self._until = end
             self._open()
 
-    def _open(self, context: str | None = None) -> None:
-        """Every block has one in the ledger, on these terms; with separate budgets that one pays for sizes only."""
-        held = self._held()
-        wanted = [self._payer(kept, context) for kept in self._listed()]
-        if context is not None:
-            share = "rest"
-        elif self.by.kind == USER:
-            share, wanted = "rest", [] if self._each else wanted
-            everyone = held.get(f"{self.name}/{EVERYONE}")
-            fresh = self.terms.of_ledger(self.schema.unit, share="counts")["filter"]
-            was = fresh if everyone is None else everyone.filter
-            self._open_all(
-                [f"{self.name}/{EVERYONE}"],
-                held,
-                "counts" if was == fresh else "sizes" if was == BASIC.name else "earlier",
-            )
-        else:
-            share = "sizes" if self._each else "whole"
-        self._open_all(wanted, held, share)
-
-    def _open_all(self, names: list[str], held: dict[str, Block], share: str) -> None:
-        terms = self.terms.of_ledger(self.schema.unit, share=share)
-        same = [terms["epsilon"], terms["delta"], terms["filter"], terms["unit"]]
-        for name in names:
-            block = held.get(name)
-            if block is not None and [block.budget.epsilon, block.budget.delta, block.filter, block.unit] != same:
-                raise Refusal("this data set is declared on other terms than its blocks in the ledger")
-        self.ledger.open_blocks([name for name in names if name not in held], **terms)
-
-    def _pays(self, kept: BlockRecord, block: Block, loss: Loss | None) -> bool:
-        """Return whether a block could be charged this, beside its size if that is still to be bought."""
-        if block.state is not BlockState.OPEN:
-            return False
-        counting = FILTERS[block.filter]
-        meters = {place: m for place, m in block.meters.items() if counting.firm or m.spent <= (m.capacity or 0)}
-        losses = [loss] if loss is not None else []
-        if self.by.sealed and not self._each and kept.size is None:
-            losses.append(self._size_price)
-        price: dict[str, int] = {}
-        for one in losses:
-            for place, amount in counting.price(one, meters).items():
-                price[place] = price.get(place, 0) + amount
-        if not price:
-            return any(meter.left > 0 for meter in meters.values())
-        return counting.fits(price, {place: m.left for place, m in meters.items()})
-
-    def _spent(self, kept: BlockRecord, held: dict[str, Block]) -> bool:
-        """Return whether less than the stated share of a block is left, for everybody who may ask."""
-        name = self._name(kept)
-        if self._each:
-            return False  # another developer may still come
-        block = held.get(name)
-        return block is not None and _unspent(block) < float(self.terms.retire_below)
-
     def _shown(self, kept: BlockRecord, block: Block | None) -> StreamBlock:
         if block is None:
             whose = "each context has a budget of its own" if self.terms.separate else "it has no budget yet"
@@ -452,52 +383,3 @@ class Stream:
         name, since, until = self._face(kept)
         value = None if since is not None else self.by.label(kept.place)
         return StreamBlock(name, kept.state, *budget, kept.size, since, until, value)
-
-    @property
-    def _size_price(self) -> Pure | Concentrated:
-        """The loss of a size: a share of its block, or all of the block that pays for it alone."""
-        if not self._each:
-            return self.terms.size_loss
-        return Pure(self.terms.of_ledger(self.schema.unit, share="sizes")["epsilon"])
-
-    def _buy_sizes(self) -> None:
-        """The sizes of blocks that are sealed and have none: charged first, then drawn, then kept for ever. One that
-        retired before it could pay never has a size."""
-        unsized = self._manifest.unsized()
-        held = self._held() if unsized else {}
-        for purchase, sealed in unsized.items():
-            key = f"size {self.name} {purchase}"
-            claim = self.ledger.claimed(key)
-            if claim is None:
-                able = [name for name in map(self._name, sealed) if held[name].state is BlockState.OPEN]
-                if not able:
-                    continue
-                claim = self.ledger.reserve(
-                    able,
-                    loss=self._size_price,
-                    purpose="sizes of blocks",
-                    spender=SPENDER,
-                    key=key,
-                    unit=Unit(self.schema.unit),
-                    adjacency=Adjacency.ADD_REMOVE_ONE,
-                )
-            price = price_of(claim)
-            claim.consume(loss=price, part="size")
-            blocks = [kept for kept in sealed if self._name(kept) in claim.blocks]
-            true = self._manifest.true_rows(kept.number for kept in blocks)
-            totals = np.array([true[kept.number] for kept in blocks], dtype=np.int64)
-            noise = noise_of(price).noise(Count().sensitivity(self.schema.change))
-            noisy = noise.add(totals, self._randomness())
-            sizes = {kept.number: round(float(size)) for kept, size in zip(blocks, noisy, strict=True)}
-            self._manifest.keep_sizes(sizes)
-
-
-def _unspent(block: Block) -> float:
-    """The share of a block's epsilon, or of what its filter counts, that is not spent; what is set aside may come
-    back."""
-    shares = [
-        max(0, meter.capacity - meter.spent) / meter.capacity
-        for place, meter in block.meters.items()
-        if meter.capacity and place != "delta"
-    ]
-    return (min if FILTERS[block.filter].firm else max)(shares, default=0.0)

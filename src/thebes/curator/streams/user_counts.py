@@ -29,7 +29,7 @@ from thebes.privacy.randomness import Randomness
 from thebes.privacy.transformations.counts import HistogramCounts
 
 EVERYONE = "everyone"
-_SPENDER = "thebes"
+SPENDER = "thebes"  #: who buys sizes, in the ledger
 
 
 def price_of(claim: LedgerClaim) -> Pure | Concentrated:
@@ -89,7 +89,7 @@ class UserCounts:
                 [self._payer],
                 loss=self._price,
                 purpose="counts of users",
-                spender=_SPENDER,
+                spender=SPENDER,
                 key=key,
                 unit=Unit.PERSON,
                 adjacency=Adjacency.ADD_REMOVE_ONE,

@@ -18,7 +18,7 @@ from thebes.curator.cache.planner import BOUGHT, Paying, Planner
 from thebes.curator.cache.purchase import Purchase, amounts, loss_of
 from thebes.curator.cache.requirement import Wanted
 from thebes.curator.cache.synopsis import View
-from thebes.curator.questions.plans import Integers, Plan, QuestionPlan
+from thebes.curator.questions.plans import Integers, QuestionPlan
 from thebes.curator.streams.stream import BlockStage, Context, Stream
 from thebes.data.table import Table
 from thebes.ledger import Budget, Ledger, LedgerClaim
@@ -163,7 +163,7 @@ class Planning(Generic[Whose]):
             self._tables[wanted] = self.opened(wanted)
         return self._tables[wanted]
 
-    def totals(self, plan: Plan, blocks: View | None = None) -> Integers:
+    def totals(self, plan: QuestionPlan, blocks: View | None = None) -> Integers:
         return plan.totals(self.table(blocks))
 
     # --- what is paid ---------------------------------------------------------------------------------------

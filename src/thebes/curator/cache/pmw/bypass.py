@@ -21,6 +21,7 @@ from thebes.curator.cache.cost_account import Account, loss_in
 from thebes.curator.cache.pmw.guess import CellGuess
 from thebes.curator.cache.pmw.parameters import PmwParameters
 from thebes.curator.cache.pmw.ranges import nodes_of
+from thebes.curator.cache.pmw.reading import GuessCourse, GuessReading
 from thebes.curator.cache.purchase import Purchase, size_of
 from thebes.curator.cache.requirement import Wanted
 from thebes.curator.cache.smart.check import Sought, SparseCheck
@@ -44,46 +45,6 @@ _SUREST = 0.999  #: a share of right guesses that is as good as all
 _SURE = 0.999  #: the probability with which noise lies within what is called its width here
 _STATE, _GUESS, _CHECK = "state", "guess ", "check "
 _EVERYBODY = CountPlan(Groups(), None)
-
-
-@dataclass(frozen=True)
-class _Reading:
-    """A plan over one view's nodes: the guesses about each, and how many rows that has."""
-
-    vectors: Vectors
-    guesses: tuple[CellGuess, ...]
-    sizes: tuple[float, ...]
-
-    @property
-    def totals(self) -> Floats:
-        found = np.zeros(self.vectors.size)
-        for guess, size in zip(self.guesses, self.sizes, strict=True):
-            found += size * guess.totals(self.vectors)
-        return found
-
-    @property
-    def moments(self) -> tuple[Floats, Floats]:
-        """The totals, and those of squared weights."""
-        first, second = np.zeros(self.vectors.size), np.zeros(self.vectors.size)
-        for guess, size in zip(self.guesses, self.sizes, strict=True):
-            totals, squares = self.vectors.moments(guess.shares)
-            first, second = first + size * totals, second + size * squares
-        return first, second
-
-
-@dataclass(frozen=True)
-class _Course:
-    """The course by which a question is answered now: the guess, and what is paid to compare it (where no opening
-    serves) and, if it fails, to answer."""
-
-    reading: _Reading
-    guess: Floats
-    sought: Sought
-    check: View
-    opens: Purchase | None
-    noise: Additive
-    answers: Purchase
-    alone: Purchase  #: what a mechanism would have cost
 
 
 @dataclass
@@ -339,14 +300,14 @@ class Pmw:
             self._vectors = asked, self.domains[domain].vectors(plan)
         return self._vectors[1]
 
-    def _reading(self, plan: Plan, view: View, domain: int) -> _Reading:
+    def _reading(self, plan: Plan, view: View, domain: int) -> GuessReading:
         nodes = self._nodes(view)
         guesses = tuple(self._peek((domain, node)) for node in nodes)
-        return _Reading(self._read(plan, domain), guesses, tuple(self.size(node) for node in nodes))
+        return GuessReading(self._read(plan, domain), guesses, tuple(self.size(node) for node in nodes))
 
     # --- how it answers -------------------------------------------------------------------------------------
 
-    def _course(self, plan: Plan, wanted: Wanted, view: View) -> _Course | None:
+    def _course(self, plan: Plan, wanted: Wanted, view: View) -> GuessCourse | None:
         width, beta = wanted.width, wanted.beta
         domain = next((n for n, cells in enumerate(self.domains) if cells.covers(plan)), None)
         if width is None or beta is None or domain is None or not self._known(view) or not self._trusted:
@@ -355,7 +316,9 @@ class Pmw:
         if not all(guess.ready(reading.vectors) for guess in reading.guesses):
             return None
         # A guess that passes in error, or noise that is too large: each has half of the odds.
-        sought = Sought(_reach(plan, self.schema), math.floor(width), beta / 2)
+        # The most by which one unit moves a total is also the largest difference between totals and a guess.
+        reach = self.schema.max_rows_per_unit * math.ceil(max(abs(end) for end in plan.ends_of_totals))
+        sought = Sought(reach, math.floor(width), beta / 2)
         try:
             noise, answers = Wanted(wanted.epsilon, wanted.delta, width, beta / 2).calibrated(
                 plan, self.schema, filter=self.filter
@@ -366,14 +329,14 @@ class Pmw:
         guess = np.rint(np.clip(reading.totals, -_FAR, _FAR))
         serving = self._serving(sought, view)
         if serving is not None:
-            course = _Course(reading, guess, sought, serving, None, noise, answers, alone)
+            course = GuessCourse(reading, guess, sought, serving, None, noise, answers, alone)
             return course if self._risks(view, [answers], [alone]) else None
         fresh = SparseCheck()
         fresh.openings = self._openings
         price = fresh.price(sought)
         if price is None or self._right < self._needed(opens := Purchase.pure(price), answers):
             return None
-        course = _Course(reading, guess, sought, view, opens, noise, answers, alone)
+        course = GuessCourse(reading, guess, sought, view, opens, noise, answers, alone)
         return course if self._risks(view, [opens, answers], [alone]) else None
 
     def _needed(self, opens: Purchase, answers: Purchase) -> float:
@@ -415,28 +378,14 @@ class Pmw:
             if number == 0 and (self.groundwork is not None or 2 * seen >= self.parameters.visits):
                 near = bool(np.abs(gap).max() <= width / 2)
             beyond = np.sign(gap) * np.maximum(np.abs(gap) - self.parameters.margin * width, 0.0)
-            strengths = self._strengths(beyond, squares, vectors, noise, seen)
+            rate = [rate for start, rate in self.parameters.rates if seen >= start][-1]
+            strengths = reading.strengths(beyond, squares, noise, rate)
             for node in self._nodes(view):
                 guess = self._own((domain, node))
                 if strengths.any():
                     guess.tilt(vectors, strengths)
                 guess.visit(vectors)
         return near
-
-    def _strengths(self, gap: Floats, squares: Floats, vectors: Vectors, noise: Additive, seen: int) -> Floats:
-        """Return how much to tilt: as much as one total by itself would need (Newton's step, damped), no more than its
-        noise allows to say, and never more than the rate."""
-        rate = [rate for start, rate in self.parameters.rates if seen >= start][-1]
-        most = max(abs(vectors.low), abs(vectors.high))
-        wished = gap * most / (squares + noise.deviation * most)
-        moved: Floats = np.clip(np.sign(wished) * np.log1p(np.abs(wished)), -rate, rate)
-        together = float(np.abs(vectors.weights).sum(axis=0).max())
-        return moved / max(most, together)
-
-
-def _reach(plan: Plan, schema: Schema) -> int:
-    """The most by which one unit moves a total, and so the largest difference between totals and a guess."""
-    return schema.max_rows_per_unit * math.ceil(max(abs(end) for end in plan.ends_of_totals))
 
 
 def _face(cells: Cells) -> list[Any]:

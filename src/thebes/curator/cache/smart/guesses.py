@@ -10,20 +10,20 @@ import json
 import math
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from hashlib import sha256
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from thebes.curator.cache.answer import Answered, AnswerSource
 from thebes.curator.cache.cost_account import Account, loss_in
 from thebes.curator.cache.cuts import MOST_CELLS
 from thebes.curator.cache.purchase import Purchase, amounts
 from thebes.curator.cache.requirement import Wanted
-from thebes.curator.cache.smart.check import Sought, SparseCheck, ThresholdCheck
+from thebes.curator.cache.smart.check import Sought, ThresholdCheck
+from thebes.curator.cache.smart.learned_guesses import LearnedGuesses, view_piece
 from thebes.curator.cache.smart.parameters import SmartParameters
 from thebes.curator.cache.smart.rows import MadeUp, RowReading, chosen
 from thebes.curator.cache.synopsis import Pay, SynopsisPart, View, ViewRows
@@ -38,28 +38,10 @@ from thebes.privacy.measurement import Floats
 from thebes.privacy.mechanisms.additive import Additive
 from thebes.privacy.randomness import Randomness
 
-_RECENT = 0.1  #: the weight of the latest guess in the share of those that were right
 _SUREST = 0.999
 _READ = 16  #: plans whose reading is kept
 _VIEWS = 32  #: over which made-up rows are kept
 _ACCOUNT, _VIEW = "account", "rows "
-
-
-@dataclass(slots=True)
-class LearnedGuesses:
-    """Made-up rows for one view, and what is public of how good they are. `right` is the share of the latest guesses
-    that agreed with a released answer, or passed the check."""
-
-    seed: int
-    rows: MadeUp
-    check: SparseCheck = field(default_factory=SparseCheck)
-    turn: int = 0
-    right: float = 0.0
-    passed: int = 0
-    failed: int = 0
-
-    def found(self, right: bool) -> None:
-        self.right += _RECENT * (right - self.right)
 
 
 @dataclass(frozen=True, slots=True)
@@ -356,7 +338,7 @@ class Smart:
     def changed(self) -> Mapping[str, SynopsisPart]:
         account = SynopsisPart({"paid": self.account.paid, "alone": self.account.alone})
         pieces = {**self.groundwork.pieces(), _ACCOUNT: account}
-        pieces |= {self._named(view): _view_piece(view, state) for view, state in self._views.items()}
+        pieces |= {self._named(view): view_piece(view, state) for view, state in self._views.items()}
         fresh = {name: piece for name, piece in pieces.items() if not _same(piece, self._written.get(name))}
         self._written |= fresh
         return fresh
@@ -380,20 +362,6 @@ def _guessed(answers: Floats) -> tuple[Integers, float]:
 
 def _name(view: View) -> str:
     return sha256(json.dumps(view).encode()).hexdigest()[:32]
-
-
-def _view_piece(view: View, state: LearnedGuesses) -> SynopsisPart:
-    public = {
-        "view": list(view),
-        "seed": state.seed,
-        "turn": state.turn,
-        "right": state.right,
-        "passed": state.passed,
-        "failed": state.failed,
-        "check": state.check.public(),
-    }
-    arrays: dict[str, NDArray[np.generic]] = {"weights": state.rows.weights.copy(), "scale": state.rows.scale.copy()}
-    return SynopsisPart(public, arrays, state.check.secret())
 
 
 def _same(one: SynopsisPart, other: SynopsisPart | None) -> bool:
