@@ -21,7 +21,7 @@ from thebes.wire.whole import WholeAnswers
 KEPT_SECONDS = 9
 
 
-def application(title: str, **more: Any) -> FastAPI:
+def application(title: str, kind: type[FastAPI] = FastAPI, **more: Any) -> FastAPI:
     """An application as every server has it. There are no interactive pages: they would fetch programs from elsewhere;
     and an address is that address only: to send those on who put a slash more or less there, the framework would name
     whatever host stands in the request.
@@ -30,7 +30,7 @@ def application(title: str, **more: Any) -> FastAPI:
     with addresses, bodies and the words of errors, and ask for each request whether there is any.
     """
     off = ("tracing", "metrics", "logs", "operation_spans", "auto_configure")
-    made = FastAPI(
+    made = kind(
         title=title,
         version=__version__,
         docs_url=None,

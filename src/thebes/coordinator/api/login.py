@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, Field
 
+from thebes.coordinator.api.app import says
 from thebes.coordinator.auth.access import LastingToken
 from thebes.coordinator.auth.device_codes import INTERVAL, LIFE, shown
 from thebes.coordinator.service import Reception
@@ -62,8 +60,8 @@ class Undecided(BaseModel):
     interval: int
 
 
-def put_on(app: FastAPI, reception: Reception, says: Callable[..., dict[int | str, dict[str, Any]]]) -> None:
-    """Put the addresses onto the interface; `says` describes what else they may answer."""
+def put_on(app: FastAPI, reception: Reception) -> None:
+    """Put the addresses onto the interface."""
 
     @app.post("/api/login", responses=says(401, 413, 429))
     async def login(body: Credentials) -> Session:

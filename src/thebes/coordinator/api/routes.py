@@ -16,9 +16,9 @@ from starlette.exceptions import HTTPException
 
 from thebes.coordinator.api import bodies as m
 from thebes.coordinator.api import login, site_join
+from thebes.coordinator.api.app import CoordinatorApp, says
 from thebes.coordinator.api.bearer import BEARER, Bearer, token_of
-from thebes.coordinator.api.fast_path import Shortcuts, Straight, mistake
-from thebes.coordinator.api.middleware import Front, RequestGuard
+from thebes.coordinator.api.fast_path import Straight, mistake
 from thebes.coordinator.api.model_bodies import ModelBundle, ModelSummary, Predicted, Unseen
 from thebes.coordinator.api.quote_bodies import Quote
 from thebes.coordinator.auth.accounts import Role
@@ -65,13 +65,6 @@ _SUBMISSION = {
 }
 
 
-def _says(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """Return what else an address may answer, always as problem details."""
-    schema = {"schema": {"$ref": "#/components/schemas/Problem"}}
-    said = sorted({*statuses, 400, 422, 500, 503})
-    return {s: {"description": "problem details", "content": {MEDIA_TYPE: schema}} for s in said}
-
-
 _BYTES = "application/octet-stream"
 _LIST_OF_HASHES: dict[int | str, dict[str, Any]] = {
     200: {"content": {_BYTES: {"schema": {"type": "string", "format": "binary"}}}}
@@ -88,33 +81,26 @@ def interface(
     reception: Reception, *, largest_body: int, pages: Pages | None = None, figures: str = "everybody"
 ) -> FastAPI:
     """The application. `figures` says who may read those for Prometheus, as the settings do."""
-    app = application("Thebes coordinator", generate_unique_id_function=lambda route: route.name)
     limits: dict[str, Any] = {
         "largest_body": largest_body,
         "metrics": reception.operation.metrics,
         "known": reception.lobby.knows,
     }
-    app.add_middleware(RequestGuard, **limits)
+    app = application(
+        "Thebes coordinator", CoordinatorApp, limits=limits, generate_unique_id_function=lambda route: route.name
+    )
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _refused)
     _contributions(app, reception)
     _tasks(app, reception)
     _groups(app, reception)
     _models(app, reception)
-    login.put_on(app, reception, _says)
+    login.put_on(app, reception)
     _sessions(app, reception)
-    site_join.put_on(app, reception, _says)
+    site_join.put_on(app, reception)
     _everything_else(app, reception, figures)
     if pages is not None:
         pages(app, reception)
-    _documented(app)
-    shortcuts, framework = Shortcuts("/api/task"), app.build_middleware_stack
-    for route in app.router.routes:
-        if isinstance(route, Straight):
-            shortcuts.add(route)
-    app.build_middleware_stack = lambda: Front(  # type: ignore[method-assign]
-        framework(), guard=RequestGuard(app, **limits), shortcuts=shortcuts
-    )
     return app
 
 
@@ -136,22 +122,22 @@ def _tasks(app: FastAPI, reception: Reception) -> None:
         text = f'{json.dumps(summary)[:-1]}, "result": {result or "null"}}}'
         return Response(text, media_type=frames.JSON)  # type: ignore[return-value]
 
-    _straight(app, "/api/task", tasks, responses=_says())
-    _straight(app, "/api/task/{task_id}", task, responses=_says(404))
+    _straight(app, "/api/task", tasks, responses=says())
+    _straight(app, "/api/task/{task_id}", task, responses=says(404))
 
-    @app.post("/api/task", status_code=201, responses=_says(401, 403, 413))
+    @app.post("/api/task", status_code=201, responses=says(401, 403, 413))
     async def post_task(document: Document, bearer: Bearer) -> m.Posted:
         """Put a task up."""
         task_id, digest = await reception.post(document, await reception.lobby.who(token_of(bearer)))
         return m.Posted(task_id=task_id, digest=digest)
 
-    @app.get("/api/task/{task_id}/receipts", response_class=Response, responses={**_LIST_OF_HASHES, **_says(404)})
+    @app.get("/api/task/{task_id}/receipts", response_class=Response, responses={**_LIST_OF_HASHES, **says(404)})
     async def receipts(task_id: TaskId) -> Response:
         """Return the hashes of the receipts of all contributions that the latest release was made from, 32 bytes each,
         in their order: whole or not at all, so that asking tells nothing of who asks."""
         return Response(await reception.receipts(task_id), media_type=_BYTES)
 
-    @app.get("/api/task/{task_id}/record", responses=_says(404))
+    @app.get("/api/task/{task_id}/record", responses=says(404))
     async def record(task_id: TaskId, part: Part = "release") -> m.PublishedRecord:
         """The latest release that was published of a task with what shows that it was: a file to keep, and to check
         with `thebes verify`. `part=certificate` leaves the answer out."""
@@ -159,17 +145,17 @@ def _tasks(app: FastAPI, reception: Reception) -> None:
         body = told.as_json(certificate_only=part == "certificate")
         return JSONResponse(body)  # type: ignore[return-value]
 
-    @app.delete("/api/task/{task_id}", status_code=204, responses=_says(401, 403, 404, 409))
+    @app.delete("/api/task/{task_id}", status_code=204, responses=says(401, 403, 404, 409))
     async def cancel(task_id: TaskId, bearer: Bearer) -> None:
         """Cancel a task: its requestor or an operator."""
         await reception.cancel(task_id, await reception.lobby.who(token_of(bearer)))
 
-    @app.post("/api/task/{task_id}/close", status_code=204, responses=_says(401, 403, 404, 409))
+    @app.post("/api/task/{task_id}/close", status_code=204, responses=says(401, 403, 404, 409))
     async def close_task(task_id: TaskId, bearer: Bearer) -> None:
         """End a task that is trained without end and keep its last release: its requestor or an operator."""
         await reception.end(task_id, await reception.lobby.who(token_of(bearer)))
 
-    @app.get("/api/task/{task_id}/training", responses=_says(401, 404), openapi_extra=_MAY_BRING_ONE)
+    @app.get("/api/task/{task_id}/training", responses=says(401, 404), openapi_extra=_MAY_BRING_ONE)
     async def training(task_id: TaskId, bearer: Bearer) -> m.Progress:
         """Tell how a task goes that is trained without end, or that institutions answer: everything a live view shows
         of it. What is single models' (`norms`, `distances`, `models`) is there for its requestor and operators only."""
@@ -177,7 +163,7 @@ def _tasks(app: FastAPI, reception: Reception) -> None:
         return JSONResponse(await reception.progress(task_id, asking))  # type: ignore[return-value]
 
     @app.post(
-        "/api/quote", responses=_says(401, 403, 413), response_model_exclude_unset=True, openapi_extra=_MAY_BRING_ONE
+        "/api/quote", responses=says(401, 403, 413), response_model_exclude_unset=True, openapi_extra=_MAY_BRING_ONE
     )
     async def quote(document: Document, bearer: Bearer) -> Quote:
         """Return what one contributor would pay for this document. With a requestor's token institutions are asked as
@@ -185,7 +171,7 @@ def _tasks(app: FastAPI, reception: Reception) -> None:
         asking = None if bearer is None else await reception.lobby.who(token_of(bearer))
         return Quote(**await reception.quote(document, asking))
 
-    @app.post("/api/check", responses=_says(413))
+    @app.post("/api/check", responses=says(413))
     async def check(document: Draft) -> m.Examined:
         """Everything that is wrong with a document, always with status 200; or what people would be told of it."""
         return m.Examined(**await reception.examined(document))
@@ -218,29 +204,29 @@ def _contributions(app: FastAPI, reception: Reception) -> None:
         content, kind = frames.encode(body, worth=worth, public=True)
         return Response(content, media_type=kind)  # type: ignore[return-value]
 
-    refused = _says(403, 404, 409, 410, 413, 415, 429)
+    refused = says(403, 404, 409, 410, 413, 415, 429)
     more: dict[str, Any] = {"status_code": 202, "responses": refused, "openapi_extra": _SUBMISSION}
     _straight(app, "/api/task/{task_id}/submit", submit, "POST", **more)
-    _straight(app, "/api/task/{task_id}/ask", ask, responses=_says(404, 410))
+    _straight(app, "/api/task/{task_id}/ask", ask, responses=says(404, 410))
 
-    @app.delete("/api/task/{task_id}/submit", status_code=204, responses=_says(404, 410))
+    @app.delete("/api/task/{task_id}/submit", status_code=204, responses=says(404, 410))
     async def withdraw(task_id: TaskId, receipt: Text) -> None:
         """Take a contribution back before its phase closes; it is destroyed."""
         await reception.hearing.withdraw(task_id, receipt)
 
 
 def _groups(app: FastAPI, reception: Reception) -> None:
-    @app.get("/api/group", responses=_says())
+    @app.get("/api/group", responses=says())
     async def groups() -> list[m.Group]:
         """Every group with its newest epoch."""
         return JSONResponse(await reception.groups.all())  # type: ignore[return-value]
 
-    @app.get("/api/group/{name}", responses=_says(404))
+    @app.get("/api/group/{name}", responses=says(404))
     async def group(name: Group, epoch: Annotated[str | None, Query(pattern=GROUP_NAME)] = None) -> m.Group:
         """Return what is public of a group's epoch; without one, of its newest."""
         return JSONResponse(await reception.groups.group(name, epoch))  # type: ignore[return-value]
 
-    @app.post("/api/group/{name}/enrol", responses=_says(403, 404, 409, 413))
+    @app.post("/api/group/{name}/enrol", responses=says(403, 404, 409, 413))
     async def enrol(name: Group, body: m.Enrolling) -> m.Enrolled:
         """The authority's answer to whoever it gave a code; the same request again gets the same."""
         epoch, response = await reception.groups.enrol(name, body.code, body.request, body.epoch)
@@ -250,19 +236,19 @@ def _groups(app: FastAPI, reception: Reception) -> None:
 def _models(app: FastAPI, reception: Reception) -> None:
     """Whoever logs in may ask: a model may come from the institution's own pipelines, which no task has released."""
 
-    @app.get("/api/model", responses=_says(401))
+    @app.get("/api/model", responses=says(401))
     async def models(bearer: Bearer) -> list[ModelSummary]:
         """Models of the institution on this machine that were accepted: the newest version of each."""
         await reception.lobby.who(token_of(bearer))
         return JSONResponse(await reception.models())  # type: ignore[return-value]
 
-    @app.get("/api/model/{name}", responses=_says(401, 404))
+    @app.get("/api/model/{name}", responses=says(401, 404))
     async def model(name: ModelName, bearer: Bearer, version: Version = None) -> ModelBundle:
         """One model whole: its document, features, certificate and lineage; the newest version where none is named."""
         await reception.lobby.who(token_of(bearer))
         return JSONResponse(await reception.model(name, version))  # type: ignore[return-value]
 
-    @app.post("/api/model/{name}/predict", responses=_says(401, 403, 404, 413))
+    @app.post("/api/model/{name}/predict", responses=says(401, 403, 404, 413))
     async def predict(name: ModelName, body: Unseen, bearer: Bearer, version: Version = None) -> Predicted:
         """Return what a model says of rows with the data set's own columns: a number for each, null where it has
         none."""
@@ -271,37 +257,37 @@ def _models(app: FastAPI, reception: Reception) -> None:
 
 
 def _sessions(app: FastAPI, reception: Reception) -> None:
-    @app.get("/api/session", responses=_says(401))
+    @app.get("/api/session", responses=says(401))
     async def sessions(bearer: Bearer) -> list[m.ListedSession]:
         """The sessions that go on of whoever asks; to an operator everybody's."""
         found = await reception.lobby.sessions(await reception.lobby.who(token_of(bearer)))
         return [m.ListedSession.of(each) for each in found]
 
-    @app.delete("/api/session/{session}", status_code=204, responses=_says(401, 404))
+    @app.delete("/api/session/{session}", status_code=204, responses=says(401, 404))
     async def end(session: SessionId, bearer: Bearer) -> None:
         """End a session at once: one's own, or as an operator anybody's."""
         await reception.lobby.end_session(session, await reception.lobby.who(token_of(bearer)))
 
 
 def _everything_else(app: FastAPI, reception: Reception, whom: str) -> None:
-    @app.get("/api/schema", responses=_says())
+    @app.get("/api/schema", responses=says())
     async def schemas() -> dict[str, m.Collector]:
         """The tables that collectors fill."""
         return JSONResponse(await reception.schemas())  # type: ignore[return-value]
 
-    @app.post("/api/schema", status_code=201, responses=_says(401, 403, 413))
+    @app.post("/api/schema", status_code=201, responses=says(401, 403, 413))
     async def publish_schema(body: m.Published, bearer: Bearer) -> m.Collector:
         """Publish the tables that a collector fills: operators."""
         somebody = await reception.lobby.who(token_of(bearer))
         tables = body.model_dump(mode="json")["tables"]
         return m.Collector(version=await reception.publish(body.app, tables, somebody), tables=tables)
 
-    @app.get("/api/log", responses=_says())
+    @app.get("/api/log", responses=says())
     async def log(after: Annotated[int, Query(ge=0, le=2**53)] = 0) -> m.TaskList:
         """The signed, append-only list of tasks."""
         return JSONResponse(await reception.log(after))  # type: ignore[return-value]
 
-    @app.get("/api/site", responses=_says())
+    @app.get("/api/site", responses=says())
     async def sites() -> list[m.Site]:
         """Institutions that may take part, what each has, and whether it is there."""
         return JSONResponse(await reception.sites())  # type: ignore[return-value]
@@ -321,7 +307,7 @@ def _everything_else(app: FastAPI, reception: Reception, whom: str) -> None:
         """Tell whether the process answers; nothing else is looked at."""
         return m.Health(status="ok")
 
-    @app.get("/api/ready", responses=_says())
+    @app.get("/api/ready", responses=says())
     async def ready() -> m.Health:
         """Tell whether the database takes changes, as of a second ago at most; else 503."""
         await reception.ready()
@@ -330,7 +316,7 @@ def _everything_else(app: FastAPI, reception: Reception, whom: str) -> None:
     @app.get(
         "/metrics",
         response_class=Response,
-        responses={200: {"content": KINDS}, **_says(401, 403, 404)},
+        responses={200: {"content": KINDS}, **says(401, 403, 404)},
         openapi_extra={"security": [{BEARER.scheme_name: []}]} if whom == "operators" else {},
     )
     async def figures(request: Request) -> Response:
@@ -394,28 +380,3 @@ def _refused(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)  # noqa: S101
     body = problem(error.status_code, _ELSEWHERE.get(error.status_code, str(error.detail)))
     return JSONResponse(body, error.status_code, headers=headers_of(request, error), media_type=MEDIA_TYPE)
-
-
-_SCHEMA = "#/components/schemas/{model}"
-
-
-def _documented(app: FastAPI) -> None:
-    """Every error is a problem, also in the description; FastAPI's own form of a 422 is not used here. Addresses are
-    grouped by what they are about, for whoever makes a client of it."""
-    plainly = app.openapi
-
-    def described() -> dict[str, Any]:
-        if app.openapi_schema is None:
-            found = plainly()
-            schemas = found["components"]["schemas"]
-            schemas["Problem"] = m.Problem.model_json_schema(ref_template=_SCHEMA)
-            schemas |= schemas["Problem"].pop("$defs")
-            for path, methods in found["paths"].items():
-                for said in methods.values():
-                    said["tags"] = [path.removeprefix("/api").split("/")[1]]
-            for unused in ("HTTPValidationError", "ValidationError"):
-                schemas.pop(unused, None)
-            app.openapi_schema = found
-        return app.openapi_schema
-
-    app.openapi = described  # type: ignore[method-assign]  # made when it is first asked for: it takes a while

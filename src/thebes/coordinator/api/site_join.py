@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import asdict
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import FastAPI, Path
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 
+from thebes.coordinator.api.app import says
 from thebes.coordinator.api.bearer import Bearer, token_of
 from thebes.coordinator.auth.join_codes import HOURS, MOST_HOURS
 from thebes.coordinator.auth.site_certificates import DAYS, MOST_DAYS
@@ -65,8 +65,8 @@ class JoinCodeTold(BaseModel):
     serial: str | None
 
 
-def put_on(app: FastAPI, reception: Reception, says: Callable[..., dict[int | str, dict[str, Any]]]) -> None:
-    """Put the addresses onto the interface; `says` describes what else they may answer."""
+def put_on(app: FastAPI, reception: Reception) -> None:
+    """Put the addresses onto the interface."""
 
     @app.post("/api/site/join", responses=says(403, 409, 413, 429))
     async def join(body: JoinRequest) -> Joined:
