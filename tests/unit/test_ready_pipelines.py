@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from decimal import Decimal
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -174,6 +175,46 @@ def test_a_row_more_adds_one_at_most_to_the_least_that_a_logistic_regression_mis
     steps = np.diff([best.total for best in told if best is not None])
     assert set(steps) == {0.0, 1.0}
     assert made.best("log_loss", data_of(SCHEMA, frame, seeded_for_simulation(1))) is None
+
+
+BINNED = DOCUMENT | {"bins": {"way": 5}}
+SQUARES = {
+    "linear": BINNED,
+    "network": BINNED | {"model": "NeuralNetwork", "layers": [4], "steps": 4, "rate": 0.1},
+}
+
+
+@pytest.mark.parametrize("kind", SQUARES)
+def test_the_least_squares_of_cells_are_those_of_their_means_and_a_row_moves_them_by_what_it_can_lose(kind) -> None:
+    made = of(SQUARES[kind])
+    draw = np.random.default_rng(4)
+    frame = pd.DataFrame({"way": draw.uniform(0, 10, 60), "hour": draw.integers(0, 2, 60), "took": draw.random(60)})
+    frame["wet"] = "no"
+    frame.loc[::7, "took"] = 7.0  # counts as the bound
+    told = [made.best("mse", data_of(SCHEMA, frame.head(count), seeded_for_simulation(1))) for count in range(61)]
+    for count, best in enumerate(told):
+        own = frame.head(count).assign(took=frame.took.clip(0, 1), cell=(frame.way // 2).clip(0, 4))
+        off = own.took - own.groupby(["cell", "hour"]).took.transform("mean")
+        assert best is not None
+        assert (float(best.total), best.rows) == (pytest.approx((off**2).sum(), abs=2e-6 * (count + 1)), count)
+    steps = [after.total - before.total for before, after in pairwise(told) if before is not None and after is not None]
+    assert 0 <= min(steps) <= max(steps) <= 1
+
+
+def test_nothing_is_known_of_numbers_that_are_not_cut_or_whose_losses_are() -> None:
+    assert of(DOCUMENT).best("mse", rides(60)) is None  # how far each ride was tells all rows apart
+    assert of(BINNED | {"largest": {"mse": 0.5}}).best("mse", rides(60)) is None
+    assert of(BINNED).best("mae", rides(60)) is None
+
+
+def test_what_no_function_of_the_inputs_reaches_is_rejected_once_it_is_doubted() -> None:
+    """A fifth of the range is a wide bin: within it, ways alone are worth a mean square of .0033."""
+    made, model = of(BINNED), trained(BINNED, epsilon=2.0)
+    for doubted, verdict in (((), Verdict.RETRY), (("mse",), Verdict.REJECT)):
+        found: Any = made.validate(model, rides(20_000), Trial(4, 0, {"mse": 0.0005}, 0.05, doubted=doubted))
+        assert [one.verdict for one in found] == [verdict]
+    reached: Any = made.validate(model, rides(20_000), Trial(4, 0, {"mse": 0.01}, 0.05, doubted=("mse",)))
+    assert [one.verdict for one in reached] == [Verdict.ACCEPT]
 
 
 @pytest.mark.slow

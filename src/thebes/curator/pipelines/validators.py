@@ -93,10 +93,11 @@ class Best:
     every one of them (misses, for accuracy).
 
     One row more lets the least total rise by no more than one row can lose, and never lets it fall; so (total, rows
-    less total) is as sensitive as a histogram. For a convex class that is its empirical minimum.
+    less total) is as sensitive as a histogram. For a convex class that is its empirical minimum. Outputs may be rounded
+    to steps of 2^-BITS of their range.
     """
 
-    total: float
+    total: Fraction | float
     rows: int
 
 
@@ -337,7 +338,8 @@ def _floor(
     higher: bool,
     chance: Randomness,
 ) -> tuple[float, Event]:
-    """At least what any model of the class loses over everybody, as a mean of losses in [0, 1]."""
+    """At least what any model of the class loses over everybody, as a mean of losses in [0, 1]: two steps less than the
+    bound, as outputs off by half a step of their range move a square by one of the largest."""
     steps = 1 << BITS
     if not (isinstance(best.rows, int) and best.rows >= 0 and 0 <= best.total <= best.rows * largest):
         raise Mistake("best", "must be a total that its rows can lose")
@@ -350,7 +352,7 @@ def _floor(
     high, low = _reach(noise, steps)
     by_rows, by_lost, by_kept = (failing * part for part in _TWO)
     bound = quality.binomial_below if higher else quality.chernoff_below
-    return bound(low(cells[1], by_lost), high(cells[0], by_kept), by_rows), noise.event
+    return bound(low(cells[1], by_lost), high(cells[0], by_kept), by_rows) - 2 / steps, noise.event
 
 
 def _method(method: str | None, higher: bool, change: Change) -> str:

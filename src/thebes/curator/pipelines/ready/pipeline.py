@@ -6,13 +6,15 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from thebes.curator.pipelines.allowance import Allowance
 from thebes.curator.pipelines.data import Data, Floats
 from thebes.curator.pipelines.pipeline import Pipeline
+from thebes.curator.pipelines.ready.least_loss import fewest_wrong, least_squares
+from thebes.curator.pipelines.validators import Best
 from thebes.data.schema import Column, Schema
 from thebes.learning.budget import FitBudget
 from thebes.learning.features import Bins, Categories, FeaturePiece, Features, Range
@@ -34,6 +36,8 @@ class Ready(Pipeline):
 
     `bins` cuts ranged inputs: {column: into how many bins, or the places between which}.
     """
+
+    by_cells: ClassVar[bool] = False  #: whether a range tells rows apart by its cells alone, also where it has no bins
 
     def __init__(
         self,
@@ -129,6 +133,21 @@ class Ready(Pipeline):
                 yield features.of(inputs), scale(output)
 
         return rows
+
+    def best(self, metric: str, data: Data) -> Best | None:
+        """Return the least that any function of the inputs' cells loses, which every model of these pipelines is where
+        each input has declared values or bins; None where one has not, or where losses are cut below what a row in
+        range can lose. Which of them is so, the schema decides."""
+        features = self.features(data.schema)
+        if not (self.by_cells or all(piece.marks for piece in features.pieces)):
+            return None
+        batches = ((features.cells(rows), output) for rows, output in self.batches(data))
+        if metric == "accuracy":
+            return fewest_wrong(batches)
+        if metric == "mse" and data.schema.column(self.output, "output").ranged:
+            low, high = self.ends(data.schema)
+            return least_squares(batches, (low, high)) if self._most(metric, data.schema) >= (high - low) ** 2 else None
+        return None
 
     def outputs(self, data: Data) -> Iterator[Floats]:
         """The outputs alone, from -1 to 1."""
