@@ -202,7 +202,7 @@ MISNAMED = {
         "form.py",
         "from thebes.tasks.form import Form, Hint\nFORM = Form(fields={'epsilon': Hint(place='below')})",
         "form.FORM.fields['epsilon']",
-        "must have as place one of answer, data, price, asker",
+        "must have as place one of answer, data, trust, price, asker",
     ),
     "a choice without words": (
         "form.py",

@@ -22,7 +22,7 @@ from thebes.tasks import registry
 from thebes.tasks.aggregation.split_servers import totals
 from thebes.tasks.audit.purse import Purse
 from thebes.tasks.basic.quantile_of_bins import QuantileOfBins
-from thebes.tasks.basic.split_answer import SplitAggregator
+from thebes.tasks.basic.split_answer import BareStatistic, SplitAggregator
 from thebes.tasks.gradient.scene import LOSS, MODEL
 from thebes.tasks.gradient.split_answer import SimulatedGradientServers
 from thebes.tasks.protocols import Ask, Setting
@@ -115,6 +115,24 @@ def test_the_two_servers_noises_are_independent_and_add_up() -> None:
     # of two Laplace noises of scale b the mean of |sum| is 3b/2, with standard deviation sqrt(7)/2 b
     mean, deviation = np.abs(noise).mean() / (2 / EPSILON), np.sqrt(7) / 2 / np.sqrt(noise.size)
     assert abs(mean - 1.5) < 6 * deviation
+
+
+def test_a_simulation_without_proofs_has_the_noise_of_both_servers_too() -> None:
+    asked, rows = document("histogram", bins=200), Rows.one_each({"age": AGES})
+
+    def opened(source: Randomness) -> np.ndarray:
+        aggregator = BareStatistic(asked, Setting(Unit.DEVICE, source, simulated=True))
+        ask = aggregator.ask("somebody")
+        assert isinstance(ask, Ask)
+        aggregator.expect(rows.people)
+        owner = registry.owner(asked, simulated=True)
+        aggregator.accept(owner.contribute(asked, ask, rows, Purse(), randomness=source))
+        return aggregator.opened()
+
+    exact = opened(Silent())
+    noise = np.concatenate([opened(system()) - exact for _ in range(20)])
+    mean, deviation = np.abs(noise).mean() / (2 / EPSILON), np.sqrt(7) / 2 / np.sqrt(noise.size)
+    assert abs(mean - 1.5) < 6 * deviation  # as of the servers themselves, above; 30 % more or less is far outside
 
 
 NOISES: dict[str, Additive] = {

@@ -34,7 +34,15 @@ FORM = {"kind": "query", "mode": "form", "dataset": "patients", "statistic": "co
 
 
 def published(sites: list[dict[str, Any]]) -> dict[str, Any]:
-    return {"kinds": kinds(), "tables": {}, "groups": [], "sites": sites, "datasets": datasets_of(sites)}
+    return {
+        "kinds": kinds(),
+        "tables": {},
+        "groups": [],
+        "sites": sites,
+        "datasets": datasets_of(sites),
+        "helpers": [],
+        "trusts": {},
+    }
 
 
 TOLD = published(SITES)

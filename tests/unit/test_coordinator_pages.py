@@ -670,6 +670,7 @@ def test_only_a_page_of_this_server_writes(front: Front, headers: dict[str, str]
         "/ask/check",
         "/ask/rehearse",
         "/ask/curve",
+        "/ask/trust",
         "/ask/epsilon",
         "/users",
         "/schemas",

@@ -172,3 +172,25 @@ def curve(
         guess = "" if point.guessing is None else figure(point.guessing, 3)
         shown = f"{figure(point.error, 3):>12} {figure(point.not_private, 3):>12} {guess:>12}"
         typer.echo(f"{point.people:>8} {figure(point.epsilon, 3):>8} {shown}")
+
+
+@app.command()
+def trust(
+    task: Path = typer.Argument(..., metavar="TASK.json", help="The task document, of people."),
+    people: int | None = typer.Option(None, min=1, help="How many people would take part; min_count without."),
+    repeats: int = typer.Option(100, min=3, help="How often each is simulated."),
+    json: str | None = output.json_option(),
+) -> None:
+    """Say how far off the same question with the same promise is, whoever is trusted: nobody, mixed, split, a server.
+
+    Example: thebes task trust mean.json --people 10000
+    """
+    from thebes.simulation.trust_errors import as_lines, trust_errors
+    from thebes.tasks import registry
+
+    document = registry.check(output.read_document(task))
+    found = trust_errors(document, people=people, repeats=repeats)
+    if json is not None:
+        output.write_json(json, {"models": [one.as_json() for one in found]})
+        return
+    typer.echo("\n".join(as_lines(found)))

@@ -69,7 +69,7 @@ def error_curve(
     population = people_of(rows) if rows is not None else crowd_of(checked, None, _POPULATION, seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        first = simulate(at_epsilon(document, HARMLESS), population, seed=seed)
+        first = simulate(at_epsilon(document, HARMLESS), population, seed=seed, proofs=False)
         truth = numbers_of(first)
         if truth is None and "beside_guess" not in first.extra:
             raise Mistake("type", "answers with no numbers and no model that can be judged over rows")
@@ -105,7 +105,8 @@ class _Statistic:
 
     def errors(self, document: Mapping[str, Any], crowds: Sequence[Population], seed: int) -> list[float]:
         return [
-            self._off(simulate(document, crowd, seed=seed + place), crowd.people) for place, crowd in enumerate(crowds)
+            self._off(simulate(document, crowd, seed=seed + place, proofs=False), crowd.people)
+            for place, crowd in enumerate(crowds)
         ]
 
     def _off(self, release: Release, people: int) -> float:
@@ -139,7 +140,7 @@ class _Model:
 
     def errors(self, document: Mapping[str, Any], crowds: Sequence[Population], seed: int) -> list[float]:
         return [
-            self._off(simulate(document, crowd, seed=seed + place, aside=self._aside))
+            self._off(simulate(document, crowd, seed=seed + place, aside=self._aside, proofs=False))
             for place, crowd in enumerate(crowds)
         ]
 

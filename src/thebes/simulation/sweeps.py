@@ -83,7 +83,7 @@ def _runs(
     for repeat in range(repeats):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
-            yield SimulatedRun(varied, repeat, score(simulate(document, people, seed=seed + repeat)))
+            yield SimulatedRun(varied, repeat, score(simulate(document, people, seed=seed + repeat, proofs=False)))
 
 
 def _number(release: Release) -> float:
@@ -163,7 +163,7 @@ def at_epsilon(document: Mapping[str, Any], epsilon: float) -> dict[str, Any]:
 def _truth(document: Mapping[str, Any], crowd: Population) -> dict[str, float]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        found = numbers_of(simulate(at_epsilon(document, HARMLESS), crowd, seed=0))
+        found = numbers_of(simulate(at_epsilon(document, HARMLESS), crowd, seed=0, proofs=False))
     if found is None:
         raise Mistake(
             "type", "answers with no numbers; try epsilons with thebes simulate, or in Python with sweep and a score"

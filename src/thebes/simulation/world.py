@@ -41,6 +41,7 @@ def simulate(
     schema: Any = None,
     aside: Any = None,
     in_flight: int = 1,
+    proofs: bool = True,
 ) -> Release:
     """Run one task over `rows` (a data frame of pandas or polars, an Arrow table, a dict of columns, the path of a CSV
     or Parquet file, or a dict of "collector.table" tables), or, where institutions answer, over `{site: rows}` whose
@@ -53,6 +54,8 @@ def simulate(
     `aside` are more rows of the same form, which take no part: a model that is released is judged over them, and only
     they can show that it is better than guessing.
     `in_flight` is for tasks that are trained without end: so many people hold a drawn model at any time.
+    Without `proofs` a task with two servers opens the same sums with the same noise of both, and makes no shares, which
+    take a hundred times as long.
     """
     checked = registry.check(document)
     if isinstance(checked, SiteDocument):
@@ -90,7 +93,7 @@ def simulate(
         )
     turns = turns_of(checked, len(willing), source)
     purses = Purses(everybody.people, registry.drawn(checked.type).price(checked, unit=Unit.PERSON))
-    setting = Setting(unit=Unit.PERSON, randomness=source, simulated=True, group_size=None)
+    setting = Setting(unit=Unit.PERSON, randomness=source, simulated=True, group_size=None, proofs=proofs)
     aggregator = registry.aggregator(checked, setting)
     if isinstance(in_flight, bool) or not isinstance(in_flight, int) or not 1 <= in_flight <= 10_000:
         raise Mistake("in_flight", "must be a whole number from 1 to 10000")

@@ -15,8 +15,8 @@ from typing import Any, Literal, Protocol
 
 from thebes.tasks.kind_failure import KindFailed, guarded
 
-Place = Literal["answer", "data", "price", "asker"]
-PLACES: tuple[Place, ...] = ("answer", "data", "price", "asker")
+Place = Literal["answer", "data", "trust", "price", "asker"]
+PLACES: tuple[Place, ...] = ("answer", "data", "trust", "price", "asker")
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d)?")
 
 
@@ -84,9 +84,14 @@ class PartChoice:
     """A choice between parts of a document of which it has one. No document has a field of its name."""
 
     label: str
-    parts: Mapping[str, str]  #: the path of each part, by what is chosen; the first is chosen at first
+    #: the path of each part, by what is chosen; empty where it has none. The first is chosen at first
+    parts: Mapping[str, str]
     told: Mapping[str, str]
     when: Callable[[FormState], bool] | None = None  #: else the first is chosen
+    place: Place = "answer"
+    #: fields that follow from what is chosen, and are asked nowhere else
+    fixes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    without: Mapping[str, str] = field(default_factory=dict)  #: why something cannot be chosen that other kinds offer
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -211,22 +216,35 @@ EVERYWHERE: Mapping[str, Hint] = {
     "mixed.epsilon": Hint(
         label="Epsilon of mixed answers",
         help="of whoever sees the collected answers and cannot tell whose is whose; needs a group's tokens, and people "
-        "whose machines send through a proxy. Then empty the epsilon above, and the largest that keeps this is found",
-        place="price",
+        "whose machines send through a proxy. Leave the price below empty, and the largest that keeps this is found",
+        place="trust",
     ),
-    "mixed.delta": Hint(label="Delta of mixed answers", help="0.000001 if empty, or less", place="price", expert=True),
+    "mixed.delta": Hint(label="Delta of mixed answers", help="0.000001 if empty, or less", place="trust", expert=True),
     "mixed.colluding": Hint(
         label="Share of others who may collude",
         help="0.5 if empty. Who breaks the rules or does not exist, and every machine without a proxy: where hardly "
         "anybody has one, say so here",
-        place="price",
+        place="trust",
         expert=True,
     ),
     "mixed.delay_seconds": Hint(
         label="Longest wait before an answer leaves",
         help="the same for everybody; 120 seconds if empty",
-        place="price",
+        place="trust",
         expert=True,
+    ),
+    "helper": Hint(
+        label="The second server",
+        help="the site of another institution, which helps where its policy says so. Say below until when people can "
+        "answer",
+        place="trust",
+    ),
+    "helper_key": Hint(
+        label="Fingerprint of the second server",
+        help="if empty, what the site itself says is filled in; people look it up where its institution publishes it",
+        place="trust",
+        expert=True,
+        when=lambda form: form.get("trust") == "split",
     ),
     "min_count": Hint(label="People needed", help="nothing is released with fewer", place="price", first="100"),
     "max_count": Hint(

@@ -25,6 +25,8 @@ from thebes.tasks.mixed_reports import (
     usual_delta,
 )
 
+PLANNED = "planned"  #: the group that is still to be
+
 
 class MixedPromise(Strict):
     """The second promise: (epsilon, delta) against whoever sees the answers and cannot tell whose is whose, if at
@@ -146,7 +148,7 @@ def planned(document: Mapping[str, Any], *, mixed: float, people: int) -> MixedD
     before = document.get("mixed")
     given = {name: value for name, value in document.items() if name not in ("epsilon", "delta", "max_count")}
     given |= {"min_count": people, "mixed": {**(before if isinstance(before, Mapping) else {}), "epsilon": mixed}}
-    found = registry.check({"anonymity": "token", "group": "planned", **given})
+    found = registry.check({"anonymity": "token", "group": PLANNED, **given})
     if not isinstance(found, MixedDocument):
         raise Mistake("type", "is a kind whose answers cannot be mixed")
     return found

@@ -11,13 +11,13 @@ import numpy as np
 
 from thebes.privacy.faults import Fault, Mistake
 from thebes.privacy.randomness import Randomness
-from thebes.sharing import Elements, SealingKey
-from thebes.sharing.field import Bytes
+from thebes.sharing import Elements, SealingKey, elements
+from thebes.sharing.field import Bytes, add
 from thebes.sharing.prio3 import Flags, PreparedShares
 from thebes.tasks.aggregation.people import PeopleDocumentType
 from thebes.tasks.aggregation.split_gathering import SplitGathering
-from thebes.tasks.aggregation.split_servers import SplitServer
-from thebes.tasks.contributions import Contributions
+from thebes.tasks.aggregation.split_servers import SplitServer, noised
+from thebes.tasks.contributions import Contributions, Layout, Slot
 from thebes.tasks.protocols import Setting
 from thebes.tasks.split_reports import AT_ONCE, REPORT, ReceivedReports, received
 
@@ -81,3 +81,29 @@ class BothServers(SplitGathering[PeopleDocumentType]):
 
     def noised(self) -> list[Elements]:
         return [self._leader.close(), self._helper.close()]
+
+
+class BareSums(SplitGathering[PeopleDocumentType]):
+    """Adds up what people would have shared, and lets each server noise its half of that: one half is the sum and the
+    other nothing, which as halves open to the same as any. For simulations alone: nobody is protected by it."""
+
+    def __init__(self, document: PeopleDocumentType, setting: Setting) -> None:
+        if not setting.simulated:
+            raise Fault("bare numbers are for simulations: people's machines send shares")
+        super().__init__(document, setting)
+        self._total = self._prio.nothing()
+
+    def layout(self, part: str, partition: int = 0) -> Layout:
+        return {REPORT: Slot("integer", length=len(self._total))}
+
+    def hear(self, contributions: Contributions) -> None:
+        sums = np.asarray(contributions.fields[REPORT], dtype=np.int64).reshape(contributions.count, -1).sum(axis=0)
+        self._total = add(self._total, elements(sums))
+
+    @property
+    def servers(self) -> tuple[str, str]:
+        return SERVERS
+
+    def noised(self) -> list[Elements]:
+        halves = (self._total, self._prio.nothing())
+        return [noised(half, self.splitting.noises, self.setting.randomness) for half in halves]

@@ -66,8 +66,10 @@ class BasicAggregator(Keeping[BasicDocument]):
 
 def AGGREGATOR(document: BasicDocument, setting: Setting) -> BasicAggregator:
     """Make the aggregator of one server, of the first of two, or of the two that a simulation plays."""
-    from thebes.tasks.basic.split_answer import SplitAggregator, SplitLeader
+    from thebes.tasks.basic.split_answer import BareStatistic, SplitAggregator, SplitLeader
 
     if document.server != "split":
         return BasicAggregator(document, setting)
-    return (SplitAggregator if setting.simulated else SplitLeader)(document, setting)
+    if not setting.simulated:
+        return SplitLeader(document, setting)
+    return (SplitAggregator if setting.proofs else BareStatistic)(document, setting)

@@ -18,6 +18,12 @@ def _missing(composed: FormState) -> tuple[str, ...]:
     return ("count",) if counted else ("refuse", "count")
 
 
+def _binned(composed: FormState) -> bool:
+    """Return whether values are counted by bins: two servers have no other way to a quantile."""
+    counted = ("median", "quantile") if composed.get("trust") == "split" else ()
+    return composed.get("aggregator") in ("histogram", *counted)
+
+
 def _cautions(document: BasicDocument, types: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     if document.aggregator not in ("count", "histogram"):
         for column, type_ in types.items():
@@ -38,7 +44,7 @@ FORM = Form(
         "quantile": Hint(
             label="Which quantile", help="between 0 and 1", when=lambda form: form.get("aggregator") == "quantile"
         ),
-        "bins": Hint(help="where the column has a range", when=lambda form: form.get("aggregator") == "histogram"),
+        "bins": Hint(help="where the column has a range", when=_binned),
         "missing": Hint(
             label="People without a value",
             help="refuse: they send nothing; count: they say so",

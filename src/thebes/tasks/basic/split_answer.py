@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import cached_property
 
 from thebes.privacy.measurement import Measurement
-from thebes.tasks.aggregation.both_servers import BothServers
+from thebes.tasks.aggregation.both_servers import BareSums, BothServers
 from thebes.tasks.aggregation.leading_server import LeadingServer
 from thebes.tasks.aggregation.split_gathering import SplitGathering
 from thebes.tasks.basic.aggregator import BasicAggregator
@@ -52,6 +52,10 @@ class SplitAnswer(SplitGathering[BasicDocument], BasicAggregator):
 
 class SplitAggregator(BothServers[BasicDocument], SplitAnswer):
     """Both servers of a basic task that is simulated."""
+
+
+class BareStatistic(BareSums[BasicDocument], SplitAnswer):
+    """Both servers of a basic task that is simulated without shares and proofs."""
 
 
 class SplitLeader(LeadingServer[BasicDocument], SplitAnswer):

@@ -98,8 +98,10 @@ class GradientAggregator(GradientDescending):
 
 def AGGREGATOR(document: GradientDocument, setting: Setting) -> GradientDescending:
     """Make the aggregator of one server, of the first of two, or of the two that a simulation plays."""
-    from thebes.tasks.gradient.split_answer import GradientLeader, SimulatedGradientServers
+    from thebes.tasks.gradient.split_answer import BareGradients, GradientLeader, SimulatedGradientServers
 
     if document.server != "split":
         return GradientAggregator(document, setting)
-    return (SimulatedGradientServers if setting.simulated else GradientLeader)(document, setting)
+    if not setting.simulated:
+        return GradientLeader(document, setting)
+    return (SimulatedGradientServers if setting.proofs else BareGradients)(document, setting)

@@ -8,7 +8,7 @@ from functools import cached_property
 
 from thebes.privacy.certificate import Certificate
 from thebes.privacy.mechanisms.additive import stated
-from thebes.tasks.aggregation.both_servers import BothServers
+from thebes.tasks.aggregation.both_servers import BareSums, BothServers
 from thebes.tasks.aggregation.leading_server import LeadingServer
 from thebes.tasks.aggregation.split_gathering import SplitGathering
 from thebes.tasks.gradient.descent import GradientDescending
@@ -40,6 +40,10 @@ class SplitDescent(SplitGathering[GradientDocument], GradientDescending):
 
 class SimulatedGradientServers(BothServers[GradientDocument], SplitDescent):
     """Both servers of a network's training that is simulated."""
+
+
+class BareGradients(BareSums[GradientDocument], SplitDescent):
+    """Both servers of a network's training that is simulated without shares and proofs."""
 
 
 class GradientLeader(LeadingServer[GradientDocument], SplitDescent):

@@ -17,15 +17,18 @@ from thebes.data.schema import read_shown
 from thebes.privacy.faults import Mistake, Refusal
 from thebes.sql.declaration import schema_at
 from thebes.tasks import registry
-from thebes.tasks.document import Document, InvalidDocument
+from thebes.tasks.document import Document, InvalidDocument, PeopleDocument
+from thebes.tasks.kind_failure import KindFailed
+from thebes.tasks.mixed_document import PLANNED
 from thebes.tasks.rehearsal import ERROR, WRONG, learned_by
 from thebes.tasks.site_document import SiteDocument
+from thebes.tasks.trust_models import MIXED, MODELS, TITLES, trust_model, trust_models
 from thebes.web.coordinator import epsilon_curve, rehearsal, words
 from thebes.web.coordinator.copied import copies
 from thebes.web.coordinator.forms.cautions import cautions
 from thebes.web.coordinator.forms.draft import Draft, Told, kinds
 from thebes.web.coordinator.forms.people_data import tables_of
-from thebes.web.coordinator.forms.site_data import SiteData, datasets_of
+from thebes.web.coordinator.forms.site_data import SiteData, datasets_of, helpers_of
 from thebes.web.coordinator.layout import Hall, sentence, text
 from thebes.web.coordinator.task import abridged
 
@@ -45,6 +48,8 @@ def routes(hall: Hall) -> APIRouter:
             "groups": groups,
             "sites": sites,
             "datasets": datasets_of(sites),
+            "helpers": helpers_of(sites),
+            "trusts": TITLES,
         }
 
     async def written(request: Request) -> tuple[Draft, Told]:
@@ -70,7 +75,10 @@ def routes(hall: Hall) -> APIRouter:
     async def fields(request: Request) -> HTMLResponse:
         """The form after its structure changed."""
         draft, told = await written(request)
-        was_json = (await hall.written(request)).get("was") == "json"
+        body = await hall.written(request)
+        was_json, trusted = body.get("was") == "json", text(body, "trusted_before")
+        if trusted and not draft.written:
+            draft = draft.trusting(trusted)
         answer = hall.part("fields.html", d=turned(draft, told, was_json=was_json), **told)
         answer.headers["HX-Trigger"] = "recheck"
         return answer
@@ -141,6 +149,28 @@ def routes(hall: Hall) -> APIRouter:
             models={WRONG, ERROR} & curves.keys(),
             rows_about=more.get("rows_about"),
         )
+
+    @made.post("/ask/trust")
+    async def trust(request: Request) -> HTMLResponse:
+        """Show how far off the same question would be, whoever is trusted: for who is signed in."""
+        draft, _ = await written(request)
+        try:
+            await hall.somebody(request)
+            checked = await asyncio.to_thread(registry.check, draft.document())
+            found = await asyncio.to_thread(rehearsal.by_trust, checked)
+        except (Mistake, Refusal) as error:
+            return hall.told(error)
+        assert isinstance(checked, PeopleDocument)  # noqa: S101
+        return hall.part("trust.html", found=found, titles=TITLES, models=MODELS, asked=trust_model(checked))
+
+    @made.post("/ask/trust/take")
+    async def take_trust(request: Request) -> HTMLResponse:
+        """The form with the same question in the trust model that was chosen."""
+        draft, told = await written(request)
+        chosen = text(await hall.written(request), "chosen")
+        answer = hall.part("fields.html", d=await asyncio.to_thread(in_trust, draft, chosen, told), **told)
+        answer.headers["HX-Trigger"] = '{"recheck": {"target": "#ask"}}'
+        return answer
 
     @made.post("/ask/epsilon")
     async def take(request: Request) -> HTMLResponse:
@@ -215,7 +245,7 @@ def with_epsilon(draft: Draft, chosen: str, told: Told) -> Draft:
     """The same question at another epsilon, in the form or as JSON as it was; as it is where that says nothing."""
     try:
         number = float(chosen)
-        document: dict[str, Any] = {**draft.document(), "epsilon": int(number) if number.is_integer() else number}
+        document: dict[str, Any] = {**draft.document(), "epsilon": _short(number)}
     except (InvalidDocument, ValueError):
         return draft
     for name in ("accuracy", "max_epsilon", "epsilon_per_weight"):
@@ -223,6 +253,34 @@ def with_epsilon(draft: Draft, chosen: str, told: Told) -> Draft:
     if draft.written:
         return replace(draft, raw=json.dumps(document, indent=2, ensure_ascii=False))
     return form_of(document, told)
+
+
+def in_trust(draft: Draft, chosen: str, told: Told) -> Draft:
+    """The same question in another trust model, in the form or as JSON as it was; as it is where there is none."""
+    try:
+        checked = registry.check(draft.document())
+        models = trust_models(checked) if isinstance(checked, PeopleDocument) else []
+    except (Mistake, KindFailed):
+        return draft
+    for model in models:
+        if model.name == chosen and model.document is not None:
+            document = {name: value for name, value in model.document.items() if name != "version"}
+            if document.get("group") == PLANNED:
+                del document["group"], document["anonymity"]
+            if model.name == MIXED:  # the price follows from how many there will be
+                document["mixed"] = {**document["mixed"], "epsilon": _short(document["mixed"]["epsilon"])}
+                del document["epsilon"]
+            else:
+                document["epsilon"] = _short(document["epsilon"])
+            if draft.written:
+                return replace(draft, raw=json.dumps(document, indent=2, ensure_ascii=False))
+            return form_of(document, told)
+    return draft
+
+
+def _short(number: float) -> float:
+    """Write whole numbers as such."""
+    return int(number) if float(number).is_integer() else number
 
 
 def turned(draft: Draft, told: Told, *, was_json: bool) -> Draft:

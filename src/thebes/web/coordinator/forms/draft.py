@@ -15,14 +15,16 @@ from thebes.privacy.reading import NotJSON, read_json
 from thebes.tasks import registry
 from thebes.tasks.document import InvalidDocument, raw
 from thebes.tasks.form import PLACES, Form, PartChoice, Place
+from thebes.tasks.trust_models import MIXED
 from thebes.web.coordinator.forms import notation
 from thebes.web.coordinator.forms.bound import text, texts
-from thebes.web.coordinator.forms.fields import Field, form_fields
+from thebes.web.coordinator.forms.fields import TRUST, Field, form_fields
 from thebes.web.coordinator.forms.people_data import PeopleData
 from thebes.web.coordinator.forms.site_data import SiteData
 
 Told = Mapping[str, Any]  #: what is published: tables of people, groups, data sets of sites
 _ABSENT = object()
+_MIXED = "mixed.epsilon"
 
 
 def kinds() -> dict[str, Any]:
@@ -92,7 +94,7 @@ class Draft:
         """The fields of a section of the form, with their names."""
         for name, each in form_fields(self.kind).items():
             if isinstance(each, PartChoice):
-                if place == "answer" and not expert and (each.when is None or each.when(self)):
+                if place == each.place and not expert and (each.when is None or each.when(self)):
                     yield name, each
             elif (each.hint.place, each.hint.expert) == (place, expert) and not self.idle(each):
                 yield name, each
@@ -143,6 +145,19 @@ class Draft:
         return [each for each in form_fields(self.kind).values() if isinstance(each, Field)]
 
     @property
+    def _choices(self) -> list[tuple[str, PartChoice]]:
+        return [(name, each) for name, each in form_fields(self.kind).items() if isinstance(each, PartChoice)]
+
+    @property
+    def _followed(self) -> dict[str, Any]:
+        """Return the fields that follow from choices other than the first."""
+        made: dict[str, Any] = {}
+        for name, each in self._choices:
+            if (chosen := self.get(name)) != next(iter(each.parts)):
+                made |= each.fixes.get(chosen, {})
+        return made
+
+    @property
     def _made_columns(self) -> tuple[str, ...]:
         return tuple(self.form.makes(self))
 
@@ -173,6 +188,15 @@ class Draft:
     def seen(self, told: Told) -> Draft:
         """The same beside what is published, as far as what it means depends on that."""
         return replace(self, data=self.data.seen(told, one_site=self.form.one_site))
+
+    def trusting(self, before: str) -> Draft:
+        """The form after another trust was chosen: the epsilon that is promised moves to where it is asked now."""
+        now, fields = self.get(TRUST), dict(self.fields)
+        if now == MIXED != before:
+            fields |= {_MIXED: fields.get("epsilon", ""), "epsilon": ""}
+        elif before == MIXED != now and fields.get(_MIXED):
+            fields |= {_MIXED: "", "epsilon": fields[_MIXED]}
+        return replace(self, fields=fields)
 
     def settled(self, told: Told) -> Draft:
         """The form after its structure changed."""
@@ -224,7 +248,8 @@ class Draft:
             *shown,
             *({"dataset"} & made.keys()),
         }  # what stands on the page counts, not what is hidden in it
-        return made | {name: value for name, value in self.rest.items() if name not in told}
+        kept = {name: value for name, value in self.rest.items() if name not in told}
+        return {**made, **kept, **self._followed}
 
     def _value(self, asked: Field, problems: list[tuple[str, str]]) -> Any:
         if asked.columns:
@@ -266,10 +291,12 @@ class Draft:
         fields: dict[str, str] = {}
         lists: dict[str, tuple[str, ...]] = {}
         unsaid: set[str] = set()
+        followed: dict[str, Any] = {}
         for name, each in form_fields(kind.type).items():
             if isinstance(each, PartChoice):
-                there = [chosen for chosen, part in each.parts.items() if _at(rest, part) is not _ABSENT]
+                there = [chosen for chosen, part in each.parts.items() if _has(rest, part, each.fixes.get(chosen, {}))]
                 fields[name] = there[-1] if there else ""
+                followed |= each.fixes.get(fields[name], {})
                 continue
             fields[name] = ""
             value = _at(rest, each.path)
@@ -293,6 +320,7 @@ class Draft:
                 unsaid.add(each.top)
         known = {each.top for each in draft._leaves} - unsaid
         fixed = {n for n, f in kind.document.model_fields.items() if n in rest and rest[n] == f.default}
+        fixed |= {n for n, value in followed.items() if rest.get(n) == value}
         kept = {n: value for n, value in rest.items() if n not in known and n not in fixed and n != "type"}
         for each in draft._leaves:  # all the others are chosen where nothing is ticked
             if each.hint.rest and list(lists.get(each.path, ())) == draft._offered(each):
@@ -312,6 +340,9 @@ class Draft:
             if f"{name}.".startswith(f"{n}."):
                 rest = name[len(n) + 1 :]
                 return f"{each.label}: {rest}" if rest else each.label, n
+        for n, choice in self._choices:
+            if any(name in fixed for fixed in choice.fixes.values()):
+                return choice.label, n
         for n, each in shown.items():
             parts = each.parts.values() if isinstance(each, PartChoice) else (n,)
             if any(f"{part}.".startswith(f"{name}.") or part.endswith(f".{name}") for part in parts):
@@ -341,6 +372,11 @@ def _at(document: Mapping[str, Any], path: str) -> Any:
             return _ABSENT
         found = found[part]
     return found
+
+
+def _has(document: Mapping[str, Any], part: str, fixed: Mapping[str, Any]) -> bool:
+    """Return whether a document has a part, or what follows from choosing it."""
+    return _at(document, part) is not _ABSENT or (bool(fixed) and fixed.items() <= document.items())
 
 
 def _names(value: object) -> bool:

@@ -13,15 +13,17 @@ from typing import Any
 from thebes.privacy.faults import Mistake
 from thebes.privacy.figures import figure
 from thebes.tasks import registry
-from thebes.tasks.document import Document
+from thebes.tasks.document import Document, PeopleDocument
 from thebes.tasks.form import EVERYWHERE, Form, Hint, PartChoice
+from thebes.tasks.trust_models import choice
 from thebes.web.coordinator.forms import notation
 from thebes.web.coordinator.forms.notation import Schema
 
 #: fields that the part of the form about data asks for
 OF_DATA = frozenset(["featurizer", "bounds", "group", "epoch", "anonymity", "sites", "dataset"])
-#: of which a coordinator takes one value only, whatever a simulation may be told
+#: which follow from the trust that is chosen
 _NOT_ASKED = frozenset(["server"])
+TRUST = "trust"  #: the choice of whom people must trust
 _LONG = 1000  #: characters; what may be longer gets several lines
 
 
@@ -97,16 +99,18 @@ class Field:
 def form_fields(kind: str) -> dict[str, Field | PartChoice]:
     """Return the fields of a kind's form by name, in the order in which they are asked."""
     model: type[Document] = registry.kind(kind).document
-    return _fields(model, registry.form(kind))
+    return _fields(kind, model, registry.form(kind))
 
 
 @lru_cache(maxsize=256)
-def _fields(model: type[Document], form: Form) -> dict[str, Field | PartChoice]:
+def _fields(kind: str, model: type[Document], form: Form) -> dict[str, Field | PartChoice]:
     schema = model.model_json_schema()
     found = dict(_leaves(_inlined(schema, schema.get("$defs", {})), form, "", required=True))
     asked = {name: found.get(name, hint) for name, hint in form.fields.items()}
     general = {name: found[name] for name in EVERYWHERE if name in found}
-    return {name: each for name, each in {**asked, **general, **found}.items() if not isinstance(each, Hint)}
+    trust = {TRUST: choice(kind, model)} if issubclass(model, PeopleDocument) else {}
+    every = {**asked, **trust, **general, **found}
+    return {name: each for name, each in every.items() if not isinstance(each, Hint)}
 
 
 def _leaves(schema: Schema, form: Form, prefix: str, *, required: bool) -> Iterator[tuple[str, Field]]:

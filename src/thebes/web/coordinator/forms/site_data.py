@@ -82,6 +82,11 @@ class SiteData:
         return (self.labels[top], top) if top in self.labels else None
 
 
+def helpers_of(sites: Sites) -> list[str]:
+    """Name the sites of other institutions, which may be the second of two servers."""
+    return sorted(site["name"] for site in sites if site["state"] in ("connected", "away") and site["name"] != LOCAL)
+
+
 def datasets_of(sites: Sites) -> dict[str, dict[str, Mapping[str, Any]]]:
     """Map data set -> site -> its columns; sites that may not take part any more are left out."""
     found: dict[str, dict[str, Mapping[str, Any]]] = {}
