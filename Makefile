@@ -43,7 +43,7 @@ check: $(READY)  ## style, types, the arrows between the rooms, docstrings, frag
 	@$(BIN)/ruff format --check src tests evidence papers tools
 	@$(BIN)/mypy
 	@$(BIN)/python tools/changelog.py check
-	@$(BIN)/pytest tests/unit/test_arrows.py tests/unit/test_docstrings.py tests/unit/test_class_names.py tests/unit/test_imports.py
+	@$(BIN)/pytest tests/unit/test_arrows.py tests/unit/test_docstrings.py tests/unit/test_class_names.py tests/unit/test_imports.py tests/unit/test_file_length.py
 
 bench: $(READY)  ## measure, as ratios within one run; writes evidence/bench/results/
 	@$(BIN)/python -m evidence.bench
