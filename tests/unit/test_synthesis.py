@@ -170,6 +170,72 @@ def test_one_column_needs_no_tree_and_pairs_that_are_too_large_are_not_measured(
     assert set(learned(small).drawn(10, system())) == {"sex", "age", "dose", "sick"}
 
 
+def wide(columns: int, most: int = 2) -> Any:
+    """Make a schema of so many columns, half of them with values."""
+    kinds = [{"type": "float", "low": 0.0, "high": 1.0}, {"type": "string", "values": ["a", "b", "c"]}]
+    named = {f"c{n}": kinds[n % 2] for n in range(columns)}
+    return schema_of(
+        {"unit": "person", "max_rows_per_unit": most, "columns": {"who": {"type": "integer", "key": True}, **named}}
+    )
+
+
+def wide_rows(columns: int, count: int, each: int) -> pd.DataFrame:
+    draw = np.random.default_rng(7)
+    kinds = [lambda: draw.choice([0.1, 0.35, 0.8, None], count), lambda: draw.choice(["a", "b", "other", None], count)]
+    return pd.DataFrame({"who": np.arange(count) // each, **{f"c{n}": kinds[n % 2]() for n in range(columns)}})
+
+
+class CountedLooks:
+    """A table that counts how often its rows are looked at."""
+
+    def __init__(self, schema: Any, frame: pd.DataFrame) -> None:
+        self.schema, self.table, self.looks = schema, frame_table(schema, frame), 0
+        self.batches = self.table.batches
+
+    def sums(self, wanted: Any) -> Any:
+        self.looks += 1
+        return self.table.sums(wanted)
+
+    def cells(self, axes: Any, *, rows: int = 16_384) -> Any:
+        self.looks += 1
+        return self.table.cells(axes, rows=rows)
+
+
+@pytest.mark.parametrize("missing", [True, False])
+def test_histograms_of_one_look_are_those_that_single_questions_give(
+    missing: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = CountedLooks(wide(12), wide_rows(12, 60, each=2))
+    asked = Domain.of(table.schema, missing=missing)
+    chosen = [*asked.singles, *asked.pairs]
+    expected = {places: asked.counts(table.table, places).tolist() for places in chosen}
+    assert {places: counts.tolist() for places, counts in asked.histograms(table, chosen)} == expected
+    assert table.looks == 1
+    monkeypatch.setattr("thebes.curator.cache.synthesis.domain._HELD", 2000)  # of cells at once: some looks more
+    assert {places: counts.tolist() for places, counts in asked.histograms(table, chosen)} == expected
+    assert 2 < table.looks < 10
+
+
+def test_of_a_person_with_too_many_rows_no_more_count_in_any_histogram_than_may() -> None:
+    table = CountedLooks(wide(4, most=3), wide_rows(4, 40, each=20))
+    asked = Domain.of(table.schema)
+    totals = [int(counts.sum()) for _, counts in asked.histograms(table, [*asked.singles, *asked.pairs])]
+    assert totals == [6] * len(totals)
+
+
+@pytest.mark.parametrize("method", [Independent, SpanningTree])
+def test_rows_are_looked_at_as_often_for_many_columns_as_for_few(method: Any) -> None:
+    looks = []
+    for columns in (4, 40):
+        table, doing = CountedLooks(wide(columns), wide_rows(columns, 50, each=1)), list[str]()
+        recipe = method(Domain.of(table.schema), SynthesisAllowance(50), told=doing.append)
+        recipe.learned(table, lambda: None, seeded_for_simulation(0))
+        looks.append(table.looks)
+        assert doing[0] == f"counting {columns} histograms"
+        assert method is Independent or f"choosing pair {columns - 1} of {columns - 1}" in doing
+    assert looks[0] == looks[1] <= 3
+
+
 # --- what it costs --------------------------------------------------------------------------------------------
 
 
@@ -229,7 +295,7 @@ def test_a_person_moves_no_utility_of_a_pair_by_more_than_their_rows() -> None:
         seen = []
         for frame in (rows, pd.concat([rows, mine], ignore_index=True)):
             table = frame_table(SCHEMA, frame)
-            exact = {places: recipe.domain.counts(table, places) for places in recipe.domain.pairs}
+            exact = recipe.domain.histograms(table, recipe.domain.pairs)
             seen.append(recipe.utilities(exact, alone, 60.0, 3.0))
         most = max([most, *(abs(seen[0][pair] - seen[1][pair]) for pair in seen[0])])
     assert 0 < most <= SCHEMA.change.rows

@@ -503,6 +503,26 @@ def test_models_are_fitted_corrected_for_the_noise(mechanism) -> None:
     assert set(proba.classes_) == {"cat", "dog", "eel"}
 
 
+@pytest.mark.parametrize("model", ["logistic", "svm", "forest"])
+def test_a_model_is_fitted_on_one_thread_and_leaves_the_others_to_their_owner(
+    model: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Threads that share their cores with other work make a fit of seconds one of minutes."""
+    from sklearn import ensemble, linear_model, svm
+    from threadpoolctl import threadpool_info, threadpool_limits
+
+    def threads() -> set[int]:
+        return {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}
+
+    kind = {"logistic": linear_model.LogisticRegression, "svm": svm.SVC, "forest": ensemble.RandomForestClassifier}
+    seen, plainly = [], kind[model].fit
+    monkeypatch.setattr(kind[model], "fit", lambda self, X, y: seen.append(threads()) or plainly(self, X, y))
+    release = thebes.simulate({**PETS, "mechanism": "split"}, PET_TABLE, seed=1)
+    with threadpool_limits(limits=2, user_api="blas"):
+        release.fit(model, output="kind")
+        assert (seen, threads()) == ([{1}], {2})
+
+
 def test_whole_row_reports_exist_only_where_rows_were_reported_whole() -> None:
     whole = thebes.simulate({**PETS, "mechanism": "privunit"}, PET_TABLE, seed=1)
     assert whole.reports.shape[0] == HOUSEHOLDS

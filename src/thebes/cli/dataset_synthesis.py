@@ -13,6 +13,7 @@ from thebes.cli.names import names
 from thebes.privacy.faults import Mistake
 
 _SUFFIXES = (".csv", ".parquet")
+_MEMORY = "512MB"  #: more than a site's question has: hundreds of columns are read at once, by nobody else meanwhile
 
 
 def synthesize(
@@ -68,12 +69,13 @@ def synthesize(
     )
 
     def opened() -> Any:
-        return table_of(dataset.schema, dataset.source, folder=place.datasets, scratch=place.folder / "scratch")
+        scratch = place.folder / "scratch"
+        return table_of(dataset.schema, dataset.source, folder=place.datasets, scratch=scratch, memory=_MEMORY)
 
     with Ledger(place.ledger) as ledger:
         stream = None if dataset.blocks is None else stream_of(place, dataset, ledger)
         try:
-            made = synthesized(dataset, wish, ledger=ledger, opened=opened, stream=stream)
+            made = synthesized(dataset, wish, ledger=ledger, opened=opened, stream=stream, told=output.paced())
         finally:
             if stream is not None:
                 stream.close()

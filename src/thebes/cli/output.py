@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from decimal import Decimal
 from pathlib import Path
@@ -25,6 +26,7 @@ LogForm = Annotated[
     str, typer.Option("--log", envvar="THEBES_LOG", help="What is said on standard error: text or json.")
 ]
 
+LINE_SECONDS = 5.0  #: between two lines about one step
 WEAK_EPSILON, WEAK_DELTA = 20.0, 0.01  #: beyond these a price is worth a warning
 
 
@@ -114,3 +116,17 @@ def told_warnings() -> Iterator[None]:
     for warning in caught:
         if warning.category is UserWarning:
             typer.echo(f"thebes: warning: {warning.message}", err=True)
+
+
+def paced(*, clock: Callable[[], float] = time.monotonic) -> Callable[[str], None]:
+    """Return what says on standard error what is being done, at most every few seconds, and for how long already."""
+    began = last = clock()
+
+    def told(doing: str) -> None:
+        nonlocal last
+        now = clock()
+        if now - last >= LINE_SECONDS:
+            last = now
+            typer.echo(f"{doing} ({now - began:.0f} s)", err=True)
+
+    return told

@@ -126,3 +126,13 @@ class KeyedTable(Table, Protocol):
     def declaring(self, column: str, values: Sequence[str]) -> AbstractContextManager[Table]:
         """The same rows where these are the declared values of a column that has none."""
         ...
+
+
+@runtime_checkable
+class CelledTable(Table, Protocol):
+    """A table that says of every row which cells it is in: many histograms of it then need one look."""
+
+    def cells(self, axes: Sequence[Axis], *, rows: int = 16_384) -> Iterator[NDArray[np.int64]]:
+        """The cells of every row that counts, one column for each axis, about `rows` rows at a time; -1 where a row is
+        in none."""
+        ...

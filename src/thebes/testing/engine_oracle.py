@@ -6,6 +6,7 @@ import hashlib
 import math
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -18,14 +19,9 @@ def sums(rows: list[Row], schema: Schema, wanted: Sums) -> list[list[int]]:
     """Compute what `Table.sums` must give."""
     stepped = dict.fromkeys(factor.column for term in wanted.terms for factor in term.factors)
 
-    def sign(row: Row, axis: Axis) -> int:
-        if _value(row, axis.column) is None:
-            return -1
-        return _cell(row, axis, schema) if axis.edges is not None else _number(row, axis.column, schema)
-
     def signature(row: Row) -> list[int]:
         steps = [_step(row, name, wanted.bits, schema) for name in stepped]
-        return steps + [sign(row, axis) for axis in wanted.axes]
+        return steps + [sign(row, axis, schema) for axis in wanted.axes]
 
     totals = [[0] * len(wanted.terms) for _ in range(wanted.cells)]
     for row in counted(rows, schema, wanted.columns, wanted.where, signature, wanted.axes):
@@ -159,6 +155,19 @@ def _cell(row: Row, axis: Axis, schema: Schema) -> int:
     assert axis.edges is not None
     number = _clamped(row, axis.column, schema)
     return max(n for n in range(len(axis.edges) - 1) if number >= axis.edges[n])
+
+
+def place(row: Row, axis: Axis, schema: Schema) -> int:
+    """Find the cell that a row is in, -1 for none."""
+    found = _cell(row, replace(axis, missing=True), schema)
+    return found if axis.missing or found < axis.cells else -1
+
+
+def sign(row: Row, axis: Axis, schema: Schema) -> int:
+    """Return the number by which a row is told from others along an axis."""
+    if _value(row, axis.column) is None:
+        return -1
+    return _cell(row, axis, schema) if axis.edges is not None else _number(row, axis.column, schema)
 
 
 def _number(row: Row, name: str, schema: Schema) -> int:

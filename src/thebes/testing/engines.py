@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -17,7 +18,7 @@ from thebes.data.engines.table import EngineTable
 from thebes.data.filter import read_filter
 from thebes.data.schema import Schema, schema_of
 from thebes.data.table import Axis, Factor, Sums, Term
-from thebes.testing.engine_oracle import Row, _fine, _numbers, counted, sums
+from thebes.testing.engine_oracle import Row, _fine, _numbers, counted, place, sign, sums
 
 Open = Callable[[Schema, list[Row]], EngineTable]
 
@@ -174,6 +175,34 @@ def check_batches(opened: Open) -> None:
         table.close()
 
 
+def check_cells(opened: Open) -> None:
+    """Each row that counts is in the cells that single questions count it in, and in none where it has no value."""
+    edges = (-3.7, 0.0, 50.0, 70.25, 100.0, 250.1)
+    seen = Axis("seen", tuple(BODY["columns"]["seen"]["values"]), missing=True)
+    ward, floor, smoker = Axis("ward", WARDS[:2], missing=True), Axis("floor", (7, -2)), Axis("smoker", (True, False))
+    axes = (Axis("weight", edges=edges), ward, floor, smoker, seen)
+    many = Axis("note", (*NAMES, "L", *map(str, range(50))))  # too many to be packed
+    rows = [{**row, "who": NAMES[n % 3]} if n % 2 else row for n, row in enumerate(rows_of(160, seed=17))]
+    for schema in (SCHEMA, LATEST, ROWS_ARE_UNITS):
+
+        def places(row: Row, schema: Schema = schema) -> tuple[int, ...]:
+            return tuple(place(row, axis, schema) for axis in (*axes, many))
+
+        def signature(row: Row, schema: Schema = schema) -> list[int]:
+            packed, times = 0, 1
+            for axis in axes:
+                packed += times * (place(row, replace(axis, missing=False), schema) + 1)
+                times *= len(axis.values or axis.edges[1:]) + 1  # type: ignore[index]
+            return [packed, sign(row, many, schema)]
+
+        right = sorted(map(places, counted(rows, schema, (), None, signature)))
+        table = opened(schema, rows)
+        for size in (7, 10_000):
+            found = [tuple(row) for part in table.cells((*axes, many), rows=size) for row in part.tolist()]
+            assert sorted(found) == right, "rows are in other cells, or other rows count"
+        table.close()
+
+
 def check_few_rows(opened: Open) -> None:
     """Nobody, one row, and rows in which everything is missing."""
     nothing = dict.fromkeys(SCHEMA.columns)
@@ -204,7 +233,7 @@ def check_same_order(opened: Open, other: Open) -> None:
         two.close()
 
 
-CHECKS = (check_sums, check_conditions, check_clipping, check_batches, check_few_rows)
+CHECKS = (check_sums, check_conditions, check_clipping, check_batches, check_cells, check_few_rows)
 
 
 def _same(table: EngineTable, rows: list[Row], wanted: Sums) -> None:

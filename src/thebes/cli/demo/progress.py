@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from thebes.cli.output import LINE_SECONDS
+
 if TYPE_CHECKING:
     from rich.progress import Progress
-
-LINE_SECONDS = 5.0  #: between two lines about one step
 
 
 def bars() -> Any:

@@ -19,7 +19,7 @@ from thebes.data.table import Factor
 _ONE, _OTHER = 48_271, 69_621  # multipliers of generators modulo this prime
 
 
-_SEARCHED = 16  # so many bins are found by comparing with their edges, one after another
+_COUNTED = 16  # so many bins are found by comparing with every edge
 
 
 def holds(condition: Condition, beside: str) -> nw.Expr:
@@ -77,14 +77,20 @@ def share(factor: Factor, step: nw.Expr, bits: int) -> nw.Expr:
     return (whole - square - mixed, mixed, square)[factor.place]
 
 
-def bin_of(number: nw.Expr, edges: Sequence[float]) -> nw.Expr:
-    """Find the bin between `edges` in which a number within them lies; the last one has both its ends. Bins of one
-    width are not searched but reckoned: the first guess may be one off, and an edge is its number times the width,
-    rounded as `edges` were."""
+def bin_of(name: str, column: Column, edges: Sequence[float]) -> nw.Expr:
+    """Find the bin between `edges` in which a column's clamped number lies; the last one has both its ends. Few bins
+    are counted, as many as begin at or below the number: what lies beyond a bound is in the bin at its end then. Many
+    bins of one width are not searched but reckoned: the first guess may be one off, and an edge is its number times the
+    width, rounded as `edges` were."""
     bins, low = len(edges) - 1, edges[0]
+    if bins <= _COUNTED:
+        number = nw.col(name).cast(nw.Float64)
+        begun = [(number >= edge).cast(nw.Int64) for edge in edges[1:-1]]
+        return folded(lambda a, b: a + b, begun) if begun else nw.lit(0).cast(nw.Int64)
+    number = clamped(name, column)
     width = (edges[-1] - low) / bins
     wide = width > 4 * max(math.ulp(low), math.ulp(edges[-1]))
-    if bins > _SEARCHED and wide and all(edge == place * width + low for place, edge in enumerate(edges[:-1])):
+    if wide and all(edge == place * width + low for place, edge in enumerate(edges[:-1])):
         guess = ((number - low) / width).floor()
         guess = nw.when(guess > bins - 1).then(nw.lit(float(bins - 1))).otherwise(guess)
         below = (number < guess * width + low).cast(nw.Int64)

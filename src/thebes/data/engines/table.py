@@ -7,7 +7,7 @@ time, and otherwise at random, by a hash of who it is and what the row says that
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -18,7 +18,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from thebes.data.engines.arithmetic import bin_of, clamped, drawn, folded, holds, share, shuffled, steps
+from thebes.data.engines.arithmetic import clamped, drawn, folded, holds, share, shuffled, steps
+from thebes.data.engines.axis_cells import Packs, cell, numbered
 from thebes.data.engines.clipping import Clipping, in_parts
 from thebes.data.engines.engine import MARK, MOST_NUMBER, PRIME, Computed, Engine, KeptRows
 from thebes.data.engines.misfits import misfits_of
@@ -26,7 +27,7 @@ from thebes.data.engines.sum_terms import place_of, product_of, share_name
 from thebes.data.filter import ENDS, RowFilter
 from thebes.data.schema import Column, Schema, as_held
 from thebes.data.table import Axis, Batch, Misfits, Sums
-from thebes.privacy.faults import Mistake
+from thebes.privacy.faults import Fault, Mistake
 from thebes.privacy.promise import Unit
 from thebes.privacy.stability import LARGEST_TOTAL
 
@@ -54,13 +55,8 @@ class EngineTable:
             f"_t{i}": steps(clamped(n, self._column(n)), self._column(n), wanted.bits) for i, n in enumerate(ranged)
         }
         place = {name: f"_t{i}" for i, name in enumerate(ranged)}
-        signs: dict[str, nw.Expr] = {}  # of rows that have to be chosen from
-        signature = [*place.values()]
-        for i, axis in enumerate(wanted.axes):
-            made[f"_a{i}"] = self._cell(axis)
-            signature.append(self._sign(f"_a{i}", axis))
-            if axis.missing and signature[-1] != f"_a{i}":
-                signature[-1], signs[f"_m{i}"] = f"_m{i}", nw.col(signature[-1]).fill_null(-1)
+        inside, signs, signature = self._inside(dict(enumerate(wanted.axes)))
+        made, signature = {**made, **inside}, [*place.values(), *signature]
         totals = [[0] * len(wanted.terms) for _ in range(wanted.cells)]
         read = list(dict.fromkeys([*wanted.columns, *(axis.column for axis in wanted.axes)]))
         frame = self._complete(wanted.columns, wanted.where, wanted.axes)
@@ -69,6 +65,21 @@ class EngineTable:
                 part = part.select(self._owner, *(f"_a{i}" for i in range(len(wanted.axes)))).unique()
             self._add(part, wanted, place, totals)
         return np.array([[min(total, LARGEST_TOTAL) for total in cell] for cell in totals], dtype=np.int64)
+
+    def cells(self, axes: Sequence[Axis], *, rows: int = 16_384) -> Iterator[NDArray[np.int64]]:
+        """The cells of every row that counts, one column for each axis, about `rows` rows at a time; -1 where a row is
+        in none: what it has elsewhere counts there."""
+        self._check_axes(axes)
+        packs = Packs.of([(axis, self._column(axis.column)) for axis in axes])
+        made, signs, signature = self._inside({i: replace(axes[i], missing=True) for i in packs.alone})
+        frame = self._complete((), None, axes)
+        parts = self._clipped(frame, [a.column for a in axes], {**packs.made, **made}, signs, [*packs.made, *signature])
+        kept = self.engine.kept(part.select(*packs.made, *made) for part in parts)
+        try:
+            for chunk in kept.chunks(rows):
+                yield packs.read(chunk)
+        finally:
+            kept.close()
 
     def batches(self, columns: Sequence[str], where: RowFilter | None = None, *, rows: int = 65_536) -> Iterator[Batch]:
         """The rows that have all of these columns, person after person, about `rows` at a time."""
@@ -198,14 +209,7 @@ class EngineTable:
     def _check(self, wanted: Sums) -> None:
         if not wanted.terms:
             raise Mistake("terms", "must name at least one number to add up")
-        for axis in wanted.axes:
-            column = self._column(axis.column)
-            if (axis.values is None) is (axis.edges is None):
-                raise Mistake("axes", "an axis has either values or edges")
-            if axis.edges is not None:
-                ends = (axis.edges[0], axis.edges[-1]) if len(axis.edges) > 1 else None
-                if ends != (column.low, column.high) or any(a >= b for a, b in pairwise(axis.edges)):
-                    raise Mistake("axes", f"the edges of {axis.column!r} must rise from its low to its high")
+        self._check_axes(wanted.axes)
         if wanted.units and any(term.factors for term in wanted.terms):
             raise Mistake("terms", "of units are counts: a unit has no number of its own")
         if wanted.cells > MOST_CELLS:
@@ -219,20 +223,28 @@ class EngineTable:
             if len(term.factors) * wanted.bits > MOST_BITS or (2 * wanted.bits + 1 > MOST_BITS and term.factors):
                 raise Mistake("bits", f"times the factors of a term must be at most {MOST_BITS}")
 
-    def _cell(self, axis: Axis) -> nw.Expr:
-        """A cell's number, or its value; for a row without a value -1 or null."""
-        column = self._column(axis.column)
-        there = nw.when(~nw.col(axis.column).is_null())
-        if axis.edges is not None:
-            cell = bin_of(clamped(axis.column, column), axis.edges)
-            return there.then(cell).otherwise(nw.lit(-1)).cast(nw.Int64) if axis.missing else cell
-        if column.type == "float":
-            cell = place_of(nw.col(axis.column), [float(v) for v in axis.values or ()])
-            return there.then(cell).otherwise(nw.lit(-1)).cast(nw.Int64) if axis.missing else cell
-        return nw.col(axis.column)
+    def _inside(self, axes: Mapping[int, Axis]) -> tuple[dict[str, nw.Expr], dict[str, nw.Expr], list[str]]:
+        """The cells of these axes, the signs of rows that have to be chosen from, and the signature of a row."""
+        made: dict[str, nw.Expr] = {}
+        signs: dict[str, nw.Expr] = {}
+        signature: list[str] = []
+        for i, axis in axes.items():
+            made[f"_a{i}"] = cell(axis, self._column(axis.column))
+            sign = f"_a{i}" if axis.edges is not None or not self._is_numbered(axis.column) else MARK + axis.column
+            if axis.missing and sign != f"_a{i}":
+                sign, signs[f"_m{i}"] = f"_m{i}", nw.col(sign).fill_null(-1)
+            signature.append(sign)
+        return made, signs, signature
 
-    def _sign(self, cell: str, axis: Axis) -> str:
-        return cell if axis.edges is not None or not self._is_numbered(axis.column) else MARK + axis.column
+    def _check_axes(self, axes: Sequence[Axis]) -> None:
+        for axis in axes:
+            column = self._column(axis.column)
+            if (axis.values is None) is (axis.edges is None):
+                raise Mistake("axes", "an axis has either values or edges")
+            if axis.edges is not None:
+                ends = (axis.edges[0], axis.edges[-1]) if len(axis.edges) > 1 else None
+                if ends != (column.low, column.high) or any(a >= b for a, b in pairwise(axis.edges)):
+                    raise Mistake("axes", f"the edges of {axis.column!r} must rise from its low to its high")
 
     def _add(self, frame: Frame, wanted: Sums, place: dict[str, str], totals: list[list[int]]) -> None:
         frame = frame.with_columns(
@@ -255,31 +267,19 @@ class EngineTable:
         added = [nw.col(name).sum() for name in parts]
         frame = frame.group_by(cells).agg(*added) if cells else frame.select(*added)
         found = self.engine.collected(frame.with_columns(nw.col(name).cast(nw.Int64) for name in parts))
-        at = self._cells_of(found, wanted.axes)
+        at = np.zeros(len(found), dtype=np.int64)
+        for i, axis in enumerate(wanted.axes):
+            places = numbered(found[f"_a{i}"], axis, self._column(axis.column))
+            if (places < 0).any():
+                raise Fault("a row that counts is in no cell")
+            at = at * axis.cells + places
         for i in range(len(wanted.terms)):
-            lower = found[f"_s{i}"].fillna(0).astype("int64").to_numpy()
-            sums = lower.tolist()
+            sums = found[f"_s{i}"].fillna(0).astype("int64").tolist()
             if f"_u{i}" in parts:
                 upper_half = found[f"_u{i}"].fillna(0).astype("int64").tolist()
                 sums = [low + (up << _HALF) for low, up in zip(sums, upper_half, strict=True)]
-            for cell, total in zip(at, sums, strict=True):
-                totals[cell][i] += total
-
-    def _cells_of(self, found: pd.DataFrame, axes: Sequence[Axis]) -> list[int]:
-        at = [0] * len(found)
-        for i, axis in enumerate(axes):
-            kind = self._column(axis.column).type
-            if axis.edges is not None or kind == "float":
-                index = [int(v) % axis.cells for v in found[f"_a{i}"]]
-            else:
-                where = {as_held(value, kind): n for n, value in enumerate(axis.values or ())}
-                cells = [v.to_pydatetime() if kind == "timestamp" and not pd.isna(v) else v for v in found[f"_a{i}"]]
-                lacking = axis.cells - 1
-                index = [
-                    where[v] if not axis.missing else lacking if pd.isna(v) else where.get(v, lacking) for v in cells
-                ]
-            at = [cell * axis.cells + n for cell, n in zip(at, index, strict=True)]
-        return at
+            for which, total in zip(at.tolist(), sums, strict=True):
+                totals[which][i] += total
 
     # --- batches ----------------------------------------------------------------------------------------
 

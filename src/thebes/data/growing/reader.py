@@ -24,7 +24,7 @@ from thebes.data.filter import RowFilter
 from thebes.data.growing.row_condition import Chosen, Part
 from thebes.data.growing.source import IN_PROCESS, GrowingSource
 from thebes.data.schema import Column, Schema
-from thebes.data.table import Batch, Misfits, Sums
+from thebes.data.table import Axis, Batch, Misfits, Sums
 from thebes.privacy.faults import Mistake
 
 if TYPE_CHECKING:
@@ -80,6 +80,10 @@ class GrownTable:
     def batches(self, columns: Sequence[str], where: RowFilter | None = None, *, rows: int = 65_536) -> Iterator[Batch]:
         """The rows that have all of these columns, person after person, in an order that says nothing."""
         return self._engine().batches(columns, where, rows=rows)
+
+    def cells(self, axes: Sequence[Axis], *, rows: int = 16_384) -> Iterator[NDArray[np.int64]]:
+        """The cells of every row that counts, one column for each axis, about `rows` rows at a time."""
+        return self._engine().cells(axes, rows=rows)
 
     def misfits(self, columns: Sequence[str], where: RowFilter | None = None) -> dict[str, Misfits]:
         """Of each column, how many of all the rows that meet a condition do not fit what the schema declares of it."""

@@ -15,7 +15,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from thebes.curator.cache.synthesis.allowance import SynthesisAllowance
-from thebes.curator.cache.synthesis.domain import Domain
+from thebes.curator.cache.synthesis.domain import Domain, Told, quiet
 from thebes.curator.cache.synthesis.recipes import recipe
 from thebes.curator.questions.groups import bounds_of
 from thebes.curator.streams.stream import Stream
@@ -69,13 +69,14 @@ def synthesized(
     opened: Callable[[], Table],
     stream: Stream | None = None,
     randomness: Randomness | None = None,
+    told: Told = quiet,
 ) -> SyntheticRows:
     """Learn a distribution within the wish's budget and draw rows from it. `opened` reaches the rows of a data set that
-    does not grow; of one that does, every block that can pay is learned from."""
+    does not grow; of one that does, every block that can pay is learned from. `told` hears what is being done."""
     source = randomness or system()
     domain = Domain.of(dataset.schema, wish.columns, wish.bins, missing=not wish.complete)
     allowance = SynthesisAllowance(wish.epsilon, wish.delta)
-    made = recipe(wish.method)(domain, allowance)
+    made = recipe(wish.method)(domain, allowance, told=told)
     price = allowance.loss(made.event, dataset.budget.filter)
     with _charged(dataset, price, ledger, opened, stream) as (table, claim):
         learned = made.learned(table, lambda: _pay(claim), source)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from thebes.data.rows import Rows
 from thebes.learning.inputs import NamedInputs, columns_of
+from thebes.learning.one_thread import one_thread
 from thebes.privacy.faults import Mistake
 from thebes.tasks.bounded.encoder import categories, simplex, vector
 from thebes.tasks.bounded.kind import MISSING, BoundedDocument
@@ -167,15 +168,20 @@ def _mixture(centre: Floats, spread: Floats, share: Floats, labels: NDArray[Any]
 
 
 def _trained(model: str, inputs: Floats, target: NDArray[Any], *, classify: bool) -> Any:
+    with one_thread():  # thirty times as fast where others compute beside it
+        return _estimator(model, classify=classify).fit(inputs, target)
+
+
+def _estimator(model: str, *, classify: bool) -> Any:
     if model == "logistic":
         from sklearn.linear_model import LogisticRegression
 
-        return LogisticRegression(max_iter=500).fit(inputs, target)
+        return LogisticRegression(max_iter=500)
     if model == "svm":
         from sklearn.svm import SVC, SVR
 
-        return (SVC() if classify else SVR()).fit(inputs, target)
+        return SVC() if classify else SVR()
     from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
     forest = RandomForestClassifier if classify else RandomForestRegressor
-    return forest(n_estimators=60, min_samples_leaf=5, random_state=0).fit(inputs, target)
+    return forest(n_estimators=60, min_samples_leaf=5, random_state=0)

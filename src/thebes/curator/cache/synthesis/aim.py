@@ -127,13 +127,15 @@ class Adaptive(Recipe):
         rounds.spent(_rho_of(single))
         found = self._measured(table, self.domain.singles, single, randomness)
         model = fitted.model(found)
-        exact_counts = {places: self.domain.counts(table, places) for places in self.domain.pairs}
+        exact_counts = dict(self.domain.histograms(table, self.domain.pairs, self.told))
         chosen: list[Places] = []
         while exact_counts and rounds.next():
+            spent = 1 - float(rounds.left / self._rho)
+            self.told(f"choosing pair {len(chosen) + 1}; {spent:.0%} of the budget is used")
             noise = ConcentratedNoise(rounds.measuring).noise(
                 self.domain.transformation([(0,)]).sensitivity(self._change)
             )
-            small = fitted.affordable(chosen, exact_counts, 1 - float(rounds.left / self._rho))
+            small = fitted.affordable(chosen, exact_counts, spent)
             guessed = {places: fitted.marginal(model, places) for places in small}
             utilities = [
                 int(np.abs(exact_counts[places] - np.rint(guess).astype(np.int64)).sum())

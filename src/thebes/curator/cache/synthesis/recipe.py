@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from thebes.curator.cache.synthesis.allowance import SynthesisAllowance
-from thebes.curator.cache.synthesis.domain import Domain, Measured, Places, measured, sized
+from thebes.curator.cache.synthesis.domain import Domain, Measured, Places, Told, measured, quiet, sized
 from thebes.curator.cache.synthesis.tree import Tree, Trees
 from thebes.data.table import Table
 from thebes.privacy.events import Composed, Event, Repeated
@@ -68,8 +69,8 @@ class Recipe(ABC):
 
     name: str
 
-    def __init__(self, domain: Domain, allowance: SynthesisAllowance) -> None:
-        self.domain, self.allowance = domain, allowance
+    def __init__(self, domain: Domain, allowance: SynthesisAllowance, *, told: Told = quiet) -> None:
+        self.domain, self.allowance, self.told = domain, allowance, told
 
     @property
     @abstractmethod
@@ -93,7 +94,7 @@ class Recipe(ABC):
     def _measured(
         self, table: Table, chosen: Sequence[Places], noise: Additive, randomness: Randomness
     ) -> list[Measured]:
-        exact = [(places, self.domain.counts(table, places)) for places in chosen]
+        exact = list(self.domain.histograms(table, chosen, self.told))
         return measured(self.domain, exact, noise, randomness)
 
     def _named(self, chosen: Sequence[Places]) -> list[list[str]]:
@@ -131,7 +132,7 @@ class SpanningTree(Recipe):
 
     name = "mst"
 
-    @property
+    @cached_property
     def edges(self) -> int:
         """The number of pairs that a forest of all columns has, as far as histograms of two are not too large."""
         trees = Trees(len(self.domain.shape))
@@ -154,35 +155,38 @@ class SpanningTree(Recipe):
         pay()
         singles = self._measured(table, self.domain.singles, single, randomness)
         alone = Tree.fit(self.domain.shape, singles)
-        exact = {places: self.domain.counts(table, places) for places in self.domain.pairs}
-        chosen = self._chosen(exact, alone, sized(singles), pair.deviation, randomness)
-        pairs = measured(self.domain, [(places, exact[places]) for places in chosen], pair, randomness)
+        exact = self.domain.histograms(table, self.domain.pairs, self.told)
+        chosen = self._chosen(self.utilities(exact, alone, sized(singles), pair.deviation), randomness)
+        pairs = self._measured(table, chosen, pair, randomness)
         told = {"noise": pair.kind, "scale": single.scale, "scale_of_pairs": pair.scale, "pairs": self._named(chosen)}
         return [*singles, *pairs], told
 
-    def utilities(self, exact: dict[Places, Integers], alone: Tree, size: float, deviation: float) -> dict[Places, int]:
+    def utilities(
+        self, exact: Iterable[tuple[Places, Integers]], alone: Tree, size: float, deviation: float
+    ) -> dict[Places, int]:
         """Return how much each pair's exact counts would tell beyond noise of this deviation. SECRET."""
         found: dict[Places, int] = {}
-        for (first, second), counts in exact.items():
+        for (first, second), counts in exact:
             guess = np.rint(size * np.outer(alone.shares[first], alone.shares[second])).astype(np.int64)
             found[first, second] = int(np.abs(counts - guess).sum()) - round(MEAN_SIZE * deviation * counts.size)
         return found
 
-    def _chosen(
-        self, exact: dict[Places, Integers], alone: Tree, size: float, deviation: float, randomness: Randomness
-    ) -> list[Places]:
+    def _chosen(self, utilities: Mapping[Places, int], randomness: Randomness) -> list[Places]:
         """The pairs of a forest, by the exponential mechanism one after another."""
-        utilities = self.utilities(exact, alone, size, deviation)
-        trees, found, choice = Trees(len(self.domain.shape)), [], self.allowance.choosing(_THIRD, self.edges)
-        for _ in range(self.edges):
-            open_ = [pair for pair in utilities if not trees.joined(*pair)]
+        trees, found = Trees(len(self.domain.shape)), list[Places]()
+        choice = self.allowance.choosing(_THIRD, self.edges)
+        pairs, useful = np.array(list(utilities)), np.array(list(utilities.values()), dtype=np.int64)
+        for turn in range(self.edges):
+            self.told(f"choosing pair {turn + 1} of {self.edges}")
+            apart = np.flatnonzero(trees.apart(pairs))
             taken = exponential(
-                [utilities[pair] for pair in open_],
+                useful[apart],
                 sensitivity=self.domain.schema.change.rows,
                 epsilon=choice.epsilon,
                 adjacency=_RELATION,
                 randomness=randomness,
             ).value
-            found.append(open_[taken])
-            trees.join(*open_[taken])
+            first, second = pairs[apart[taken]].tolist()
+            found.append((first, second))
+            trees.join(first, second)
         return sorted(found)

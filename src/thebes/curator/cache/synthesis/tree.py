@@ -51,6 +51,10 @@ class Tree:
         on."""
         found: list[tuple[int, int, Floats]] = []
         reached: set[int] = set()
+        beside: dict[int, list[tuple[int, Floats]]] = {}
+        for (first, second), table in zip(self.edges, self.tables, strict=True):
+            beside.setdefault(first, []).append((second, table))
+            beside.setdefault(second, []).append((first, table.T))
         for root in range(len(self.shares)):
             if root in reached:
                 continue
@@ -59,13 +63,9 @@ class Tree:
             waiting = [root]
             while waiting:
                 parent = waiting.pop()
-                for edge, table in zip(self.edges, self.tables, strict=True):
-                    if parent not in edge:
-                        continue
-                    child = edge[1] if edge[0] == parent else edge[0]
+                for child, given in beside.get(parent, []):
                     if child in reached:
                         continue
-                    given = table if edge[0] == parent else table.T
                     reached.add(child)
                     waiting.append(child)
                     found.append((child, parent, _conditional(given, self.shares[child])))
@@ -127,16 +127,17 @@ class Trees:
     """The trees that columns are in: which columns are in one tree."""
 
     def __init__(self, columns: int) -> None:
-        self._of = list(range(columns))
+        self._of = np.arange(columns)
 
-    def joined(self, first: int, second: int) -> bool:
-        return self._of[first] == self._of[second]
+    def apart(self, pairs: Integers) -> NDArray[np.bool_]:
+        """Mark which of these pairs, one in each row, are in two trees."""
+        return np.asarray(self._of[pairs[:, 0]] != self._of[pairs[:, 1]])
 
     def join(self, first: int, second: int) -> bool:
         """Put two columns into one tree; return whether they were in two trees."""
         one, other = self._of[first], self._of[second]
-        self._of = [one if own == other else own for own in self._of]
-        return one != other
+        self._of[self._of == other] = one
+        return bool(one != other)
 
 
 def nearest(counts: Floats, size: float) -> Floats:
