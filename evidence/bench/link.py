@@ -121,7 +121,7 @@ async def _counts(world: Gathering) -> dict[str, float]:
         for _ in range(20):
             began = time.perf_counter()
             task = await world.post(document)
-            while (await world.reception.task(task))[0]["status"] != "done":
+            while (await world.service.task(task))[0]["status"] != "done":
                 await asyncio.sleep(0.001)
             took.append(1000 * (time.perf_counter() - began))
         found[f"{count} sites, median"] = float(np.median(took))
@@ -137,7 +137,7 @@ async def _rounds(world: Gathering) -> dict[str, Any]:
         done = await world.asked(document)
         wall = time.perf_counter() - began
         assert done["status"] == "done"
-        told = (await world.reception.progress(done["task_id"]))["sites"]["seconds"]["total"]
+        told = (await world.service.progress(done["task_id"]))["sites"]["seconds"]["total"]
         found[f"{count} sites"] = {
             "wall": 1000 * wall / TASK_ROUNDS,
             "wall for each site": 1000 * wall / TASK_ROUNDS / count,

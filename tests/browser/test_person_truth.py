@@ -81,7 +81,7 @@ def test_what_stands_there_is_what_the_interface_says(
             home.me.accept(task)
         else:
             if state == "sending":
-                claim = home.me._purse.claim(f"task {task} participation 0")
+                claim = home.me._budget.claim(f"task {task} participation 0")
                 assert claim is not None
                 claim.consume()
             moved(home.me, task, ParticipationState(state))
@@ -295,7 +295,7 @@ def test_the_page_of_a_task_shows_its_answer_when_it_comes(home: OpenHome, visit
     came = me.page.locator(f"#came-{task}")
     expect(came).to_contain_text("of the 20 an answer needs")
     home.me.accept(task)
-    claim = home.me._purse.claim(f"task {task} participation 0")
+    claim = home.me._budget.claim(f"task {task} participation 0")
     assert claim is not None
     claim.consume()
     moved(home.me, task, ParticipationState("sent"))

@@ -105,10 +105,10 @@ def looked(folder: Path) -> Callable[[int], None]:
     def work(tell: int) -> None:
         home = opened(folder)
         home.ledger.verify()
-        for name in home.workshop.bundles.names():
-            for version in home.workshop.bundles.versions(name):
-                assert home.workshop.bundles.get(name, version)["certificate"]["text"]
-        os.write(tell, str(len(home.workshop.bundles.versions("lines"))).encode())
+        for name in home.workspace.bundles.names():
+            for version in home.workspace.bundles.versions(name):
+                assert home.workspace.bundles.get(name, version)["certificate"]["text"]
+        os.write(tell, str(len(home.workspace.bundles.versions("lines"))).encode())
 
     return work
 
@@ -119,14 +119,14 @@ def finished(folder: Path, strategy: str) -> Callable[[int], None]:
     def work(tell: int) -> None:
         home = opened(folder)
         run = home.run(Killed(strategy))
-        journal = home.workshop.attempts
+        journal = home.workspace.attempts
         attempts = journal.attempts(run.id)
         paid: dict[str, Decimal] = {}
         for one in (one for made in journal.runs() for one in journal.attempts(made.id)):
             for block in one.blocks if one.state.paid else ():
                 paid[block] = paid.get(block, Decimal(0)) + one.epsilon
         spent = {name: amount for name, amount in home.spent().items() if amount}
-        versions = home.workshop.bundles.versions("lines")
+        versions = home.workspace.bundles.versions("lines")
         facts = {
             "verdict": run.verdict,
             "runs": len(journal.runs()),
@@ -135,7 +135,7 @@ def finished(folder: Path, strategy: str) -> Callable[[int], None]:
             "exact": spent == {name: amount for name, amount in paid.items() if amount},
             "most": max(map(float, paid.values()), default=0.0),
             "versions": len(versions),
-            "published": bool(versions) and home.workshop.bundles.get("lines")["lineage"]["run"] == run.id,
+            "published": bool(versions) and home.workspace.bundles.get("lines")["lineage"]["run"] == run.id,
             "spare": [path.name for path in (folder / "models").glob("*/.new")],
         }
         home.ledger.verify()

@@ -137,7 +137,7 @@ def test_sites_answer_over_their_links(tmp_path: Path) -> None:
             await world.far("south", counting(10, 20, 30))
             done = await world.asked({**CENSUS, "rounds": 3})
             assert done["result"]["value"] == 198.0
-            assert {site["state"] for site in await world.reception.sites()} == {"connected"}
+            assert {site["state"] for site in await world.service.sites()} == {"connected"}
 
     run(scenario())
 
@@ -220,7 +220,7 @@ def test_a_revoked_site_is_cut_within_a_second_told_why_and_stays_out(
             await asyncio.wait_for(again.run, LONG)
             assert [word["code"] for word in again.words] == ["revoked"]
             assert came == []  # not even for a moment
-            await until(lambda: world.reception.inquiries.sites()[0]["state"] == "revoked")
+            await until(lambda: world.service.inquiries.sites()[0]["state"] == "revoked")
             await world.far("north", counting(1, 2, 3))  # a new certificate
             assert came == ["north"]
             assert (await world.asked(CENSUS))["result"]["value"] == 6.0
@@ -344,7 +344,7 @@ def test_a_hundred_megabytes_go_both_ways_beside_small_talk(tmp_path: Path) -> N
             while status == "open":
                 small = await world.asked({**CENSUS, "sites": ["south"]})
                 assert small["result"]["value"] == 6.0
-                status = (await world.reception.task(task))[0]["status"]
+                status = (await world.service.task(task))[0]["status"]
                 answered += status == "open"
             ended = await world.over(task, seconds=300)
             assert ended["result"]["value"] == 2.0 * size
@@ -373,7 +373,7 @@ def test_a_site_that_reads_nothing_costs_little_memory_and_no_time_of_the_others
             for _ in range(5):
                 assert (await world.asked({**CENSUS, "sites": ["north"]}))["result"]["value"] == 6.0
             # Nobody waited for the one that does not read: each of its tasks is still waited for.
-            assert {(await world.reception.task(task))[0]["status"] for task in tasks} == {"open"}
+            assert {(await world.service.task(task))[0]["status"] for task in tasks} == {"open"}
             done = [await world.over(task, seconds=240) for task in tasks]
             assert {each["status"] for each in done} == {"expired"}
             # Millions of bytes: totals and copies of three tasks, not what would lie before a reader who does not read.
@@ -512,7 +512,7 @@ def test_a_port_that_is_taken_is_refused_in_words(tmp_path: Path) -> None:
             other = Gathering(tmp_path / "other")
             with pytest.raises(Mistake, match=r"cannot listen on 127\.0\.0\.1"):
                 await other.open(int(world.url.split(":")[1]))
-            other.reception.close()
+            other.service.close()
             other.database.close()
 
     run(scenario())

@@ -80,11 +80,11 @@ def test_tasks_put_up_anywhere_are_run_by_the_one_that_speaks_with_sites_and_sur
         task = await front.post({**CENSUS, "rounds": 4})
         cancelled = await front.post({**CENSUS, "rounds": 1000})
         await asyncio.wait_for(deaf.wait(), 120)
-        assert {site["name"]: site["state"] for site in await second.reception.sites()} == {
+        assert {site["name"]: site["state"] for site in await second.service.sites()} == {
             "north": "connected",
             "south": "connected",
         }
-        await front.reception.cancel(cancelled, ADMIN)
+        await front.service.cancel(cancelled, ADMIN)
         await until(lambda: first.federation.progress(cancelled) is None)
         await until(lambda: cancelled in south.closed)
 
@@ -98,7 +98,7 @@ def test_tasks_put_up_anywhere_are_run_by_the_one_that_speaks_with_sites_and_sur
         done = await front.over(task, seconds=120)
         assert (done["status"], done["result"]["value"]) == ("done", 4 * 66.0)
         assert done["result"]["answered"] == ["north", "south"]
-        told = (await front.reception.progress(task))["sites"]["seconds"]["phases"]
+        told = (await front.service.progress(task))["sites"]["seconds"]["phases"]
         assert [each["phase"] for each in told] == [0, 1, 2, 3]
         for link in (again, late, turned_away):
             await link.close()
@@ -125,7 +125,7 @@ def test_the_place_of_a_process_whose_clock_was_ahead_is_free_as_soon_as_that_of
         first = await Gathering(home, store=store, clock=Ahead()).open()
         await until(lambda: first.federation.seated)
         second = await Gathering(home, store=store).open()
-        assert second.reception.inquiries.store.seated()
+        assert second.service.inquiries.store.seated()
         await first.close(politely=False)
         await until(lambda: second.federation.seated)
         await second.close()
@@ -169,9 +169,9 @@ def test_every_process_says_the_same_of_what_an_answer_would_cost(
         second = await Gathering(home, store=store, pace=CALM).open()
         north = Known()
         await first.near(north=north)
-        there = await first.reception.quote(COUNT, ADMIN)
+        there = await first.service.quote(COUNT, ADMIN)
         assert there["sites"] == {"north": {"epsilon": 0.0, "delta": 0.0, "source": "cache"}}
-        answers = await asyncio.gather(*(second.reception.quote(COUNT, ADMIN) for _ in range(5)))
+        answers = await asyncio.gather(*(second.service.quote(COUNT, ADMIN) for _ in range(5)))
         assert all({**each, "expires_at": None} == {**there, "expires_at": None} for each in answers)
         assert len(north.asks) == 6
         assert [ask["requestor"] for ask in north.asks] == [ADMIN.name] * 6
@@ -179,7 +179,7 @@ def test_every_process_says_the_same_of_what_an_answer_would_cost(
 
         monkeypatch.setattr(quote_queue, "PATIENCE_SECONDS", 0.5)
         north.silent = True
-        told = await second.reception.quote(COUNT, ADMIN)
+        told = await second.service.quote(COUNT, ADMIN)
         assert told["sites"] == {}
         assert "another process" in told["missing"]["north"]
         assert waiting(first) == 0
@@ -187,7 +187,7 @@ def test_every_process_says_the_same_of_what_an_answer_would_cost(
         table = quote_queue._Table(second.database)
         question = quote_queue.QuoteQuestion("q", ("north",), {})
         table.put(question, first.clock.now().timestamp() - 3600)  # of one that died
-        await second.reception.quote(COUNT, ADMIN)
+        await second.service.quote(COUNT, ADMIN)
         assert waiting(first) == 0
         await second.close()
         await first.close()

@@ -15,7 +15,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 from test_site_process import World, until
 
-from thebes.curator.pipelines.workspace import Workshop
+from thebes.curator.pipelines.workspace import Workspace
 from thebes.data.table import Sums, Term
 from thebes.ledger import Ledger, NoKeeper
 from thebes.requestor.refusals import SitesRefused
@@ -159,8 +159,8 @@ SHARES = {
 
 def attempted(home: Path) -> dict[str, Any]:
     """Return what every attempt of a pipeline may spend, as its own process wrote it down."""
-    with closing(Workshop(home)) as workshop:
-        return dict(workshop.attempts.amounts())
+    with closing(Workspace(home)) as workspace:
+        return dict(workspace.attempts.amounts())
 
 
 def began(home: Path) -> bool:

@@ -23,7 +23,7 @@ from argon2 import PasswordHasher
 
 from thebes.coordinator.api.routes import interface
 from thebes.coordinator.home import CoordinatorHome
-from thebes.coordinator.service import Reception
+from thebes.coordinator.service import CoordinatorService
 from thebes.coordinator.storage.database import Database
 from thebes.coordinator.tasks.phase_end import Closing
 from thebes.coordinator.tasks.phase_queue import PhaseQueue
@@ -171,14 +171,14 @@ class Front(Talking):
         self.database = Database(store or self.home.store)
         self.looks = 0
         cheap = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)  # else a sign-in takes longer than most tests
-        self.reception = Reception(
+        self.service = CoordinatorService(
             self.home, self.database, self.clock, look=self._look, models=ModelStore, hasher=cheap
         )
         self.desk = PhaseQueue(self.database, secrets.token_hex(4))
         self.closing = Closing(self.desk, self.home.keys, self.clock)
         self.admin_token = self.home.admin_token
         settings = self.home.settings
-        app = interface(self.reception, largest_body=settings.largest_body, pages=put_on, figures=settings.metrics)
+        app = interface(self.service, largest_body=settings.largest_body, pages=put_on, figures=settings.metrics)
         self.client = TestClient(app)
         #: for clients of its own: each request as it is, and no redirect followed
         self.transport = httpx.MockTransport(lambda r: self.client.send(r, stream=True, follow_redirects=False))
@@ -194,7 +194,7 @@ class Front(Talking):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.client.__exit__(kind, error, trace)
-        self.reception.close()
+        self.service.close()
         self.database.close()
 
 

@@ -14,7 +14,7 @@ import grpc
 from thebes.coordinator.auth.accounts import ADMIN, Somebody
 from thebes.coordinator.clock import Clock, SystemClock
 from thebes.coordinator.home import CoordinatorHome
-from thebes.coordinator.service import Reception
+from thebes.coordinator.service import CoordinatorService
 from thebes.coordinator.sites.federation import Federation
 from thebes.coordinator.sites.intervals import Pace
 from thebes.coordinator.sites.links import Links
@@ -119,9 +119,9 @@ class Gathering:
         self.clock = clock or SystemClock()
         self.home = CoordinatorHome(folder)
         self.database = (OneOfSeveral if among else Database)(store or self.home.store)
-        self.reception = Reception(self.home, self.database, self.clock, look=lambda: None)
+        self.service = CoordinatorService(self.home, self.database, self.clock, look=lambda: None)
         self.federation = Federation(self.home, self.database, self.clock, pace=pace)
-        self.reception.inquiries.running = self.federation
+        self.service.inquiries.running = self.federation
         self.closing = Closing(PhaseQueue(self.database, "worker"), self.home.keys, self.clock)
         self.url = ""
 
@@ -141,7 +141,7 @@ class Gathering:
             await self.federation.stop()
         else:
             await self.federation.drop()
-        self.reception.close()
+        self.service.close()
         self.database.close()
 
     async def __aenter__(self) -> Self:
@@ -162,13 +162,13 @@ class Gathering:
                 await asyncio.sleep(0.01)
 
     async def post(self, document: Mapping[str, Any], requestor: Somebody = ADMIN) -> str:
-        return (await self.reception.post(document, requestor))[0]
+        return (await self.service.post(document, requestor))[0]
 
     async def over(self, task_id: str, *, seconds: float = 120) -> dict[str, Any]:
         """The task once it is over, with its release."""
         async with asyncio.timeout(seconds):
             while True:
-                told, release = await self.reception.task(task_id)
+                told, release = await self.service.task(task_id)
                 if told["status"] not in ("open", "running"):
                     return {**told, "result": None if release is None else json.loads(release)}
                 await asyncio.sleep(0.005)

@@ -1,4 +1,4 @@
-"""A stream by days, a workshop beside it and the smallest pipeline that learns something."""
+"""A stream by days, a workspace beside it and the smallest pipeline that learns something."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from thebes.curator.pipelines.attempt_store import PipelineRun
 from thebes.curator.pipelines.data import Data
 from thebes.curator.pipelines.pipeline import Pipeline
 from thebes.curator.pipelines.runner import Runner
-from thebes.curator.pipelines.workspace import Workshop
+from thebes.curator.pipelines.workspace import Workspace
 from thebes.curator.streams.stream import Stream, Terms
 from thebes.data.growing.block_rule import block_by
 from thebes.data.schema import schema_of
@@ -96,7 +96,7 @@ class Lines(Pipeline):
 
 @dataclass
 class Home:
-    """One stream by days and the workshop beside it; its clock stands still until it is moved."""
+    """One stream by days and the workspace beside it; its clock stands still until it is moved."""
 
     folder: Path
     epsilon: str = "10"
@@ -106,7 +106,7 @@ class Home:
     now: datetime = START
     ledger: Ledger = field(init=False)
     stream: Stream = field(init=False)
-    workshop: Workshop = field(init=False)
+    workspace: Workspace = field(init=False)
     asked: list[tuple[tuple[str, ...], Decimal, Decimal]] = field(default_factory=list)
     #: seeded, because whether a model is accepted is luck; None for noise as it is
     randomness: Randomness | None = field(default_factory=lambda: seeded_for_simulation(3))
@@ -124,7 +124,7 @@ class Home:
             clock=lambda: self.now,
             randomness=lambda: self.randomness or system(),
         )
-        self.workshop = Workshop(self.folder, clock=lambda: self.now.timestamp())
+        self.workspace = Workspace(self.folder, clock=lambda: self.now.timestamp())
 
     def grow(self, days: int, rows: int = 2000, *, slope: float = 0.8, noise: float = 0.05) -> None:
         """Days of rows, each over when the next begins."""
@@ -141,7 +141,7 @@ class Home:
         self.asked.append((tuple(blocks), epsilon, delta))
 
     def runner(self) -> Runner:
-        return Runner(self.stream, self.workshop, "ana", self.rights, randomness=self.randomness)
+        return Runner(self.stream, self.workspace, "ana", self.rights, randomness=self.randomness)
 
     def run(self, pipeline: Pipeline, **more: Any) -> PipelineRun:
         return self.runner().run(pipeline, **more)
@@ -157,5 +157,5 @@ class Home:
         }
 
     def close(self) -> None:
-        self.workshop.close()
+        self.workspace.close()
         self.stream.close()

@@ -451,16 +451,16 @@ def test_two_sites_of_which_one_has_the_answer_already(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with Gathering(tmp_path / "home") as world:
             sites = await world.near(north=at(north), south=at(south))
-            before = await world.reception.quote({**ASKED, "epsilon": 2.0}, ANA)
+            before = await world.service.quote({**ASKED, "epsilon": 2.0}, ANA)
             assert before["price"]["epsilon"] == 2.0
             assert {told["source"] for told in before["sites"].values()} == {"mechanism"}
             first = await world.asked({**ASKED, "sites": ["north"], "epsilon": 2.0})
             assert first["result"]["cost"]["epsilon"] == 2.0
-            known = await world.reception.quote({**ASKED, "epsilon": 2.0}, ANA)
+            known = await world.service.quote({**ASKED, "epsilon": 2.0}, ANA)
             assert known["sites"]["north"] == {"epsilon": 0.0, "delta": 0.0, "source": "cache"}
 
             asked = {**ASKED, "accuracy": {"alpha": 10.0, "beta": 0.05}}
-            quote, stranger = await world.reception.quote(asked, ANA), await world.reception.quote(asked)
+            quote, stranger = await world.service.quote(asked, ANA), await world.service.quote(asked)
             assert quote["price"]["epsilon"] < stranger["price"]["epsilon"]
             assert quote["sites"]["north"]["source"] == "cache"
             assert set(stranger["missing"]) == {"north", "south"}
@@ -479,11 +479,11 @@ def test_two_sites_of_which_one_has_the_answer_already(tmp_path: Path) -> None:
 
             for most, field in ((0.01, "max_epsilon"),):
                 with pytest.raises(InvalidDocument) as refused:
-                    await world.reception.post({**asked, "max_epsilon": most, "where": "age < 50"}, ANA)
+                    await world.service.post({**asked, "max_epsilon": most, "where": "age < 50"}, ANA)
                 assert refused.value.argument == field
             south_link = sites["south"]
             south_link.leave()
-            away = await world.reception.quote({**asked, "where": "age < 40"}, ANA)
+            away = await world.service.quote({**asked, "where": "age < 40"}, ANA)
             assert away["missing"] == {"south": "is not linked"}
             assert set(away["sites"]) == {"north"}
 
@@ -500,7 +500,7 @@ def test_sites_whose_budgets_count_in_rho_are_asked_for_gaussian_noise(tmp_path:
             await world.near(**{name: at(office) for name, office in offices.items()})
             for sites in (["north"], ["north", "south"]):
                 asked = {**ASKED, "sites": sites, "accuracy": {"alpha": 40.0, "beta": 0.05}, "delta": 1e-7}
-                quote = await world.reception.quote(asked, ANA)
+                quote = await world.service.quote(asked, ANA)
                 before = {name: rho_spent(office) for name, office in offices.items()}
                 release = release_from_json((await world.asked(asked))["result"])
                 assert "gaussian noise at each site" in release.certificate.mechanism
@@ -510,7 +510,7 @@ def test_sites_whose_budgets_count_in_rho_are_asked_for_gaussian_noise(tmp_path:
                 most = 0.6 * float(quote["price"]["epsilon"]) ** 2 / 2  # what noise of a pure epsilon would cost
                 for site in sites:
                     assert 0 < rho_spent(offices[site]) - before[site] < most
-                again = await world.reception.quote(asked, ANA)
+                again = await world.service.quote(asked, ANA)
                 assert {told["source"] for told in again["sites"].values()} == {"cache"}
 
     asyncio.run(scenario())
@@ -558,7 +558,7 @@ def test_a_synopsis_at_one_site_leaves_the_others_their_own_share(tmp_path: Path
         async with Gathering(tmp_path / "home") as world:
             await world.near(north=at(north), south=at(south))
             asked = {**ASKED, "accuracy": {"alpha": 40.0, "beta": 0.05}, "max_epsilon": 1.0}
-            quote = await world.reception.quote(asked, ANA)
+            quote = await world.service.quote(asked, ANA)
             assert quote["price"]["epsilon"] == 0.3
             assert quote["sites"]["north"] == {"epsilon": 0.3, "delta": 0.0, "source": "synopsis"}
             assert 0 < quote["sites"]["south"]["epsilon"] < 0.3
@@ -569,7 +569,7 @@ def test_a_synopsis_at_one_site_leaves_the_others_their_own_share(tmp_path: Path
             assert release.sites["south"]["cost"]["epsilon"] == quote["sites"]["south"]["epsilon"]
             assert release.extra["accuracy"]["reached"] <= 40
             assert float(north.ledger.remaining("patients").epsilon) == 9.85  # the rest was given back
-            without = await world.reception.quote({**asked, "max_epsilon": 0.25, "where": "age < 50"}, ANA)
+            without = await world.service.quote({**asked, "max_epsilon": 0.25, "where": "age < 50"}, ANA)
             assert without["sites"]["north"]["source"] == "mechanism"
 
     asyncio.run(scenario())

@@ -115,7 +115,7 @@ def test_a_site_s_cap_is_drawn_and_told_and_its_ledger_stays_as_it_is(tmp_path: 
     async def scenario() -> list[str]:
         async with Gathering(tmp_path / "home") as world:
             await world.near(north=answer)
-            app = interface(world.reception, largest_body=2**20, pages=put_on)
+            app = interface(world.service, largest_body=2**20, pages=put_on)
             transport = httpx.ASGITransport(app=app)
             async with httpx.AsyncClient(transport=transport, base_url="http://testserver", headers=here) as client:
                 draft = {**as_json({**COUNT, "epsilon": 1.0}), "rows_about": "400"}

@@ -18,7 +18,7 @@ from thebes.curator.pipelines.ready import MODELS, of
 from thebes.curator.pipelines.ready.statistics import ERROR
 from thebes.curator.pipelines.runner import Runner
 from thebes.curator.pipelines.validators import METRICS
-from thebes.curator.pipelines.workspace import Workshop
+from thebes.curator.pipelines.workspace import Workspace
 from thebes.curator.streams.stream import Stream, Terms
 from thebes.data.engines.source import table_of
 from thebes.data.growing.block_rule import block_by
@@ -66,7 +66,7 @@ class Rides:
             clock=lambda: DAY + timedelta(days=9),
             randomness=lambda: seeded_for_simulation(1),
         )
-        self.workshop = Workshop(folder)
+        self.workspace = Workspace(folder)
         self.stream.ingest(frame(rows), key="a day")
 
     def journal(self) -> Any:
@@ -77,7 +77,7 @@ class Rides:
         before = self.journal()
         try:
             pipeline = of({"stream": "rides", "epsilon": 8.0, "start_epsilon": 8.0, "timeout": "1h", **document})
-            run = Runner(self.stream, self.workshop, "ana", lambda *_: None, randomness=seeded_for_simulation(2)).run(
+            run = Runner(self.stream, self.workspace, "ana", lambda *_: None, randomness=seeded_for_simulation(2)).run(
                 pipeline
             )
         except Mistake as refused:
@@ -86,7 +86,7 @@ class Rides:
         return "ran" if run.state is not RunState.FAILED else f"charged and failed: {run.reason}"
 
     def close(self) -> None:
-        self.workshop.close()
+        self.workspace.close()
         self.stream.close()
         self.ledger.close()
 

@@ -225,7 +225,7 @@ def test_what_cannot_be_read_is_left_out_of_the_json_and_nothing_else(front: Fro
 @pytest.mark.parametrize("document", [AGES, PETS, ENSEMBLE], ids=lambda d: d["type"])
 def test_every_kind_may_ask_the_members_of_a_published_group(front: Front, document: dict[str, Any]) -> None:
     assert 'id="group"' not in front.client.get("/ask").text  # as long as there is none
-    register = front.reception.register
+    register = front.service.register
     for epoch in ("one", "two"):
         group_of(register, front.client, 30, epoch=epoch)
     register.create("later", minimum=2)
@@ -246,7 +246,7 @@ def test_every_kind_may_ask_the_members_of_a_published_group(front: Front, docum
 
 @pytest.mark.slow
 def test_a_group_without_its_epoch_is_the_newest_and_stays_so(front: Front) -> None:
-    group_of(front.reception.register, front.client, 30)
+    group_of(front.service.register, front.client, 30)
     written = {"mode": "json", "was": "json", "raw": json.dumps({**AGES, "group": "city", "anonymity": "token"})}
     body = filled(write(front, "/ask/fields", {**written, "mode": "form"}))
     assert body["group"] == "city"
@@ -262,7 +262,7 @@ def test_half_of_a_group_in_json_is_no_group_and_is_told_in_the_form_too(front: 
 
 
 def test_a_group_that_hardly_suffices_is_said(front: Front) -> None:
-    group_of(front.reception.register, front.client, 14)
+    group_of(front.service.register, front.client, 14)
     form = {**filled(front.client.get(f"/ask?like={front.post(AGES)}").text), "group": "city/one"}
     near = write(front, "/ask/check", {**form, "min_count": "12"})
     assert "12 of the group&#39;s 14 members must answer" in near

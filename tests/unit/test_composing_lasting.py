@@ -199,6 +199,6 @@ def test_what_cannot_be_read_is_left_out_of_the_json_and_nothing_else(front: Fro
 
 
 def test_members_of_a_group_may_be_asked(front: Front) -> None:
-    group_of(front.reception.register, front.client, 30)
+    group_of(front.service.register, front.client, 30)
     document = put_up(front, {**FORM, "group": "city/one"})
     assert (document["anonymity"], document["group"], document["epoch"]) == ("token", "city", "one")

@@ -251,7 +251,7 @@ def test_every_task_stands_in_the_signed_list_and_a_changed_list_is_noticed(fron
 
 def test_cancelling_is_for_the_requestor_and_operators(front: Front) -> None:
     for name in ("ana", "ben"):
-        front.reception.accounts.add(name, "a long password", Role.REQUESTOR)
+        front.service.accounts.add(name, "a long password", Role.REQUESTOR)
     ana, ben = (signed_in(front, name) for name in ("ana", "ben"))
     task_id = front.client.post("/api/task", json=AGES, headers=ana).json()["task_id"]
     other = front.client.post("/api/task", json=AGES, headers=ana).json()["task_id"]
@@ -481,7 +481,7 @@ def signed_in(front: Front, name: str) -> dict[str, str]:
 
 def test_roles_allow_what_they_say(front: Front) -> None:
     for name in ("requestor", "operator", "auditor"):
-        front.reception.accounts.add(name, "a long password", Role(name))
+        front.service.accounts.add(name, "a long password", Role(name))
     schema = {"app": "profile", "tables": {"t": {"description": "d", "columns": {"c": {"type": "float"}}}}}
     allowed = {"requestor": (201, 403), "operator": (201, 201), "auditor": (403, 403)}
     for name, statuses in allowed.items():
@@ -510,7 +510,7 @@ def test_two_tokens_in_one_request_are_refused(front: Front) -> None:
 
 @pytest.mark.slow
 def test_a_wrong_password_and_an_unknown_name_are_told_the_same(front: Front) -> None:
-    front.reception.accounts.add("ana", "a long password", Role.REQUESTOR)
+    front.service.accounts.add("ana", "a long password", Role.REQUESTOR)
     wrong = front.client.post("/api/login", json={"username": "ana", "password": "wrong"})
     unknown = front.client.post("/api/login", json={"username": "nobody", "password": "wrong"})
     assert wrong.status_code == unknown.status_code == 401
@@ -556,7 +556,7 @@ def test_a_fault_tells_a_stranger_and_the_log_nothing_of_what_was_sent(
 
     task_id = front.post(AGES)
     body = front.submission(task_id, {"age": 47.1125})
-    monkeypatch.setattr(front.reception.store, "take", broken)
+    monkeypatch.setattr(front.service.store, "take", broken)
     with caplog.at_level(logging.DEBUG):
         answer = front.submit(task_id, body)
     assert answer.status_code == 500
@@ -583,18 +583,18 @@ def test_a_database_that_does_not_answer_is_said_and_survived(front: Front, monk
 def test_whoever_comes_to_a_long_queue_is_told_when_to_come_again_and_nothing_is_lost(front: Front) -> None:
     task_id, moment = front.post({**AGES, "min_count": 1000}), [0.0]
     body = front.submission(task_id, {"age": 40})
-    intake, hearing = front.reception._intake, front.reception.hearing
+    intake, contributions = front.service._intake, front.service.contributions
     intake._clock = lambda: moment[0]
     free = threading.Event()
 
     async def crowd() -> list[str]:
         """One transaction that takes a minute, and behind it more than fit into the next."""
-        first = asyncio.ensure_future(hearing.submit(task_id, sent()))
+        first = asyncio.ensure_future(contributions.submit(task_id, sent()))
         await asyncio.sleep(0)
         moment[0] += 60.0
         await first
         intake.writer.submit(free.wait)
-        rest = [asyncio.ensure_future(hearing.submit(task_id, sent())) for _ in range(300)]
+        rest = [asyncio.ensure_future(contributions.submit(task_id, sent())) for _ in range(300)]
         while len(intake._waiting) < 299:
             await asyncio.sleep(0)
         try:
@@ -627,7 +627,7 @@ def test_lists_polls_and_asks_wait_for_no_thread(front: Front) -> None:
     addresses = ("/api/task", f"/api/task/{task_id}", f"/api/task/{task_id}/ask?slot=test")
     before = [front.client.get(address).json() for address in addresses]
     free = threading.Event()
-    busy = [front.reception._readers.submit(free.wait) for _ in range(8)]
+    busy = [front.service._readers.submit(free.wait) for _ in range(8)]
     try:
         assert [front.client.get(address).json() for address in addresses] == before
         assert not any(each.done() for each in busy)
@@ -640,9 +640,9 @@ def test_a_task_that_ended_elsewhere_is_forgotten_here(tmp_path: Path) -> None:
         task_id = front.post(AGES)
         front.fill(task_id, 1, {"age": 40})
         assert front.client.portal is not None
-        front.reception.store.cancel(task_id)
-        front.client.portal.call(front.reception.hearing.forget_ended)
-        assert not front.reception.hearing._phases
+        front.service.store.cancel(task_id)
+        front.client.portal.call(front.service.contributions.forget_ended)
+        assert not front.service.contributions._phases
 
 
 def test_another_process_in_the_same_home_goes_on_with_what_the_first_began(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from tests.support.federation import CENSUS, Gathering, Steward, counting
 from tests.support.half_kinds import known
 from thebes.coordinator.api.single_flight import Together
 from thebes.coordinator.auth.accounts import ADMIN, Role, Somebody
-from thebes.coordinator.service import Reception
+from thebes.coordinator.service import CoordinatorService
 from thebes.wire.refusals import NotAllowed, NotSignedIn
 
 
@@ -57,27 +57,27 @@ def test_a_check_names_every_problem_and_puts_nothing_up(front: Front) -> None:
 
 
 def test_only_operators_see_and_change_users(front: Front) -> None:
-    reception, ana = front.reception, Somebody("ana", Role.REQUESTOR)
+    service, ana = front.service, Somebody("ana", Role.REQUESTOR)
 
     async def story() -> list[tuple[str, str, bool]]:
-        await reception.lobby.add("ana", "correct horse battery", Role.REQUESTOR, ADMIN)
+        await service.auth.add("ana", "correct horse battery", Role.REQUESTOR, ADMIN)
         for work in (
-            reception.lobby.users(ana),
-            reception.lobby.add("eve", "correct horse battery", Role.OPERATOR, ana),
-            reception.lobby.disable("ana", ana),
-            reception.lobby.grant("ana", Role.OPERATOR, ana),
+            service.auth.users(ana),
+            service.auth.add("eve", "correct horse battery", Role.OPERATOR, ana),
+            service.auth.disable("ana", ana),
+            service.auth.grant("ana", Role.OPERATOR, ana),
         ):
             with pytest.raises(NotAllowed):
                 await work
-        await reception.lobby.grant("ana", Role.AUDITOR, ADMIN)
-        await reception.lobby.disable("ana", ADMIN)
-        return [(user.name, str(user.role), user.disabled) for user in await reception.lobby.users(ADMIN)]
+        await service.auth.grant("ana", Role.AUDITOR, ADMIN)
+        await service.auth.disable("ana", ADMIN)
+        return [(user.name, str(user.role), user.disabled) for user in await service.auth.users(ADMIN)]
 
     assert asyncio.run(story()) == [("ana", "auditor", True)]
 
 
 def test_a_token_tells_when_it_ends(front: Front) -> None:
-    accounts = front.reception.accounts
+    accounts = front.service.accounts
     accounts.add("ana", "correct horse battery", Role.REQUESTOR)
     token, end = accounts.login("ana", "correct horse battery")
     assert accounts.ends(token) == end
@@ -159,14 +159,16 @@ def test_the_list_says_of_every_task_what_is_said_of_it_alone_also_where_sites_a
             ]
             await asked.wait()
             await world.over(posted[2])
-            while (await world.reception.task(posted[0]))[0]["contributions"] != 1:
+            while (await world.service.task(posted[0]))[0]["contributions"] != 1:
                 await asyncio.sleep(0.01)
-            alone = [(await world.reception.task(task))[0] for task in posted[:2]]
+            alone = [(await world.service.task(task))[0] for task in posted[:2]]
             assert alone[0].pop("refusals") == {}  # that is said of a task by itself only
-            assert [task["task_id"] for task in json.loads(await world.reception.listed())] == posted[:2]
-            assert json.loads(await world.reception.listed()) == json.loads(json.dumps(alone))
+            assert [task["task_id"] for task in json.loads(await world.service.listed())] == posted[:2]
+            assert json.loads(await world.service.listed()) == json.loads(json.dumps(alone))
             assert alone[0]["sites"] == ["north", "south"]
-            other = Reception(world.home, world.database, world.clock, look=lambda: None)  # speaks with no site
+            other = CoordinatorService(
+                world.home, world.database, world.clock, look=lambda: None
+            )  # speaks with no site
             while json.loads(await other.listed())[0]["contributions"] != 1:  # once that was written down
                 await asyncio.sleep(0.01)
             other.close()

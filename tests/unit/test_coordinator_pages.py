@@ -69,7 +69,7 @@ def write(front: Front, path: str, body: dict[str, Any] | None = None) -> Any:
 
 def sign_in(front: Front, name: str = "", role: Role = Role.REQUESTOR) -> None:
     if name:
-        front.reception.accounts.add(name, PASSWORD, role)
+        front.service.accounts.add(name, PASSWORD, role)
         answer = write(front, "/sign-in", {"username": name, "password": PASSWORD, "then": "/ask"})
     else:
         answer = write(front, "/sign-in", {"token": front.admin_token})
@@ -469,7 +469,7 @@ def test_a_table_cannot_run_in_a_spreadsheet(front: Front) -> None:
 
 
 def test_a_session_is_a_cookie_that_no_script_reads(front: Front) -> None:
-    front.reception.accounts.add("ana", PASSWORD, Role.REQUESTOR)
+    front.service.accounts.add("ana", PASSWORD, Role.REQUESTOR)
     answer = write(front, "/sign-in", {"username": "ana", "password": PASSWORD, "then": "/ask"})
     assert answer.headers["hx-redirect"] == "/ask"
     told = answer.headers["set-cookie"]
@@ -525,7 +525,7 @@ def test_a_session_whose_browser_signs_in_anew_has_ended_too(front: Front) -> No
 
     def lets_in(token: str) -> bool:
         with suppress(NotSignedIn):
-            return front.reception.accounts.who(token).name == "ana"
+            return front.service.accounts.who(token).name == "ana"
         return False
 
     sign_in(front, "ana")
@@ -599,7 +599,7 @@ def test_over_https_the_cookie_goes_nowhere_else(front: Front) -> None:
     ],
 )
 def test_whoever_cannot_sign_in_is_told_so_in_place(front: Front, body: dict[str, Any], words: str) -> None:
-    front.reception.accounts.add("ana", PASSWORD, Role.REQUESTOR)
+    front.service.accounts.add("ana", PASSWORD, Role.REQUESTOR)
     answer = write(front, "/sign-in", body)
     assert answer.status_code == 200
     assert words in answer.text
@@ -631,9 +631,9 @@ def test_signing_in_leads_to_no_other_server(front: Front, then: str) -> None:
 
 def test_a_session_ends_with_its_token_and_with_its_user(front: Front) -> None:
     sign_in(front, "ana")
-    front.reception.accounts.disable("ana")
+    front.service.accounts.disable("ana")
     assert "Sign out" not in front.client.get("/").text
-    front.reception.accounts.grant("ana", Role.REQUESTOR)
+    front.service.accounts.grant("ana", Role.REQUESTOR)
     assert "Sign out" not in front.client.get("/").text, "the session has ended for good"
     assert "hx-redirect" in write(front, "/sign-in", {"username": "ana", "password": PASSWORD}).headers
     assert "Sign out" in front.client.get("/").text
@@ -902,14 +902,14 @@ def test_users_are_for_operators(front: Front) -> None:
     assert "/users" not in front.client.get("/").text
     body = {"name": "eve", "password": PASSWORD, "role": "operator"}
     assert write(front, "/users", body).status_code == 403
-    assert [user.name for user in front.reception.accounts.users()] == ["ana"]
+    assert [user.name for user in front.service.accounts.users()] == ["ana"]
 
 
 def test_users_are_shown_with_whom_they_may_ask(front: Front) -> None:
     sign_in(front)
     for name, role in (("ana", "requestor"), ("ben", "requestor"), ("eve", "auditor")):
         write(front, "/users", {"name": name, "password": PASSWORD, "role": role})
-    front.reception.accounts.capabilities.grant("ana", ["north", "*"], ["query"])
+    front.service.accounts.capabilities.grant("ana", ["north", "*"], ["query"])
     rows = {row.partition("</th>")[0]: row for row in front.client.get("/users").text.split('<th scope="row">')[1:]}
     assert "<td>every site for query<br>north for query</td>" in rows["ana"]
     assert "what each site allows" in rows["ben"]
@@ -932,7 +932,7 @@ def test_an_operator_adds_users_changes_their_role_and_disables_them(front: Fron
     assert "disabled" in write(front, "/users/disable", {"name": "ana"}).text
     for nobody in ("nobody", "a\0b", 7):
         assert "no user" in write(front, "/users/disable", {"name": nobody}).text
-    assert [(u.name, u.role, u.disabled) for u in front.reception.accounts.users()] == [("ana", Role.AUDITOR, True)]
+    assert [(u.name, u.role, u.disabled) for u in front.service.accounts.users()] == [("ana", Role.AUDITOR, True)]
 
 
 def test_an_operator_publishes_schemas(front: Front) -> None:

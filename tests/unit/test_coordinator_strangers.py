@@ -23,7 +23,7 @@ from uvicorn.server import ServerState
 import thebes
 from tests.support.coordinator import AGES, Front
 from thebes.coordinator.api.middleware import STRANGERS
-from thebes.coordinator.auth import access as lobby
+from thebes.coordinator.auth import access as auth
 from thebes.coordinator.auth.accounts import Role, Somebody
 from thebes.privacy.faults import Refusal
 from thebes.wire import whole
@@ -91,7 +91,7 @@ def test_a_packed_body_is_not_unpacked(front: Front) -> None:
 
 def test_the_documented_requests_of_a_requestor_do_what_they_say(front: Front) -> None:
     page = (Path(__file__).parents[2] / "docs" / "requestor.md").read_text(encoding="utf-8")
-    front.reception.accounts.add("ana", "correct horse battery", Role.REQUESTOR)
+    front.service.accounts.add("ana", "correct horse battery", Role.REQUESTOR)
     sent = {"login.json": {"username": "ana", "password": "correct horse battery"}, "median.json": AGES}
     known, answers = {"token": "", "task_id": ""}, {}
     for path, told, file in re.findall(
@@ -128,24 +128,24 @@ def test_passwords_are_checked_when_nobody_else_needs_the_machine(front: Front) 
     def priority() -> int:
         return os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
 
-    lowered = front.reception.lobby._passwords.submit(priority).result()
+    lowered = front.service.auth._passwords.submit(priority).result()
     assert lowered == min(19, priority() + 10)
-    readers = front.reception._readers.submit(priority).result()
+    readers = front.service._readers.submit(priority).result()
     assert readers == priority()
 
 
 def test_who_may_not_even_wait_to_log_in_hears_so_after_a_while(front: Front, monkeypatch: pytest.MonkeyPatch) -> None:
     """Else those who are refused would ask again at once, and take the time of everybody who asks something else."""
     held = threading.Event()
-    monkeypatch.setattr(front.reception.accounts, "login", lambda name, password: held.wait(20))
-    monkeypatch.setattr(lobby, "_REFUSAL_SECONDS", 0.3)
+    monkeypatch.setattr(front.service.accounts, "login", lambda name, password: held.wait(20))
+    monkeypatch.setattr(auth, "_REFUSAL_SECONDS", 0.3)
 
     async def come(people: int) -> list[Any]:
-        waiting = [asyncio.create_task(front.reception.lobby.login("a", "b")) for _ in range(people)]
+        waiting = [asyncio.create_task(front.service.auth.login("a", "b")) for _ in range(people)]
         await asyncio.sleep(0)  # now they do wait
         began = time.monotonic()
         with pytest.raises(Busy):
-            await front.reception.lobby.login("c", "d")
+            await front.service.auth.login("c", "d")
         assert time.monotonic() - began >= 0.3
         held.set()
         return await asyncio.gather(*waiting)
@@ -185,7 +185,7 @@ def test_one_requestor_has_only_so_many_tasks_under_way_also_when_they_come_toge
     with Front(tmp_path / "home") as front:
 
         async def put_up(somebody: Somebody, count: int) -> list[Any]:
-            posting = [front.reception.post(AGES, somebody) for _ in range(count)]
+            posting = [front.service.post(AGES, somebody) for _ in range(count)]
             return await asyncio.gather(*posting, return_exceptions=True)
 
         answers = asyncio.run(put_up(ana, 8))
@@ -197,7 +197,7 @@ def test_one_requestor_has_only_so_many_tasks_under_way_also_when_they_come_toge
         for _ in range(4):
             front.post(AGES)  # an operator's
         first = next(answer[0] for answer in answers if not isinstance(answer, Refusal))
-        asyncio.run(front.reception.cancel(first, ana))
+        asyncio.run(front.service.cancel(first, ana))
         assert [isinstance(answer, Refusal) for answer in asyncio.run(put_up(ana, 2))].count(False) == 1
 
 

@@ -20,7 +20,7 @@ import pytest
 from tests.support.coordinator import AGES, EVENTS, Front
 from tests.support.postgres import new_database
 from thebes.coordinator.auth.accounts import Role
-from thebes.coordinator.people.bloom_filter import Sieve
+from thebes.coordinator.people.bloom_filter import BloomFilter
 from thebes.coordinator.people.contribution_check import Submission
 from thebes.coordinator.storage.database import StoreUnavailable
 from thebes.coordinator.training import multiple_processes, single_process
@@ -54,7 +54,7 @@ def loop(front: Front) -> Any:
 
 def settled(front: Front) -> None:
     """Everything is in the database, as after half a second."""
-    loop(front).call(front.reception.hearing.settle)
+    loop(front).call(front.service.contributions.settle)
 
 
 def models(front: Front, task_id: str) -> np.ndarray[Any, Any]:
@@ -362,8 +362,8 @@ def test_a_live_view_has_the_history_the_refused_and_each_model(single: Front) -
 
 
 def test_single_models_are_shown_to_who_asked_and_to_operators_only(single: Front) -> None:
-    single.reception.accounts.add("ana", "correct horse battery", Role.REQUESTOR)
-    single.reception.accounts.add("ben", "correct horse battery", Role.REQUESTOR)
+    single.service.accounts.add("ana", "correct horse battery", Role.REQUESTOR)
+    single.service.accounts.add("ben", "correct horse battery", Role.REQUESTOR)
     logged = {
         name: single.client.post("/api/login", json={"username": name, "password": "correct horse battery"}).json()
         for name in ("ana", "ben")
@@ -403,7 +403,7 @@ def test_what_takes_long_is_computed_once_and_beside_everything_else(
     here = loop(single).call(threading.get_ident)
 
     async def everybody() -> tuple[list[Any], list[Any], int]:
-        known = single.reception.hearing.trainings.of(task_id)
+        known = single.service.contributions.trainings.of(task_id)
         assert known is not None
         looks = asyncio.gather(*(known.release() for _ in range(20)))
         views = asyncio.gather(*(known.progress(pieces=True) for _ in range(20)))
@@ -423,7 +423,7 @@ def test_what_takes_long_is_computed_once_and_beside_everything_else(
 def test_a_copy_stays_as_it_was_while_training_goes_on(single: Front) -> None:
     task_id = single.post({**EVENTS, "learning_rate": [0.01, 0.001]})
     single.train(task_id, 20)
-    known = single.reception.hearing.trainings.of(task_id)
+    known = single.service.contributions.trainings.of(task_id)
     assert known is not None
     copied: Any = known.aggregator.copied()
     before = copied.release().as_json()
@@ -633,7 +633,7 @@ def test_the_same_contributor_in_two_processes_in_the_same_moment_counts_once(
 
         def send(front: Front, own: dict[str, Any]) -> Any:
             async def both() -> list[str]:
-                training = front.reception.hearing.trainings.of(task_id)
+                training = front.service.contributions.trainings.of(task_id)
                 assert training is not None
                 sent = [Submission(b["ask_id"], b["part"], b["contributor"], b["payload"]) for b in (body, own)]
                 return list(await asyncio.gather(*(training.take(s) for s in sent)))
@@ -652,14 +652,14 @@ def test_the_same_contributor_in_two_processes_in_the_same_moment_counts_once(
         assert sum(TrainingStore(one.database).read(task_id).times) == 3
 
 
-# --- the sieve ------------------------------------------------------------------------------------------
+# --- the Bloom filter ------------------------------------------------------------------------------------------
 
 
 def test_a_sieve_knows_what_was_added_and_hardly_anything_else() -> None:
-    sieve = Sieve()
-    assert not sieve.may_have(b"anything")
+    bloom_filter = BloomFilter()
+    assert not bloom_filter.may_have(b"anything")
     for number in range(30_000):
-        sieve.add(f"in {number}".encode())
-    assert all(sieve.may_have(f"in {number}".encode()) for number in range(30_000))
-    wrong = sum(sieve.may_have(f"out {number}".encode()) for number in range(30_000))
+        bloom_filter.add(f"in {number}".encode())
+    assert all(bloom_filter.may_have(f"in {number}".encode()) for number in range(30_000))
+    wrong = sum(bloom_filter.may_have(f"out {number}".encode()) for number in range(30_000))
     assert wrong < 300  # two layers of one in 400 each

@@ -449,10 +449,10 @@ def test_a_copy_lets_nobody_into_the_home_that_was_copied(tmp_path: Path) -> Non
     with Front(home) as front:
         secrets_of_it = [(home / name).read_bytes() for name in ("admin.token", "session.key")]
         (home / ".admin.token.k3jd8s").write_bytes(secrets_of_it[0])  # of a process that was killed at it
-        front.reception.accounts.add("ana", passphrase, AccountRole.REQUESTOR)
-        session, _ = front.reception.accounts.login("ana", passphrase)
+        front.service.accounts.add("ana", passphrase, AccountRole.REQUESTOR)
+        session, _ = front.service.accounts.login("ana", passphrase)
         copied(home, tmp_path / "copy")
-        assert front.reception.accounts.who(session).name == "ana"  # the living home goes on as it was
+        assert front.service.accounts.who(session).name == "ana"  # the living home goes on as it was
     assert not {"admin.token", "session.key", ".admin.token.k3jd8s"} & names(tmp_path / "copy")
     assert not [secret for secret in secrets_of_it if secret.strip() in content(tmp_path / "copy")]
     made = brought_back(tmp_path / "copy", tmp_path / "back")
@@ -462,9 +462,9 @@ def test_a_copy_lets_nobody_into_the_home_that_was_copied(tmp_path: Path) -> Non
         assert back.admin_token.encode() not in secrets_of_it[0]
         for known in (front.admin_token, session):
             with pytest.raises(NotSignedIn):
-                back.reception.accounts.who(known)
-        assert back.reception.accounts.who(back.admin_token).role is AccountRole.OPERATOR
-        assert back.reception.accounts.login("ana", passphrase)
+                back.service.accounts.who(known)
+        assert back.service.accounts.who(back.admin_token).role is AccountRole.OPERATOR
+        assert back.service.accounts.login("ana", passphrase)
 
 
 def test_a_persons_copy_has_a_token_of_its_own_also_where_the_home_moved(tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ def front(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Front]:
     monkeypatch.setattr("thebes.requestor.stored_logins._into_keyring", lambda *_: False)
     with Front(tmp_path / "home") as made:
         for name in ("ana", "eve"):
-            made.reception.accounts.add(name, "correct horse battery", Role.REQUESTOR)
+            made.service.accounts.add(name, "correct horse battery", Role.REQUESTOR)
         yield made
 
 
@@ -194,10 +194,10 @@ def test_in_postgresql_of_two_renewals_at_once_one_counts_and_the_session_ends(
     tmp_path: Path,
 ) -> None:
     with Front(tmp_path / "home", store=new_database()) as front:
-        front.reception.accounts.add("ana", "correct horse battery", Role.REQUESTOR)
+        front.service.accounts.add("ana", "correct horse battery", Role.REQUESTOR)
         found = session(front)
         found = refresh(front, found["refresh_token"]).json()
-        accounts = front.reception.accounts
+        accounts = front.service.accounts
 
         def renew(_: int) -> bool:
             try:
@@ -219,9 +219,9 @@ def test_in_postgresql_of_two_renewals_at_once_one_counts_and_the_session_ends(
 def test_a_session_ends_with_what_it_rests_on(front: Front, what: str) -> None:
     found = session(front)
     if what == "disable":
-        front.reception.accounts.disable("ana")
+        front.service.accounts.disable("ana")
     elif what == "password":
-        front.reception.accounts.change_password("ana", "another horse battery")
+        front.service.accounts.change_password("ana", "another horse battery")
     elif what == "key":
         (front.home.folder / "session.key").write_bytes(os.urandom(32))
     else:
@@ -236,12 +236,12 @@ def test_a_program_that_was_let_in_before_a_change_of_the_user_begins_nothing_af
     told, undecided = begun(front), begun(front)
     let_in(front, told["user_code"])
     if what == "password":
-        front.reception.accounts.change_password("ana", "another horse battery")
+        front.service.accounts.change_password("ana", "another horse battery")
     else:
-        front.reception.accounts.disable("ana")
-        front.reception.accounts.grant("ana", Role.REQUESTOR)
+        front.service.accounts.disable("ana")
+        front.service.accounts.grant("ana", Role.REQUESTOR)
     assert claim(front, told["device_code"]).status_code == 401
-    assert front.reception.accounts.lasting.listed("ana") == []
+    assert front.service.accounts.lasting.listed("ana") == []
     assert claim(front, undecided["device_code"]).status_code == 202, "what nobody has decided waits"
 
 

@@ -83,12 +83,12 @@ def test_what_the_limits_leave_is_told_for_both_budgets(home: Path) -> None:
     assert one(found, "noised on this machine").what.startswith("3 left of the epsilon 3 until 20")
     assert one(found, "limits were chosen").how is How.OK
     with Person(home, delay=False, clock=lambda: NOW) as me:
-        blocks = me._purse.blocks("local")
+        blocks = me._budget.blocks("local")
         me._ledger.reserve([b.name for b in blocks], epsilon=2.5, delta=0, purpose="a mean", spender="ana").consume()
     left = one(look(home), "noised on this machine")
     assert (left.how, left.what[:25]) == (How.OK, "0.5 left of the epsilon 3")
     with Person(home, delay=False, clock=lambda: NOW) as me:
-        blocks = me._purse.blocks("local")
+        blocks = me._budget.blocks("local")
         me._ledger.reserve([b.name for b in blocks], epsilon=0.5, delta=0, purpose="a mean", spender="ana").consume()
     spent = one(look(home), "noised on this machine")
     assert spent.how is How.WARNING

@@ -68,7 +68,7 @@ def test_every_site_is_asked_and_the_sum_is_released_with_its_cost_and_its_way(t
             assert ask["document"]["dataset"] == "patients"
             assert ask["declared"] == declared(read_shown(PATIENTS), ("age",))
             assert ask["ask"] | {"ask_id": ""} == {"ask_id": "", "part": "phase-0", "phase": 0, "partition": 0}
-            told = (await world.reception.progress(done["task_id"]))["sites"]
+            told = (await world.service.progress(done["task_id"]))["sites"]
             assert told["answers"]["south"] == {"cost": {"epsilon": 0.5, "delta": 0.0}, "source": "fresh"}
             assert told["seconds"]["total"]["compute"] <= 0.01
             assert told["seconds"]["phases"][0].keys() == {"phase", "compute", "transfer", "aggregation"}
@@ -89,7 +89,7 @@ def test_phase_follows_phase_and_each_ask_holds_what_the_last_one_gave(tmp_path:
             assert [ask["ask"]["part"] for ask in north.asks] == [f"phase-{n}" for n in range(4)]
             assert [float(np.sum(ask["payload"].get("so_far", 0))) for ask in north.asks] == [0, 300, 600, 900]
             assert (done["phase"], done["phases"]) == (3, 4)
-            phases = (await world.reception.progress(done["task_id"]))["sites"]["seconds"]["phases"]
+            phases = (await world.service.progress(done["task_id"]))["sites"]["seconds"]["phases"]
             assert [each["phase"] for each in phases] == [0, 1, 2, 3]
 
     run(scenario())
@@ -157,7 +157,7 @@ def test_too_few_answers_release_nothing(tmp_path: Path) -> None:
             )
             done = await world.asked({**CENSUS, "min_sites": 2})
             assert (done["status"], done["result"], done["min_count"]) == ("expired", None, 2)
-            told = (await world.reception.progress(done["task_id"]))["sites"]
+            told = (await world.service.progress(done["task_id"]))["sites"]
             assert (told["answered"], sorted(told["missing"])) == (["north"], ["south", "west"])
 
     run(scenario())
@@ -174,7 +174,7 @@ def test_a_slow_site_is_given_up_when_its_patience_is_over_and_holds_up_no_other
             waiting = await world.post({**CENSUS, "patience": 8.0})
             quick = await world.asked({**CENSUS, "name": "another"})
             assert quick["result"]["value"] == 27.0
-            assert (await world.reception.task(waiting))[0]["status"] == "open"
+            assert (await world.service.task(waiting))[0]["status"] == "open"
             done = await world.over(waiting)
             assert done["result"]["value"] == 6.0
             assert done["result"]["missing"] == {"south": "had not answered within 8 seconds"}
@@ -192,7 +192,7 @@ def test_a_site_that_is_away_is_not_waited_for_and_one_that_just_left_is(tmp_pat
             task = await world.post(CENSUS)
             async with asyncio.timeout(50):
                 while (
-                    not (told := (await world.reception.progress(task))["sites"] or {}).get("answered")
+                    not (told := (await world.service.progress(task))["sites"] or {}).get("answered")
                     or not (told["missing"])
                 ):
                     await asyncio.sleep(0.01)
@@ -265,8 +265,8 @@ def test_a_task_that_is_cancelled_ends_at_once_and_its_sites_are_told(tmp_path: 
             await until(lambda: north.asks)
             somebody = Somebody("ana", Role.REQUESTOR)
             with pytest.raises(NotAllowed):
-                await world.reception.cancel(task, somebody)
-            await world.reception.cancel(task, Somebody("the operator", Role.OPERATOR))
+                await world.service.cancel(task, somebody)
+            await world.service.cancel(task, Somebody("the operator", Role.OPERATOR))
             assert (await world.over(task))["status"] == "cancelled"
             await until(lambda: north.closed == [task])
             await until(lambda: world.federation.progress(task) is None)
@@ -435,7 +435,7 @@ def test_a_coordinator_that_died_before_a_key_was_gone_destroys_it_and_then_says
             world.federation.store.finish = lambda *_: (_ for _ in ()).throw(asyncio.CancelledError)  # type: ignore[method-assign]
             task = await world.post({**CENSUS, "noise": "coordinator"})
             await until(lambda: world.home.keys.of(task) is None)
-            assert (await world.reception.task(task))[0]["status"] == "open"
+            assert (await world.service.task(task))[0]["status"] == "open"
             world.federation.store.finish = finish  # type: ignore[method-assign]
             assert (await world.over(task))["result"]["value"] == 6.0
 
@@ -494,16 +494,16 @@ def test_a_document_that_no_site_can_answer_is_refused_naming_the_field(tmp_path
                 ({**CENSUS, "expires_at": "2020-01-01T00:00:00+00:00"}, "expires_at", "has passed"),
             ):
                 with pytest.raises(InvalidDocument) as refused:
-                    await world.reception.post(document, Somebody("ana", Role.REQUESTOR))
+                    await world.service.post(document, Somebody("ana", Role.REQUESTOR))
                 assert refused.value.argument == field
                 assert said in refused.value.message
-                examined = await world.reception.examined(document)
+                examined = await world.service.examined(document)
                 assert examined["problems"][0]["field"] == field
             price = {"epsilon": 1.0, "delta": 0.0, "unit": "person"}
             in_all = {"sites": 1, "epsilon": 1.0, "delta": 0.0}
-            assert (await world.reception.quote(CENSUS))["price"] == {**price, "in_all": in_all}
-            assert (await world.reception.examined(CENSUS))["price"]["unit"] == "person"
-            assert await world.reception.tasks() == []
+            assert (await world.service.quote(CENSUS))["price"] == {**price, "in_all": in_all}
+            assert (await world.service.examined(CENSUS))["price"]["unit"] == "person"
+            assert await world.service.tasks() == []
 
     run(scenario())
 
@@ -515,7 +515,7 @@ def test_sites_whose_schema_does_not_fit_are_left_out_and_named_where_all_are_as
             await world.near(north=counting(1, 2, 3), south=Steward(never, datasets=narrow))
             done = await world.asked(CENSUS)
             assert done["sites"] == ["north"]
-            told = (await world.reception.progress(done["task_id"]))["sites"]
+            told = (await world.service.progress(done["task_id"]))["sites"]
             assert "its schema does not fit: column" in told["left_out"]["south"]
 
     run(scenario())
@@ -526,7 +526,7 @@ def test_somebody_with_limits_asks_only_what_was_granted(tmp_path: Path) -> None
     async def scenario() -> None:
         async with Gathering(tmp_path / "home") as world:
             await world.near(north=counting(1, 2, 3), south=counting(10, 20, 30))
-            accounts = world.reception.accounts
+            accounts = world.service.accounts
             accounts.add("ana", "a long password", Role.REQUESTOR)
             ana = Somebody("ana", Role.REQUESTOR)
             assert (await world.over(await world.post(CENSUS, ana)))["result"]["value"] == 66.0
@@ -557,15 +557,15 @@ def test_people_cannot_answer_what_institutions_are_asked(tmp_path: Path) -> Non
             task = await world.post(CENSUS)
             for _ in range(2):
                 with pytest.raises(TaskClosed, match="institutions answer this task"):
-                    await world.reception.hearing.ask(task, "me")
+                    await world.service.contributions.ask(task, "me")
                 with pytest.raises(TaskClosed):
-                    await world.reception.hearing.withdraw(task, "0" * 32)
+                    await world.service.contributions.withdraw(task, "0" * 32)
                 with pytest.raises(TaskClosed):
-                    await world.reception.hearing.largest_submission(task)
+                    await world.service.contributions.largest_submission(task)
             with pytest.raises(Conflict):
-                await world.reception.end(task, Somebody("the operator", Role.OPERATOR))
+                await world.service.end(task, Somebody("the operator", Role.OPERATOR))
             world.closing.step()
-            (summary,) = await world.reception.tasks()
+            (summary,) = await world.service.tasks()
             assert (summary["status"], summary["contributions"], summary["sites"]) == ("open", 0, ["north"])
 
     run(scenario())
@@ -581,14 +581,14 @@ def test_what_a_site_describes_is_shown_without_counts_and_what_is_no_schema_is_
                 "none": None,
             }
             linked = await world.near(north=Steward(never, datasets=told))
-            (site,) = await world.reception.sites()
+            (site,) = await world.service.sites()
             assert site["datasets"] == {"patients": {"schema": PATIENTS, "public": True}}
             assert (site["name"], site["state"]) == ("north", "connected")
             linked["north"].leave()
-            await until(lambda: world.reception.inquiries.sites()[0]["state"] == "away")
-            assert world.reception.inquiries.sites()[0]["last_seen"] is not None
+            await until(lambda: world.service.inquiries.sites()[0]["state"] == "away")
+            assert world.service.inquiries.sites()[0]["last_seen"] is not None
             Near(world.links, "north", Steward(never, describes=False))
-            await until(lambda: world.reception.inquiries.sites()[0]["state"] == "connected")
+            await until(lambda: world.service.inquiries.sites()[0]["state"] == "connected")
 
     run(scenario())
 
@@ -600,12 +600,12 @@ def test_the_state_of_a_site_says_what_its_certificate_and_its_link_say(tmp_path
             authority.issue("never", tmp_path / "never")
             authority.issue("gone", tmp_path / "gone")
             authority.revoke("gone")
-            assert {site["name"]: site["state"] for site in await world.reception.sites()} == {
+            assert {site["name"]: site["state"] for site in await world.service.sites()} == {
                 "never": "never",
                 "gone": "revoked",
             }
             authority.issue("gone", tmp_path / "gone")
-            assert {site["state"] for site in await world.reception.sites()} == {"never"}
+            assert {site["state"] for site in await world.service.sites()} == {"never"}
 
     run(scenario())
 
@@ -663,8 +663,8 @@ def test_one_process_speaks_with_the_sites_and_another_takes_its_place(tmp_path:
         await second.near(north=counting(1, 2, 3))
         task = await first.post(CENSUS)  # put up at a process that does not speak with sites
         assert (await first.over(task))["result"]["value"] == 6.0
-        assert first.reception.inquiries.sites()[0]["state"] == "connected"
-        assert (await first.reception.progress(task))["sites"]["answered"] == ["north"]
+        assert first.service.inquiries.sites()[0]["state"] == "connected"
+        assert (await first.service.progress(task))["sites"]["answered"] == ["north"]
         await second.close(politely=False)
         await until(lambda: third.federation.seated)
         await third.close()
@@ -693,8 +693,8 @@ def test_a_process_that_lost_its_place_changes_nothing(tmp_path: Path) -> None:
             assert other.store.hold(task) is not None
             taken.set()
             await until(lambda: len(north.asks) == 2)  # what it computed is thrown away, and it has begun anew
-            assert (await world.reception.task(task))[0]["status"] == "open"
-            await world.reception.cancel(task, Somebody("the operator", Role.OPERATOR))
+            assert (await world.service.task(task))[0]["status"] == "open"
+            await world.service.cancel(task, Somebody("the operator", Role.OPERATOR))
 
     run(scenario())
 

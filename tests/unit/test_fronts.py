@@ -182,10 +182,10 @@ def test_a_task_that_is_over_is_told_as_it_was_stored_whatever_a_process_still_b
             await world.near(north=counting(1, 2, 3))
             done = await world.asked(CENSUS)
             monkeypatch.setattr(world.federation, "progress", lambda _: {"answered": [], "phase": 0, "stale": True})
-            told = (await world.reception.progress(done["task_id"]))["sites"]
+            told = (await world.service.progress(done["task_id"]))["sites"]
             assert told["answered"] == ["north"]
             assert "stale" not in told
-            assert (await world.reception.task(done["task_id"]))[0]["contributions"] == 1
+            assert (await world.service.task(done["task_id"]))[0]["contributions"] == 1
 
     asyncio.run(scenario())
 

@@ -38,7 +38,7 @@ def thebes(capsys: pytest.CaptureFixture[str]) -> Run:
 def address(tmp_path: Path) -> Iterator[tuple[str, int]]:
     """The address where a coordinator with the group `city` listens."""
     with Front(tmp_path / "coordinator") as front:
-        front.reception.register.create("city", minimum=3, epoch="one")
+        front.service.register.create("city", minimum=3, epoch="one")
         shown = front.client.get("/api/group/city").content
 
         class Handler(BaseHTTPRequestHandler):
@@ -173,7 +173,7 @@ def test_who_is_admitted_twice_has_another_code_and_it_is_said_that_the_first_en
     thebes: Run, tmp_path: Path
 ) -> None:
     with Front(tmp_path / "coordinator") as front:
-        front.reception.register.create("city", minimum=3, epoch="one")
+        front.service.register.create("city", minimum=3, epoch="one")
         more = ("--home", front.home.folder, "--json")
         status, first, trouble = thebes("group", "enrol", "city", "ana", *more)
         assert (status, trouble) == (0, "")

@@ -91,8 +91,8 @@ def test_what_is_wrong_with_a_new_group_is_said_in_its_place(front: Front, body:
 
 
 def test_nobody_else_changes_groups_and_nobody_sees_who_was_admitted(front: Front) -> None:
-    front.reception.register.create("city", minimum=2, epoch="one")
-    front.reception.register.admit("city", ["ana"])
+    front.service.register.create("city", minimum=2, epoch="one")
+    front.service.register.admit("city", ["ana"])
     page = front.client.get("/groups").text
     assert "ana" not in page
     assert "Make the group" not in page
@@ -113,7 +113,7 @@ def test_a_person_joins_in_a_browser_and_reads_what_it_offers(front: Front, tmp_
 
     import httpx
 
-    register = front.reception.register
+    register = front.service.register
     digest = register.create("city", minimum=2, epoch="one", names="public").parameters.digest
     codes = register.admit("city", ["me", "ana", "bob"])
     client = CoordinatorClient("http://127.0.0.1:1", transport=front.transport, retries=0)

@@ -43,7 +43,7 @@ def front(tmp_path: Path) -> Iterator[Front]:
 
 @pytest.fixture
 def register(front: Front) -> ContributorGroups:
-    return front.reception.register
+    return front.service.register
 
 
 @pytest.fixture
@@ -639,7 +639,7 @@ def test_a_member_finds_itself_in_the_list(front: Front, register: ContributorGr
 @pytest.mark.slow
 def test_another_process_on_the_same_database_sees_the_same_group(tmp_path: Path) -> None:
     with Front(tmp_path / "home") as one, Front(tmp_path / "home") as two:
-        peers = group_of(one.reception.register, two.client, 12)
+        peers = group_of(one.service.register, two.client, 12)
         task_id = two.post(MEDIAN)
         assert one.submit(task_id, sent(two, task_id, peers[0])).status_code == 202
         refused(two.submit(task_id, sent(two, task_id, peers[0], {"age": 41})), 409)

@@ -14,7 +14,7 @@ from thebes.coordinator.auth.authority import CertificateAuthority
 from thebes.coordinator.clock import SystemClock
 from thebes.coordinator.home import CoordinatorHome
 from thebes.coordinator.storage.database_owner import hold_of
-from thebes.curator.pipelines.workspace import Workshop
+from thebes.curator.pipelines.workspace import Workspace
 from thebes.person.folder import prepared
 from thebes.person.home import Person
 from thebes.privacy.faults import Mistake, Refusal
@@ -166,7 +166,7 @@ def test_an_error_of_a_run_is_not_told_as_another_run(tmp_path: Path) -> None:
 
 
 def test_one_process_at_a_time_begins_a_pipeline_again_and_again(tmp_path: Path) -> None:
-    with closing(Workshop(tmp_path)) as one, closing(Workshop(tmp_path)) as other:
+    with closing(Workspace(tmp_path)) as one, closing(Workspace(tmp_path)) as other:
         with one.staying("slopes"):
             with pytest.raises(Refusal, match="begun again and again already"), other.staying("slopes"):
                 pass

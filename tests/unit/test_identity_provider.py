@@ -130,18 +130,18 @@ def test_who_has_no_group_of_ours_is_not_let_in_and_a_password_is_nobodys(front:
     signed_in(front, "ana")
     for password in ("", "secret", "correct horse battery"):
         with pytest.raises(NotSignedIn):
-            front.reception.accounts.login("ana@localhost", password)
+            front.service.accounts.login("ana@localhost", password)
 
 
 def test_a_name_that_somebody_has_with_a_password_is_not_taken(front: Front) -> None:
-    front.reception.accounts.add("ana@localhost", "correct horse battery", Role.AUDITOR)
+    front.service.accounts.add("ana@localhost", "correct horse battery", Role.AUDITOR)
     signed_in(front, "ana")
     assert str(shown_as(front)).startswith("oidc-")
-    front.reception.accounts.login("ana@localhost", "correct horse battery")
+    front.service.accounts.login("ana@localhost", "correct horse battery")
 
 
 def test_a_group_that_is_lost_ends_sessions_and_one_that_comes_back_lets_in_again(front: Front, provider: Any) -> None:
-    accounts = front.reception.accounts
+    accounts = front.service.accounts
     me = Identity(issuer(provider), "ana", "requestor")
     token, _ = accounts.federated.login(me)
     assert accounts.who(token).name == "ana@localhost"
@@ -166,7 +166,7 @@ def test_a_group_that_is_lost_ends_sessions_and_one_that_comes_back_lets_in_agai
 
 
 def test_whom_an_operator_shuts_out_after_their_groups_were_lost_stays_out(front: Front, provider: Any) -> None:
-    accounts, me = front.reception.accounts, Identity(issuer(provider), "ana", "requestor")
+    accounts, me = front.service.accounts, Identity(issuer(provider), "ana", "requestor")
     accounts.federated.login(me)
     for before in ((), ("grant",)):
         with pytest.raises(NotSignedIn, match="none of your groups"):

@@ -378,7 +378,7 @@ def test_operators_make_and_take_back_codes_over_rest_and_nobody_else_does(front
     assert front.client.delete("/api/site/north/code", headers=front.admin).status_code == 204
     assert front.client.delete("/api/site/north/code", headers=front.admin).status_code == 404
     assert front.client.post("/api/site/local/code", json={}, headers=front.admin).status_code == 422
-    front.reception.accounts.add("ana", "a long password", Role.REQUESTOR)
+    front.service.accounts.add("ana", "a long password", Role.REQUESTOR)
     token = front.client.post("/api/login", json={"username": "ana", "password": "a long password"}).json()["token"]
     for headers, status in (({}, 401), ({"Authorization": f"Bearer {token}"}, 403)):
         assert front.client.post("/api/site/north/code", json={}, headers=headers).status_code == status

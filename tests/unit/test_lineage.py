@@ -213,7 +213,7 @@ def test_one_receipt_given_to_two_people_is_in_the_list_for_one(front: Front, me
 
 def test_a_withdrawn_one_that_was_kept_is_warned_of(front: Front, me: Person, monkeypatch: pytest.MonkeyPatch) -> None:
     task = sent(front, me)
-    monkeypatch.setattr(front.reception.hearing, "withdraw", _deaf)
+    monkeypatch.setattr(front.service.contributions, "withdraw", _deaf)
     me.withdraw(task)
     front.fill(task, 11, AGE)
     front.closing.step()

@@ -106,7 +106,7 @@ def test_after_a_loss_the_last_copy_spends_nothing_until_its_owner_says_so(
 def test_of_two_devices_with_one_membership_one_answer_counts(
     tmp_path: Path, front: Front, device: Callable[[str], Person], run: Run
 ) -> None:
-    register = front.reception.register
+    register = front.service.register
     register.create("city", minimum=3, epoch="one")
     codes = register.admit("city", ["me", *(f"member {number}" for number in range(OTHERS))])
     with device("one") as one:

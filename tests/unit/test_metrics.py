@@ -125,7 +125,7 @@ def test_how_it_works_is_shown_to_operators_and_auditors(front: Front) -> None:
     assert "NotFound" in page
     assert "at most" in page
     for role, status in ((Role.AUDITOR, 200), (Role.REQUESTOR, 403)):
-        front.reception.accounts.add(str(role), PASSWORD, role)
+        front.service.accounts.add(str(role), PASSWORD, role)
         signed_in(username=str(role), password=PASSWORD)
         assert front.client.get("/operation").status_code == status
 

@@ -42,7 +42,7 @@ def front(tmp_path: Path) -> Iterator[Front]:
 
 @pytest.fixture
 def peers(front: Front) -> list[Peer]:
-    return group_of(front.reception.register, front.client, MEMBERS)
+    return group_of(front.service.register, front.client, MEMBERS)
 
 
 def sent(front: Front, task_id: str, peer: Peer) -> httpx.Response:

@@ -132,7 +132,7 @@ def test_no_hook_hears_of_a_request_to_the_coordinator(heard: Heard, tmp_path: P
     with Front(tmp_path) as front:
         said = asked(front.client)
         assert {200, 401, 404, 422} & set(said)
-        front.reception.lobby.who = None  # type: ignore[assignment, method-assign]  # a fault of ours
+        front.service.auth.who = None  # type: ignore[assignment, method-assign]  # a fault of ours
         assert front.client.post("/api/task", json={"type": SECRET}).status_code == 500
     assert heard.told == []
 

@@ -91,7 +91,7 @@ def wire(front: Front) -> Wire:
 @pytest.fixture
 def codes(front: Front) -> dict[str, str]:
     """Everybody's code in the group `city`; nobody has enrolled."""
-    register = front.reception.register
+    register = front.service.register
     register.create("city", minimum=3, epoch="one")
     return register.admit("city", ["me", *(f"member {number}" for number in range(OTHERS))])
 
@@ -115,7 +115,7 @@ def published(front: Front, codes: dict[str, str], *, others: int = OTHERS) -> l
     for identity in [name for name in codes if name != "me"][:others]:
         one, answer = enrolment(front.client, "city", codes[identity])
         begun.append(one.finish(answer.json()["response"]))
-    record = front.reception.register.publish("city")
+    record = front.service.register.publish("city")
     return [Peer(credential, record.parameters) for credential in begun]
 
 
@@ -430,7 +430,7 @@ def test_a_key_of_ones_own_is_refused_because_the_signed_list_has_another(
     front: Front, wire: Wire, me: Person, codes: dict[str, str]
 ) -> None:
     """A coordinator that shows one person a key that nobody else sees would know every token of that person."""
-    other = front.reception.register.create("town", minimum=3, epoch="one").parameters
+    other = front.service.register.create("town", minimum=3, epoch="one").parameters
     shown = front.client.get("/api/group/city").json()
     forged = GroupParameters(other.scheme, "city", "one", other.public_key, 3, 0)
     parameters = forged.as_json()

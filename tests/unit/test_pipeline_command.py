@@ -20,7 +20,7 @@ from tests.support.pipelines import Lines
 from thebes.curator.pipelines.attempt_store import Attempts
 from thebes.curator.pipelines.loader import pipelines_in
 from thebes.curator.pipelines.runner import Runner
-from thebes.curator.pipelines.workspace import Workshop
+from thebes.curator.pipelines.workspace import Workspace
 from thebes.ledger import BudgetExceeded, Ledger
 from thebes.privacy.faults import Mistake, Refusal
 from thebes.site.budget.budget import SiteBudget
@@ -259,10 +259,10 @@ def test_pipelines_that_run_at_once_keep_within_the_rule_they_share(stocked: Run
         vars(pipeline)["name"] = name
         with (
             Ledger(place.ledger) as ledger,
-            closing(Workshop(place.folder)) as workshop,
+            closing(Workspace(place.folder)) as workspace,
             closing(stream_of(place, dataset, ledger)) as stream,
         ):
-            Runner(stream, workshop, "ana", PipelineRights(place, stream, "ana", workshop.attempts)).run(pipeline)
+            Runner(stream, workspace, "ana", PipelineRights(place, stream, "ana", workspace.attempts)).run(pipeline)
 
     with ThreadPoolExecutor(4) as several:
         list(several.map(work, ("a", "b", "c", "d")))

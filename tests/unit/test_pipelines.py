@@ -27,7 +27,7 @@ from thebes.curator.pipelines.prices import price
 from thebes.curator.pipelines.runner import Runner
 from thebes.curator.pipelines.time_limit import OutOfTime, finished
 from thebes.curator.pipelines.validators import Best, Validation, Verdict
-from thebes.curator.pipelines.workspace import Workshop
+from thebes.curator.pipelines.workspace import Workspace
 from thebes.curator.streams.stream import Stream, Terms
 from thebes.data.growing import writer
 from thebes.data.growing.block_rule import block_by
@@ -62,10 +62,10 @@ def test_a_good_model_is_accepted_and_published_with_its_lineage(home: Home) -> 
     home.grow(8)
     run = home.run(Lines())
     assert (run.state, run.verdict, run.version) == (RunState.ENDED, Verdict.ACCEPT, 1)
-    bundle = home.workshop.bundles.get("lines")
+    bundle = home.workspace.bundles.get("lines")
     assert bundle["model"]["slope"] == pytest.approx(0.8, abs=0.1)
     assert bundle["validation"][0]["bound"] <= 0.1
-    attempts = home.workshop.attempts.attempts(run.id)
+    attempts = home.workspace.attempts.attempts(run.id)
     assert [one.verdict for one in attempts] == ["RETRY"] * (len(attempts) - 1) + ["ACCEPT"]
     assert len(attempts) > 1
     assert bundle["lineage"]["blocks"] == list(attempts[-1].blocks)
@@ -77,7 +77,7 @@ def test_a_good_model_is_accepted_and_published_with_its_lineage(home: Home) -> 
 def test_what_was_paid_is_what_the_certificate_says(home: Home) -> None:
     home.grow(8)
     run = home.run(Lines())
-    attempts = home.workshop.attempts.attempts(run.id)
+    attempts = home.workspace.attempts.attempts(run.id)
     paid: dict[str, Decimal] = {}
     for one in attempts:
         for block in one.blocks:
@@ -85,7 +85,7 @@ def test_what_was_paid_is_what_the_certificate_says(home: Home) -> None:
     spent = home.spent()
     assert all(spent[block] == amount for block, amount in paid.items())
     assert all(amount == 0 for block, amount in spent.items() if block not in paid)
-    certificate = home.workshop.bundles.get("lines")["certificate"]
+    certificate = home.workspace.bundles.get("lines")["certificate"]
     assert certificate["epsilon"] == float(max(paid.values()))
     assert (certificate["unit"], certificate["delta"], certificate["guarantee"]) == ("event", 0, "pure")
     assert certificate["parameters"]["attempts"] == len(attempts)
@@ -95,7 +95,7 @@ def test_what_was_paid_is_what_the_certificate_says(home: Home) -> None:
 def test_every_attempt_asks_for_the_rights_to_just_what_it_charges(home: Home) -> None:
     home.grow(8)
     run = home.run(Lines())
-    attempts = home.workshop.attempts.attempts(run.id)
+    attempts = home.workspace.attempts.attempts(run.id)
     asked = [(one.blocks, one.epsilon, one.delta) for one in attempts]
     assert [one for one in home.asked if len(one[0]) > 1] == [one for one in asked if len(one[0]) > 1]
     assert home.asked[-1] == asked[-1]
@@ -119,12 +119,12 @@ def test_a_run_waits_for_data_and_goes_on_where_it_was(home: Home) -> None:
     home.grow(1, rows=60)
     first = home.run(Lines())
     assert (first.state, first.verdict) == (RunState.OPEN, Verdict.RETRY)
-    tried = home.workshop.attempts.attempts(first.id)
+    tried = home.workspace.attempts.attempts(first.id)
     home.grow(6)
     second = home.run(Lines())
     assert second.id == first.id
     assert second.verdict == Verdict.ACCEPT
-    attempts = home.workshop.attempts.attempts(first.id)
+    attempts = home.workspace.attempts.attempts(first.id)
     assert attempts[: len(tried)] == tried
     assert len(attempts) > len(tried)
     etas = [one.validation["metrics"][0]["eta"] for one in attempts if one.validation]
@@ -140,7 +140,7 @@ def test_only_time_that_is_over_is_trained_on_and_only_within_the_window(home: H
     home.grow(10)
     home.now -= timedelta(hours=1)  # the tenth day is not over yet
     run = home.run(Lately())
-    for one in home.workshop.attempts.attempts(run.id):
+    for one in home.workspace.attempts.attempts(run.id):
         assert set(one.blocks) <= {"rides/2026-11-08", "rides/2026-11-09"}
 
 
@@ -156,9 +156,9 @@ def test_what_cannot_be_met_comes_to_an_end_within_its_budget(home: Home) -> Non
     home.now += timedelta(days=8)
     run = home.run(Never())
     assert run.verdict == Verdict.RETRY  # a new run: the one before timed out
-    ended = home.workshop.attempts.runs()[1]
+    ended = home.workspace.attempts.runs()[1]
     assert (ended.state, ended.verdict) == (RunState.ENDED, Verdict.TIMEOUT)
-    assert home.workshop.bundles.names() == []
+    assert home.workspace.bundles.names() == []
 
 
 def test_waiting_ends_with_the_timeout(home: Home) -> None:
@@ -184,7 +184,7 @@ def test_an_aggressive_run_takes_everything_at_once(home: Home) -> None:
 
     home.grow(8)
     run = home.run(Bold())
-    (only,) = home.workshop.attempts.attempts(run.id)
+    (only,) = home.workspace.attempts.attempts(run.id)
     assert (only.epsilon, len(only.blocks), run.verdict) == (Decimal(1), 8, Verdict.ACCEPT)
 
 
@@ -215,7 +215,7 @@ def test_a_rule_with_too_little_left_makes_a_run_wait(home: Home) -> None:
     run = runner.run(Lines())
     assert (run.state, run.verdict) == (RunState.OPEN, Verdict.RETRY)
     assert "rule 1" in run.reason
-    assert home.workshop.attempts.attempts(run.id) == []
+    assert home.workspace.attempts.attempts(run.id) == []
     assert set(home.spent().values()) == {0}
 
 
@@ -230,7 +230,7 @@ def test_only_blocks_that_a_rule_still_allows_are_offered(home: Home) -> None:
     runner = home.runner()
     runner.rights = but_the_newest
     run = runner.run(Lines())
-    attempts = home.workshop.attempts.attempts(run.id)
+    attempts = home.workspace.attempts.attempts(run.id)
     assert attempts[0].blocks == ("rides/2026-11-03",)
     assert all("rides/2026-11-04" not in one.blocks for one in attempts)
 
@@ -247,7 +247,7 @@ def test_somebody_quicker_makes_an_attempt_go_back(home: Home) -> None:
     runner.rights = slow
     run = runner.run(Lines())
     assert run.state is RunState.OPEN
-    assert [one.state for one in home.workshop.attempts.attempts(run.id)] == [AttemptState.GIVEN_BACK]
+    assert [one.state for one in home.workspace.attempts.attempts(run.id)] == [AttemptState.GIVEN_BACK]
     assert home.spent()["rides/2026-11-04"] == Decimal("9.4")
 
 
@@ -260,13 +260,13 @@ def test_other_terms_or_other_code_begin_anew(home: Home) -> None:
     assert home.run(Hard(), source="a").id == first.id
     second = home.run(Hard(), source="b")
     assert second.id != first.id
-    assert home.workshop.attempts.run(first.id).state is RunState.ENDED
+    assert home.workspace.attempts.run(first.id).state is RunState.ENDED
     assert home.run(Lines(), source="b").id != second.id
 
 
 def test_a_pipeline_is_run_once_at_a_time(home: Home) -> None:
     home.grow(2)
-    with home.workshop.alone("lines"), pytest.raises(Refusal, match="already"):
+    with home.workspace.alone("lines"), pytest.raises(Refusal, match="already"):
         home.run(Lines())
     assert home.run(Lines()).state in RunState
 
@@ -315,7 +315,7 @@ def test_steps_are_allowed_what_was_charged(home: Home) -> None:
 
     home.grow(4)
     run = home.run(Shared())
-    for one, (before, train, validate) in zip(home.workshop.attempts.attempts(run.id), handed, strict=True):
+    for one, (before, train, validate) in zip(home.workspace.attempts.attempts(run.id), handed, strict=True):
         assert before == pytest.approx(float(one.epsilon) / 4)
         assert train == validate == pytest.approx(float(one.epsilon) * 3 / 4)
 
@@ -345,7 +345,7 @@ def test_features_go_with_the_model(home: Home) -> None:
 
     home.grow(8)
     assert home.run(Halves()).verdict == Verdict.ACCEPT
-    bundle = home.workshop.bundles.get("lines")
+    bundle = home.workspace.bundles.get("lines")
     assert bundle["features"] == [{"kind": "half", "of": "x"}]
     assert (bundle["inputs"], bundle["output"]) == (["half"], "y")
     data = Data(home.stream.rows([home.stream.blocks()[0].name]), 400).with_features(Half())
@@ -364,7 +364,7 @@ def test_several_targets_must_all_be_met(home: Home) -> None:
     home.grow(8)
     run = home.run(Two())
     assert run.verdict == Verdict.RETRY
-    last = home.workshop.attempts.attempts(run.id)[-1]
+    last = home.workspace.attempts.attempts(run.id)[-1]
     assert last.validation is not None
     assert [(one["metric"], one["verdict"]) for one in last.validation["metrics"]] == [
         ("mse", "ACCEPT"),
@@ -382,12 +382,12 @@ def test_the_version_before_can_be_the_target(home: Home) -> None:
 
     home.grow(4)
     assert home.run(Better()).version == 1
-    reached = home.workshop.bundles.get("lines", 1)["validation"][0]["bound"]
+    reached = home.workspace.bundles.get("lines", 1)["validation"][0]["bound"]
     home.grow(4, rows=16_000)
     run = home.run(Better())
     assert run.terms["targets"] == {"mse": reached}
     assert run.version == 2
-    assert home.workshop.bundles.get("lines")["validation"][0]["bound"] <= reached
+    assert home.workspace.bundles.get("lines")["validation"][0]["bound"] <= reached
 
     class Lost(Lines):
         name = "other"
@@ -401,7 +401,7 @@ def test_a_simulation_says_so_on_its_certificate(tmp_path: Path) -> None:
     home = Home(tmp_path, randomness=seeded_for_simulation(1))
     home.grow(8)
     assert home.run(Lines()).verdict == Verdict.ACCEPT
-    assert home.workshop.bundles.get("lines")["certificate"]["simulated"] is True
+    assert home.workspace.bundles.get("lines")["certificate"]["simulated"] is True
     home.close()
 
 
@@ -415,10 +415,10 @@ def test_streams_of_other_filters_are_charged_the_event(tmp_path: Path, filter: 
     home.grow(8)
     run = home.run(Lines())
     assert run.verdict == Verdict.ACCEPT
-    certificate = home.workshop.bundles.get("lines")["certificate"]
+    certificate = home.workspace.bundles.get("lines")["certificate"]
     assert certificate["parameters"]["filter"] == filter
     assert certificate["epsilon"] <= float(Lines.epsilon)  # whatever losses convert to, attempts add up to no more
-    for number in home.workshop.bundles.get("lines")["lineage"]["claims"]:
+    for number in home.workspace.bundles.get("lines")["lineage"]["claims"]:
         assert type(home.ledger.claim(number).loss).__name__ == ("Concentrated" if filter == "zcdp" else "Renyi")
 
     class Silent(Lines):
@@ -431,7 +431,7 @@ def test_streams_of_other_filters_are_charged_the_event(tmp_path: Path, filter: 
     with pytest.raises(Mistake, match="event"):
         home.run(Silent())
     assert len(home.ledger.claims()) == before
-    assert home.workshop.attempts.runs(pipeline="silent") == []
+    assert home.workspace.attempts.runs(pipeline="silent") == []
     home.close()
 
 
@@ -455,7 +455,7 @@ def test_a_row_that_is_tested_on_pays_no_more_in_rho_than_one_that_is_trained_on
     home = Home(tmp_path, delta="1e-5", filter=filter)
     home.grow(8)
     run = home.run(Smooth())
-    attempts = [one for one in home.workshop.attempts.attempts(run.id) if one.state.paid]
+    attempts = [one for one in home.workspace.attempts.attempts(run.id) if one.state.paid]
     assert attempts
     counting = FILTERS[filter]
     assert isinstance(counting, EventFilter)
@@ -493,9 +493,9 @@ def test_with_separate_budgets_each_developer_has_their_own_and_the_certificate_
         runner.developer = developer
         run = runner.run(Bold())
         assert run.verdict == Verdict.ACCEPT
-        attempt = home.workshop.attempts.attempts(run.id)[-1]
+        attempt = home.workspace.attempts.attempts(run.id)[-1]
         assert (attempt.epsilon, len(attempt.blocks)) == (Decimal(1), 4)
-        bundle = home.workshop.bundles.get("lines")
+        bundle = home.workspace.bundles.get("lines")
         claim = home.ledger.claim(bundle["lineage"]["claim"])
         assert all(block.endswith(f"@{developer}") for block in claim.blocks)
         assert "for each developer by itself" in bundle["certificate"]["text"]
@@ -514,7 +514,7 @@ def test_what_is_told_of_attempts_says_nothing_of_how_many_rows_there_are(home: 
             return Short(super().train(data, budget).slope)
 
     home.grow(8)
-    told = [one.as_json() for one in home.workshop.attempts.attempts(home.run(Lines()).id)]
+    told = [one.as_json() for one in home.workspace.attempts.attempts(home.run(Lines()).id)]
     assert all("seconds" not in one for one in told)
     assert {"number", "epsilon", "delta", "blocks", "claim", "rows", "verdict", "validation"} <= told[0].keys()
     failed = home.run(Breaks())
@@ -580,12 +580,12 @@ def test_a_pipeline_over_persons_trains_and_tests_on_different_ones(tmp_path: Pa
             seen["test"] |= set(data.columns(("x",))[:, 0].tolist())
             return super().validate(model, data, budget)
 
-    with closing(Workshop(tmp_path)) as workshop:
-        run = Runner(stream, workshop, "ana", lambda blocks, epsilon, delta: None, randomness=chance).run(People())
+    with closing(Workspace(tmp_path)) as workspace:
+        run = Runner(stream, workspace, "ana", lambda blocks, epsilon, delta: None, randomness=chance).run(People())
         assert seen["train"]
         assert seen["test"]
         assert not seen["train"] & seen["test"]
-        attempts = workshop.attempts.attempts(run.id)
+        attempts = workspace.attempts.attempts(run.id)
         assert all(name.startswith("visits/users-") for one in attempts for name in one.blocks)
         assert attempts[0].validation is not None
     stream.close()
@@ -632,10 +632,10 @@ def test_a_pipeline_that_breaks_ends_at_once_and_says_nothing_of_a_row(home: Hom
     home.grow(4)
     run = home.run(bad())
     assert (run.state, run.verdict) == (RunState.FAILED, None)
-    (only,) = home.workshop.attempts.attempts(run.id)
+    (only,) = home.workspace.attempts.attempts(run.id)
     assert only.state is AttemptState.FAILED
     assert sum(home.spent().values()) == only.epsilon * len(only.blocks)  # rows were read: it stays paid
-    assert home.workshop.bundles.names() == []
+    assert home.workspace.bundles.names() == []
     assert run.reason
     if bad is Unwell:
         assert run.reason.startswith("ValueError in line ")
@@ -678,7 +678,7 @@ def test_what_cannot_work_is_refused_before_anything_is_paid(home: Home, field: 
     with pytest.raises(Mistake):
         home.run(pipeline)
     assert set(home.spent().values()) == {0}
-    assert home.workshop.attempts.runs() == []
+    assert home.workspace.attempts.runs() == []
 
 
 def test_what_no_block_could_ever_pay_is_not_waited_for(tmp_path: Path) -> None:
@@ -693,7 +693,7 @@ def test_what_no_block_could_ever_pay_is_not_waited_for(tmp_path: Path) -> None:
         with pytest.raises(Mistake, match="than a block of 'rides' has at all") as refused:
             home.run(pipeline)
         assert refused.value.argument == ("delta" if asked else "epsilon")
-        assert home.workshop.attempts.runs() == []
+        assert home.workspace.attempts.runs() == []
         home.close()
 
 
@@ -770,14 +770,14 @@ def test_training_that_never_ends_is_stopped_with_the_timeout_and_stays_paid(hom
     assert hung.begun.is_set()
     assert hung.left.wait(120)  # it was stopped itself, and not only left alone
     assert (run.state, run.verdict, run.version) == (RunState.ENDED, Verdict.TIMEOUT, None)
-    (attempt,) = home.workshop.attempts.attempts(run.id)
+    (attempt,) = home.workspace.attempts.attempts(run.id)
     assert (attempt.state, attempt.verdict) == (AttemptState.LOST, None)
     assert max(home.spent().values()) == Decimal("0.25")
     assert home.ledger.claim(attempt.claim).state == "closed"
     home.ledger.verify()
     again = home.run(Lines())
     assert again.verdict == Verdict.ACCEPT
-    assert home.workshop.bundles.versions("lines") == [1]
+    assert home.workspace.bundles.versions("lines") == [1]
 
 
 def test_work_that_is_stopped_gives_nothing_and_work_that_ends_is_not_stopped() -> None:
@@ -827,7 +827,9 @@ def test_a_growing_stream_never_runs_dry(tmp_path: Path) -> None:
     assert any(accepted[-4:])
     spent = home.spent()
     assert max(spent.values()) <= Decimal("3.8")
-    whole = sum(one.epsilon for run in home.workshop.attempts.runs() for one in home.workshop.attempts.attempts(run.id))
+    whole = sum(
+        one.epsilon for run in home.workspace.attempts.runs() for one in home.workspace.attempts.attempts(run.id)
+    )
     assert whole > 4 * Decimal("3.8")
     home.ledger.verify()
     home.close()
@@ -859,7 +861,7 @@ def test_all_that_a_run_tells_is_within_what_its_certificate_names(
             home.stream.ingest(rows)
             home.now += timedelta(days=2)
             ended = home.run(Small())
-            attempts = [one.as_json() for one in home.workshop.attempts.attempts(ended.id)]
+            attempts = [one.as_json() for one in home.workspace.attempts.attempts(ended.id)]
             told.append((home.runner().certificate(Small(), ended), attempts))
             home.close()
 
@@ -899,7 +901,7 @@ def test_a_run_ends_with_reject_once_its_kind_is_shown_to_miss_the_target(home: 
         home.now += timedelta(days=1)
     home.now += timedelta(days=1)
     run = home.run(Coins())
-    attempts = home.workshop.attempts.attempts(run.id)
+    attempts = home.workspace.attempts.attempts(run.id)
     assert (run.verdict, run.reason) == (Verdict.REJECT, "no model of this kind meets the targets")
     assert [one.verdict for one in attempts] == [Verdict.RETRY] * (len(attempts) - 1) + [Verdict.REJECT]
     assert Coins.asked == len(attempts) - 1 >= 1  # the first attempt has its whole budget for ACCEPT

@@ -55,7 +55,7 @@ def test_two_that_wait_have_half_of_each_new_block(home: Home) -> None:
         accepted = run(home, Modest(), room)
         assert accepted.verdict == Verdict.ACCEPT
         assert room.shares("lines") == {}  # what it left is the other's
-        after, (trained,) = room.shares("hopeless"), home.workshop.attempts.attempts(accepted.id)
+        after, (trained,) = room.shares("hopeless"), home.workspace.attempts.attempts(accepted.id)
         for block in home.stream.blocks():
             paid = float(trained.epsilon) if block.name in trained.blocks else 0.0
             assert after[block.name] == pytest.approx(before.get(block.name, 0.0) + 0.5 - paid)
@@ -87,4 +87,4 @@ def test_a_run_that_has_ended_waits_no_longer(home: Home) -> None:
         assert run(home, Lines(), room).verdict == Verdict.ACCEPT
         assert room.queue() == []
         assert all(one.spent for one in room.past())
-        assert len(room.past()) == len(home.workshop.attempts.attempts(1))
+        assert len(room.past()) == len(home.workspace.attempts.attempts(1))

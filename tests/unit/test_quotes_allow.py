@@ -296,7 +296,7 @@ def test_a_quote_says_no_before_and_sites_refused_says_so_after_and_no_ledger_mo
             await world.near(north=at(office))
             before = head(office)
             asked = {**COUNT, "epsilon": 1.9}
-            told = await world.reception.quote(asked, ANA)
+            told = await world.service.quote(asked, ANA)
             verdict = told["verdicts"]["north"]
             assert (verdict["allowed"], verdict["reason"], verdict["left"]) == (
                 False,
@@ -304,14 +304,14 @@ def test_a_quote_says_no_before_and_sites_refused_says_so_after_and_no_ledger_mo
                 {"epsilon": 1.5, "delta": 0.0},
             )
             assert told["allowed"] is False
-            fine = await world.reception.quote({**asked, "epsilon": 1.5}, ANA)
+            fine = await world.service.quote({**asked, "epsilon": 1.5}, ANA)
             assert (fine["allowed"], fine["verdicts"]["north"]["allowed"]) == (True, True)
-            eve = (await world.reception.quote(asked, EVE))["verdicts"]["north"]
+            eve = (await world.service.quote(asked, EVE))["verdicts"]["north"]
             assert (eve["allowed"], eve["reason"]) == (False, "policy")
             assert "left" not in eve
-            nobody = (await world.reception.quote(asked))["verdicts"]["north"]
+            nobody = (await world.service.quote(asked))["verdicts"]["north"]
             assert (nobody["allowed"], nobody["reason"]) == (None, "")
-            assert (await world.reception.quote(asked))["allowed"] is None
+            assert (await world.service.quote(asked))["allowed"] is None
             for alpha, allowed in ((4.0, True), (1.2, False)):  # 1.9 takes an epsilon of 1.77
                 accurate = {
                     **COUNT,
@@ -319,12 +319,12 @@ def test_a_quote_says_no_before_and_sites_refused_says_so_after_and_no_ledger_mo
                     "max_epsilon": 5.0,
                     "where": "age < 40",
                 }
-                told_of = await world.reception.quote(accurate, ANA)
+                told_of = await world.service.quote(accurate, ANA)
                 assert (told_of["price"]["epsilon"] <= 1.5) is allowed
                 assert (told_of["allowed"], told_of["verdicts"]["north"]["allowed"]) == (allowed, allowed)
-                assert (await world.reception.quote(accurate))["allowed"] is None
+                assert (await world.service.quote(accurate))["allowed"] is None
 
-            task_id, digest = await world.reception.post(asked, ANA)
+            task_id, digest = await world.service.post(asked, ANA)
             detail = await world.over(task_id)
             assert head(office) == before
             spoken: Any = Spoken(told, detail)
@@ -375,7 +375,7 @@ def test_who_is_away_or_busy_or_silent_or_cannot_say_is_not_known_to_allow_it(
             }
             links = await world.near(**{name: _saying(each) for name, each in answers.items()}, silent=_slow(silent))
             links["away"].leave()
-            told = (await world.reception.quote(CENSUS, ANA))["verdicts"]
+            told = (await world.service.quote(CENSUS, ANA))["verdicts"]
             found = {site: (one["allowed"], one["reason"]) for site, one in told.items()}
             assert found == {
                 "away": (None, "gone"),

@@ -315,7 +315,7 @@ def test_a_ready_pipeline_runs_over_a_stream_until_it_is_accepted(tmp_path: Any)
     home.grow(8, rows=3000)
     run = home.run(of(DOCUMENT | {"inputs": ["x"], "output": "y", "target": {"mse": 0.2}}))
     assert run.verdict == "ACCEPT"
-    bundle = home.workshop.bundles.get(run.pipeline)
+    bundle = home.workspace.bundles.get(run.pipeline)
     model = LinearModel.of_json(bundle["model"])
     assert model.predict(np.array([[0.5]]))[0] == pytest.approx(0.4, abs=0.1)
     assert bundle["certificate"]["epsilon"] <= 1

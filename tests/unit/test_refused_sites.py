@@ -71,9 +71,9 @@ def told(tmp_path: Path, site: Any, document: dict[str, Any], by: Somebody = ANA
             links = await world.near(north=site)
             if leave:
                 links["north"].leave()
-            task_id, digest = await world.reception.post(document, by)
+            task_id, digest = await world.service.post(document, by)
             assert (await world.over(task_id))["result"] is None
-            app = interface(world.reception, largest_body=2**20, pages=put_on)
+            app = interface(world.service, largest_body=2**20, pages=put_on)
             async with httpx.AsyncClient(
                 transport=httpx.ASGITransport(app=app), base_url="http://testserver"
             ) as client:
@@ -159,7 +159,7 @@ def test_a_site_that_was_asked_by_a_process_that_is_gone_is_not_said_to_have_cha
     async def scenario() -> Any:
         world = await Gathering(tmp_path / "home").open()
         await world.near(north=waiting)
-        task, _ = await world.reception.post({**COUNT, "patience": 30.0}, ANA)
+        task, _ = await world.service.post({**COUNT, "patience": 30.0}, ANA)
         while not kept:
             await asyncio.sleep(0.01)
         await world.close(politely=False)
@@ -211,7 +211,7 @@ def test_where_one_site_answered_and_paid_nobody_says_that_none_did(tmp_path: Pa
         async with Gathering(tmp_path / "home") as world:
             south = Office(site_home(tmp_path / "south", policy=None), "south")
             await world.near(north=at(office), south=at(south))
-            task_id = (await world.reception.post({**COUNT, "min_sites": 2}, ANA))[0]
+            task_id = (await world.service.post({**COUNT, "min_sites": 2}, ANA))[0]
             detail = await world.over(task_id)
             south.ledger.close()
             return detail
@@ -249,7 +249,7 @@ def test_a_site_that_comes_back_after_the_end_says_then_what_it_charged(tmp_path
     async def scenario() -> tuple[Any, Any]:
         async with Gathering(tmp_path / "home") as world:
             await world.near(north=late)
-            task_id, _ = await world.reception.post({**COUNT, "patience": 0.3}, ANA)
+            task_id, _ = await world.service.post({**COUNT, "patience": 0.3}, ANA)
             at_once = await world.over(task_id)
             async with asyncio.timeout(60):
                 while "charged" not in (detail := await world.over(task_id))["refusals"]["north"]:
@@ -282,11 +282,11 @@ def test_a_coordinator_that_is_killed_before_the_end_is_shown_asks_the_sites_aga
             return said
 
         await world.near(north=north)
-        task, _ = await world.reception.post(COUNT, EVE)
+        task, _ = await world.service.post(COUNT, EVE)
         async with asyncio.timeout(60):
             while not heard:
                 await asyncio.sleep(0.01)
-        assert (await world.reception.task(task))[0]["status"] == "open"
+        assert (await world.service.task(task))[0]["status"] == "open"
         await world.close(politely=False)
         world = await Gathering(tmp_path / "home").open()
         await world.near(north=north)
@@ -328,7 +328,7 @@ def test_the_page_for_asking_says_beforehand_what_the_sites_would_say(tmp_path: 
     async def scenario() -> list[str]:
         async with Gathering(tmp_path / "home") as world:
             await world.near(north=at(office))
-            app = interface(world.reception, largest_body=2**20, pages=put_on)
+            app = interface(world.service, largest_body=2**20, pages=put_on)
             transport = httpx.ASGITransport(app=app)
             async with httpx.AsyncClient(transport=transport, base_url="http://testserver", headers=here) as client:
                 drafts = [

@@ -287,7 +287,7 @@ def test_who_is_logged_in_is_out_once_the_key_of_sessions_is_another(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with Front(tmp_path / "home") as front:
-        front.reception.accounts.add("ana", PASSWORD, Role.REQUESTOR)
+        front.service.accounts.add("ana", PASSWORD, Role.REQUESTOR)
         login = {"username": "ana", "password": PASSWORD}
         token = {"Authorization": f"Bearer {front.client.post('/api/login', json=login).json()['token']}"}
         assert front.client.post("/api/task", json=AGES, headers=token).status_code == 201
@@ -318,7 +318,7 @@ def test_a_new_secret_that_others_can_read_is_not_taken(tmp_path: Path) -> None:
 
 def test_another_password_logs_in_and_the_one_before_does_not(tmp_path: Path) -> None:
     with Front(tmp_path / "home") as front:
-        front.reception.accounts.add("ana", PASSWORD, Role.REQUESTOR)
+        front.service.accounts.add("ana", PASSWORD, Role.REQUESTOR)
         told = ["password", "ana", "--password-stdin", "--home", str(tmp_path / "home")]
         done = CliRunner().invoke(user.app, told, input="quite another one\n")
         assert done.exit_code == 0, done.output
@@ -328,9 +328,9 @@ def test_another_password_logs_in_and_the_one_before_does_not(tmp_path: Path) ->
         ]
         assert status == [401, 200]
         with pytest.raises(Mistake):
-            front.reception.accounts.change_password("ana", "short")
+            front.service.accounts.change_password("ana", "short")
         with pytest.raises(NotFound):
-            front.reception.accounts.change_password("eve", PASSWORD)
+            front.service.accounts.change_password("eve", PASSWORD)
 
 
 @pytest.mark.parametrize(

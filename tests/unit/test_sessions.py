@@ -19,7 +19,7 @@ HERE = {"origin": "http://testserver", "sec-fetch-site": "same-origin"}
 def front(tmp_path: Path) -> Iterator[Front]:
     with Front(tmp_path / "home") as made:
         for name, role in (("ana", Role.REQUESTOR), ("ben", Role.REQUESTOR), ("olga", Role.OPERATOR)):
-            made.reception.accounts.add(name, PASSWORD, role)
+            made.service.accounts.add(name, PASSWORD, role)
         yield made
 
 
@@ -49,7 +49,7 @@ def test_users_see_and_end_their_own_sessions_and_operators_everybodys(front: Fr
     (bens,) = listed(front, ben)
     assert end(front, bens["id"], ana) == 404, "another's is not there"
     assert listed(front, ben)
-    own = front.reception.accounts.session_of(second["Authorization"].removeprefix("Bearer "))
+    own = front.service.accounts.session_of(second["Authorization"].removeprefix("Bearer "))
     assert end(front, str(own), ana) == 204
     assert front.client.get("/api/session", headers=second).status_code == 401, "at once"
     assert len(listed(front, ana)) == 1
@@ -72,7 +72,7 @@ def test_a_session_that_ended_by_itself_is_not_listed_and_nothing_renews_one_of_
 def test_a_program_that_was_let_in_is_listed_by_its_name_and_ended(front: Front) -> None:
     ana = login(front, "ana")
     begun = front.client.post("/api/login/device", json={"client": "thebes on laptop"}).json()
-    front.reception.accounts.devices.decide(begun["user_code"], "ana", let_in=True)
+    front.service.accounts.devices.decide(begun["user_code"], "ana", let_in=True)
     found = front.client.post("/api/login/device/token", json={"device_code": begun["device_code"]}).json()
     (program,) = [each for each in listed(front, ana) if each["client"] == "thebes on laptop"]
     assert end(front, program["id"], ana) == 204
@@ -84,8 +84,8 @@ def test_a_program_that_was_let_in_is_listed_by_its_name_and_ended(front: Front)
 
 def test_another_password_and_being_shut_out_end_every_session(front: Front) -> None:
     ana, ben = login(front, "ana"), login(front, "ben")
-    front.reception.accounts.change_password("ana", PASSWORD + "!")
-    front.reception.accounts.disable("ben")
+    front.service.accounts.change_password("ana", PASSWORD + "!")
+    front.service.accounts.disable("ben")
     for who in (ana, ben):
         assert front.client.get("/api/session", headers=who).status_code == 401
     assert listed(front, front.admin) == []
@@ -104,7 +104,7 @@ def test_the_page_marks_this_session_ends_another_and_leads_out_of_an_ended_one(
     assert page.count(' UTC">End</button>') == 2, "a label is read aloud and holds no markup"
     assert 'href="/sessions"' in front.client.get("/").text
     first, second = (each["id"] for each in listed(front, other))
-    mine = front.reception.accounts.session_of(other["Authorization"].removeprefix("Bearer "))
+    mine = front.service.accounts.session_of(other["Authorization"].removeprefix("Bearer "))
     theirs, own = (first, second) if first == mine else (second, first)
     assert "That session has ended." in write("/sessions/end", {"session": theirs}).text
     assert "no such session" in write("/sessions/end", {"session": theirs}).text.lower()

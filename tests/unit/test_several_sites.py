@@ -63,21 +63,21 @@ def test_quote_task_and_certificate_say_what_somebody_pays_at_all_sites(tmp_path
     async def scenario() -> None:
         async with Gathering(tmp_path / "home") as world:
             await world.near(**houses(tmp_path))
-            told = await world.reception.quote(COUNT, ANA)
+            told = await world.service.quote(COUNT, ANA)
             assert told["price"]["in_all"] == {"sites": 3, "epsilon": 1.5, "delta": 0.0}
             assert "at all 3 sites that are asked pays at most epsilon 1.5 in all" in str(quote_from_json(told))
             assert words.in_all(told["price"]) in str(quote_from_json(told))
-            examined = await world.reception.examined(COUNT)
+            examined = await world.service.examined(COUNT)
             assert examined["price"]["in_all"]["epsilon"] == 1.5
             once = {**COUNT, "noise": "coordinator", "delta": 1e-6}
-            grown = (await world.reception.quote(once, ANA))["price"]["in_all"]["delta"]
+            grown = (await world.service.quote(once, ANA))["price"]["in_all"]["delta"]
             assert grown == pytest.approx(1e-6 * math.expm1(1.5) / math.expm1(0.5))
-            task_id, _ = await world.reception.post(COUNT, ANA)
+            task_id, _ = await world.service.post(COUNT, ANA)
             over = await world.over(task_id)
             assert over["price"]["in_all"]["sites"] == 3
             said = over["result"]["certificate"]["notes"]
             assert "Somebody whose rows lie at all 3 sites that answered pays at most epsilon 1.5 in all." in said
-            two_id, _ = await world.reception.post({**COUNT, "sites": ["north", "south"]}, ANA)
+            two_id, _ = await world.service.post({**COUNT, "sites": ["north", "south"]}, ANA)
             two = (await world.over(two_id))["result"]["certificate"]["notes"]
             assert any("all 2 sites that answered pays at most epsilon 1 in all" in each for each in two)
 
@@ -127,22 +127,22 @@ def test_a_coordinator_refuses_by_name_what_costs_somebody_at_all_sites_too_much
     async def scenario() -> None:
         async with Gathering(home) as world:
             await world.near(**houses(tmp_path))
-            for ask in (world.reception.quote, world.reception.post):
+            for ask in (world.service.quote, world.service.post):
                 with pytest.raises(InvalidDocument) as refused:
                     await ask(COUNT, ANA)
                 ((field, message),) = refused.value.problems
                 assert field == "epsilon"
                 assert "at all 3 sites epsilon 1.5, and this coordinator allows 1.2 (most_epsilon_in_all)" in message
-            assert [each["field"] for each in (await world.reception.examined(COUNT))["problems"]] == ["epsilon"]
+            assert [each["field"] for each in (await world.service.examined(COUNT))["problems"]] == ["epsilon"]
             with pytest.raises(InvalidDocument) as refused:
-                await world.reception.post({**COUNT, "epsilon": 0.3, "delta": 5e-7}, ANA)
+                await world.service.post({**COUNT, "epsilon": 0.3, "delta": 5e-7}, ANA)
             assert refused.value.problems[0][0] == "delta"
             accurate = {key: value for key, value in COUNT.items() if key != "epsilon"}
             accurate |= {"accuracy": {"alpha": 4.0, "beta": 0.05}, "where": "age < 40"}
             with pytest.raises(InvalidDocument) as refused:
-                await world.reception.post(accurate, ANA)
+                await world.service.post(accurate, ANA)
             assert refused.value.problems[0][0] == "accuracy"
-            fine, _ = await world.reception.post({**COUNT, "sites": ["north", "west"]}, ANA)
+            fine, _ = await world.service.post({**COUNT, "sites": ["north", "west"]}, ANA)
             assert (await world.over(fine))["status"] == "done"
 
     asyncio.run(scenario())

@@ -19,7 +19,7 @@ from tests.support.command import exit_status
 from tests.support.half_kinds import known
 from tests.support.site_home import ask
 from thebes.curator.pipelines.attempt_store import key_of
-from thebes.curator.pipelines.workspace import Workshop, deciding
+from thebes.curator.pipelines.workspace import Workspace, deciding
 from thebes.data.growing.block_rule import block_by
 from thebes.data.schema import schema_of
 from thebes.ledger import BudgetExceeded, Ledger, NoKeeper
@@ -216,12 +216,12 @@ def test_an_attempt_of_a_pipeline_counts_for_what_it_said_whatever_blocks_count_
     policy = RULE.replace('"train"]', '"train", "pipeline"]') + "delta = 1e-6\n"
     dataset = grown(home, epsilon="40", policy=policy, filter=filter)
     office = Office(home, "north")
-    with closing(Workshop(home.folder)) as workshop, Ledger(home.ledger, keeper=NoKeeper()) as elsewhere:
+    with closing(Workspace(home.folder)) as workspace, Ledger(home.ledger, keeper=NoKeeper()) as elsewhere:
         stream, names = stream_of(home, dataset, elsewhere), ("taxi/2026-01-01", "taxi/2026-01-02")
-        run = workshop.attempts.begin("speed", stream="taxi", spender="ana", terms={})
+        run = workspace.attempts.begin("speed", stream="taxi", spender="ana", terms={})
         claims = []
         for epsilon in ("1.5", "0.5"):
-            attempt = workshop.attempts.plan(run.id, epsilon=Decimal(epsilon), delta=Decimal(0), blocks=names)
+            attempt = workspace.attempts.plan(run.id, epsilon=Decimal(epsilon), delta=Decimal(0), blocks=names)
             key = key_of("speed", run.key, attempt.number)
             claims.append(stream.reserve(names, epsilon=epsilon, purpose="speed", spender="ana", key=key))
         assert office.answer(ask(QUERY))["covers"]["blocks"] == 3, "3 - 2 is left at two of them"
@@ -249,9 +249,9 @@ def test_a_task_counts_for_what_its_document_says_when_a_pipeline_asks_for_its_r
     smooth = {} if filter == "basic" else {"delta": 1e-6}
     told = office.answer(ask({**QUERY, "epsilon": 2.0, **smooth}, payload={"smooth": bool(smooth)}))
     assert told["cost"] == {"epsilon": 2.0, "delta": 0.0, **smooth}
-    with closing(Workshop(home.folder)) as workshop, Ledger(home.ledger, keeper=NoKeeper()) as elsewhere:
+    with closing(Workspace(home.folder)) as workspace, Ledger(home.ledger, keeper=NoKeeper()) as elsewhere:
         stream, names = stream_of(home, dataset, elsewhere), ["taxi/2026-01-01", "taxi/2026-01-02"]
-        rights = PipelineRights(home, stream, "ana", workshop.attempts)
+        rights = PipelineRights(home, stream, "ana", workspace.attempts)
         rights(names, Decimal(1), Decimal(0))
         with pytest.raises(BudgetExceeded) as refused:
             rights(names, Decimal("1.001"), Decimal(0))

@@ -68,7 +68,7 @@ async def linked(coordinator: Gathering, ward: Ward) -> Near:
 
 async def asked(coordinator: Gathering, task: str) -> Ask:
     async with asyncio.timeout(60):
-        while not isinstance(found := await coordinator.reception.hearing.ask(task, "me"), Ask):
+        while not isinstance(found := await coordinator.service.contributions.ask(task, "me"), Ask):
             await asyncio.sleep(0.01)
     return found
 
@@ -83,13 +83,13 @@ def made(told: dict[str, Any], ask: Ask, values: list[float]) -> list[dict[str, 
 
 async def send(coordinator: Gathering, task: str, ask: Ask, payload: dict[str, Any], who: str | None = None) -> str:
     sent = Sent(ask.ask_id, ask.part, payload, contributor=who or secrets.token_hex(16))
-    return await coordinator.reception.hearing.submit(task, sent)
+    return await coordinator.service.contributions.submit(task, sent)
 
 
 async def ended(coordinator: Gathering, task: str) -> dict[str, Any]:
     """End the task, the coordinator's worker working meanwhile."""
     async with asyncio.timeout(120):
-        while (await coordinator.reception.task(task))[0]["status"] in ("open", "running"):
+        while (await coordinator.service.task(task))[0]["status"] in ("open", "running"):
             await asyncio.to_thread(coordinator.closing.step)
             await asyncio.sleep(0.02)
     await asyncio.to_thread(coordinator.closing.step)
@@ -98,7 +98,7 @@ async def ended(coordinator: Gathering, task: str) -> dict[str, Any]:
 
 async def put_up(coordinator: Gathering, **more: Any) -> tuple[str, dict[str, Any]]:
     task = await coordinator.post(document(**more))
-    return task, (await coordinator.reception.task(task))[0]["document"]
+    return task, (await coordinator.service.task(task))[0]["document"]
 
 
 @run
@@ -132,16 +132,16 @@ async def test_what_proves_nothing_is_not_counted_and_the_task_waits_for_more(tm
         first, _ = await put_up(coordinator, name="another")
         task, told = await put_up(coordinator)
         other, ask = await asked(coordinator, first), await asked(coordinator, task)
-        strange = made((await coordinator.reception.task(first))[0]["document"], other, [40.0])[0]
+        strange = made((await coordinator.service.task(first))[0]["document"], other, [40.0])[0]
         good = made(told, ask, VALUES)
         await send(coordinator, task, ask, strange)  # of another task: it does not open here
         for payload in good[:10]:
             await send(coordinator, task, ask, payload)
         async with asyncio.timeout(60):
-            while len(ward.heard) < 3 or (await coordinator.reception.task(task))[0]["status"] != "open":
+            while len(ward.heard) < 3 or (await coordinator.service.task(task))[0]["status"] != "open":
                 await asyncio.sleep(0.02)
         assert ward.said[-1]["counted"].count("0") == 1
-        assert (await coordinator.reception.task(task))[0]["contributions"] == 10
+        assert (await coordinator.service.task(task))[0]["contributions"] == 10
         await send(coordinator, task, ask, good[10])
         over = await ended(coordinator, task)
         assert over["status"] == "done"
@@ -161,9 +161,9 @@ async def test_who_takes_an_answer_back_after_it_was_verified_is_not_added_up(tm
         async with asyncio.timeout(60):
             while not any(said.get("counted") for said in ward.said):
                 await asyncio.sleep(0.02)
-            while (await coordinator.reception.task(task))[0]["status"] != "open":
+            while (await coordinator.service.task(task))[0]["status"] != "open":
                 await asyncio.sleep(0.02)
-        await coordinator.reception.hearing.withdraw(task, receipts[0])
+        await coordinator.service.contributions.withdraw(task, receipts[0])
         for payload in good[11:]:
             await send(coordinator, task, ask, payload)
         over = await ended(coordinator, task)
@@ -184,7 +184,7 @@ async def test_a_report_with_a_number_that_is_no_element_is_refused_by_field(tmp
         for report in (base64.b64encode(raw).decode(), "AAAA", base64.b64encode(raw[:-3]).decode()):
             with pytest.raises(Mistake, match=r"payload\.report"):
                 await send(coordinator, task, ask, {"report": report})
-        assert (await coordinator.reception.task(task))[0]["contributions"] == 0
+        assert (await coordinator.service.task(task))[0]["contributions"] == 0
 
 
 def test_nothing_is_sealed_to_a_key_that_the_named_helper_did_not_sign() -> None:
@@ -296,9 +296,9 @@ async def test_a_leader_that_another_one_overtakes_goes_on_with_what_that_one_st
         for payload in made(told, ask, VALUES):
             await send(coordinator, task, ask, payload)
         async with asyncio.timeout(60):
-            while not took_over or (await coordinator.reception.task(task))[0]["status"] == "running":
+            while not took_over or (await coordinator.service.task(task))[0]["status"] == "running":
                 await asyncio.sleep(0.02)
-        assert (await coordinator.reception.task(task))[0]["status"] == "open"
+        assert (await coordinator.service.task(task))[0]["status"] == "open"
         for payload in made(told, ask, VALUES):
             await send(coordinator, task, ask, payload)
         assert (await ended(coordinator, task))["status"] == "done"
@@ -360,7 +360,7 @@ async def test_a_helper_that_lies_about_seeds_counts_nobody(tmp_path: Path, ward
             await send(coordinator, task, ask, payload)
         async with asyncio.timeout(60):
             while True:
-                told = (await coordinator.reception.task(task))[0]
+                told = (await coordinator.service.task(task))[0]
                 if (told["status"], told["contributions"]) == ("open", 0):
                     break
                 await asyncio.sleep(0.02)
@@ -379,7 +379,7 @@ async def test_a_helper_that_is_gone_is_waited_for_and_then_everything_is_destro
         for payload in made(told, ask, VALUES):
             await send(coordinator, task, ask, payload)
         await asyncio.sleep(0.3)
-        assert (await coordinator.reception.task(task))[0]["status"] == "running"
+        assert (await coordinator.service.task(task))[0]["status"] == "running"
         clock.move(hours=2, seconds=1)
         assert (await ended(coordinator, task))["status"] == "expired"
         assert not coordinator.home.keys.of(task)
@@ -397,12 +397,12 @@ async def test_a_task_that_is_cancelled_is_forgotten_by_its_helper(tmp_path: Pat
         task, told = await put_up(coordinator)
         ask = await asked(coordinator, task)
         await send(coordinator, task, ask, made(told, ask, [40.0])[0])
-        await coordinator.reception.cancel(task, ADMIN)
+        await coordinator.service.cancel(task, ADMIN)
         async with asyncio.timeout(60):
             while [*(ward.home / FOLDER).iterdir()]:
                 await asyncio.sleep(0.05)
         with pytest.raises(TaskClosed):
-            await coordinator.reception.hearing.ask(task, "me")
+            await coordinator.service.contributions.ask(task, "me")
 
 
 # --- what a helper lets a leader do ----------------------------------------------------------------------

@@ -17,7 +17,7 @@ from fastapi.testclient import TestClient
 
 from thebes.curator.pipelines.ready import of
 from thebes.curator.pipelines.runner import Runner
-from thebes.curator.pipelines.workspace import Workshop
+from thebes.curator.pipelines.workspace import Workspace
 from thebes.data.growing.block_rule import block_by
 from thebes.data.schema import schema_of
 from thebes.privacy.losses import Pure
@@ -155,9 +155,9 @@ def grown(home: SiteHome) -> Office:
     at = pd.to_datetime(["2026-01-01", "2026-01-02", "2026-01-03"] * 2000)
     stream.ingest(pd.DataFrame({"at": at, "hour": hour, "took": 0.2 + 0.2 * hour}))
     chance = seeded_for_simulation(1)  # whether a model is accepted is luck, and no test's
-    with closing(Workshop(home.folder)) as workshop, pytest.MonkeyPatch.context() as patch:
+    with closing(Workspace(home.folder)) as workspace, pytest.MonkeyPatch.context() as patch:
         patch.setattr("thebes.curator.pipelines.runner.system", lambda: chance)
-        ended = Runner(stream, workshop, "ana", lambda *_: None).run(of(MEANS))
+        ended = Runner(stream, workspace, "ana", lambda *_: None).run(of(MEANS))
     assert ended.verdict == "ACCEPT"
     return office
 

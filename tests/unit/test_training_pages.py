@@ -34,7 +34,7 @@ def front(tmp_path: Path) -> Iterator[Front]:
 def sign_in(front: Front, name: str = "") -> None:
     body: dict[str, str] = {"token": front.admin_token}
     if name:
-        front.reception.accounts.add(name, PASSWORD, Role.REQUESTOR)
+        front.service.accounts.add(name, PASSWORD, Role.REQUESTOR)
         body = {"username": name, "password": PASSWORD}
     assert "hx-redirect" in front.client.post("/sign-in", json=body, headers=HERE).headers
 

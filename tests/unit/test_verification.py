@@ -135,13 +135,13 @@ def test_a_release_of_sites_is_signed_in_the_moment_that_it_is_stored(tmp_path: 
         async with Gathering(tmp_path / "home") as world:
             await world.near(north=counting(1, 2, 3), south=counting(10, 20, 30))
             done = await world.asked(CENSUS)
-            record = await world.reception.record(done["task_id"])
+            record = await world.service.record(done["task_id"])
             assert record.release == done["result"]
             place = release_record.listed_release(done["task_id"], 0)
-            listed = task_log.verify(await world.reception.log(0))
+            listed = task_log.verify(await world.service.log(0))
             assert [listed.holds(done["task_id"], done["digest"]), listed.holds(place, record.digest)] == [True, True]
             with pytest.raises(BrokenRecord, match="promises nothing"):  # this kind adds no noise, and has a price
-                verify(record, key=listed.key, saved=await world.reception.log(0), known=keys)
+                verify(record, key=listed.key, saved=await world.service.log(0), known=keys)
 
     with known("thebes.testing.census"):
         asyncio.run(asyncio.wait_for(scenario(), 120))

@@ -20,7 +20,7 @@ from thebes.privacy.figures import figure
 if TYPE_CHECKING:
     from thebes.curator.pipelines.attempt_store import Attempt, PipelineRun
     from thebes.curator.pipelines.pipeline import Pipeline
-    from thebes.curator.pipelines.workspace import Workshop
+    from thebes.curator.pipelines.workspace import Workspace
 
 app = typer.Typer(
     help="Train models from a growing data set at its site. A coordinator's home stands for its own site.",
@@ -57,7 +57,7 @@ def run(
     """
     from thebes.curator.pipelines.loader import pipelines_in
     from thebes.curator.pipelines.pipeline import seconds
-    from thebes.curator.pipelines.workspace import Workshop
+    from thebes.curator.pipelines.workspace import Workspace
     from thebes.site.home import SiteHome
 
     pause = None if every is None else seconds(every, "--every")
@@ -71,7 +71,7 @@ def run(
         _once(pipeline, source, home, developer, wait, as_json, rest)
         return
     rest.end_in_it(signal.SIGTERM)
-    with closing(Workshop(SiteHome(home).folder)) as workshop, workshop.staying(pipeline.name):
+    with closing(Workspace(SiteHome(home).folder)) as workspace, workspace.staying(pipeline.name):
         _until_stopped(lambda: _once(pipeline, source, home, developer, wait, as_json, rest), pause, rest)
 
 
@@ -81,18 +81,18 @@ def list_(home: output.SiteFolder, as_json: output.JsonTarget = None) -> None:
 
     Example: thebes pipeline list --home ./site
     """
-    from thebes.curator.pipelines.workspace import Workshop
+    from thebes.curator.pipelines.workspace import Workspace
     from thebes.site.home import SiteHome
 
-    with closing(Workshop(SiteHome(home).folder)) as workshop:
+    with closing(Workspace(SiteHome(home).folder)) as workspace:
         runs: dict[str, list[PipelineRun]] = {}
-        for one in workshop.attempts.runs(most=1000):
+        for one in workspace.attempts.runs(most=1000):
             runs.setdefault(one.pipeline, []).append(one)
         if as_json is not None:
-            output.write_json(as_json, {"pipelines": [_listed(name, runs[name], workshop) for name in sorted(runs)]})
+            output.write_json(as_json, {"pipelines": [_listed(name, runs[name], workspace) for name in sorted(runs)]})
             return
         for name in sorted(runs):
-            versions = workshop.bundles.versions(name)
+            versions = workspace.bundles.versions(name)
             model = f"version {versions[-1]} in the store" if versions else "no model yet"
             typer.echo(f"{name} over {runs[name][0].stream}, {len(runs[name])} runs, {model}; {_stands(runs[name][0])}")
         if not runs:
@@ -104,7 +104,7 @@ def _once(
 ) -> None:
     from thebes.curator.pipelines.attempt_store import RunState
     from thebes.curator.pipelines.runner import Runner
-    from thebes.curator.pipelines.workspace import Workshop
+    from thebes.curator.pipelines.workspace import Workspace
     from thebes.ledger import Ledger
     from thebes.site.budget.pipeline_rights import PipelineRights
     from thebes.site.dataset import DataSets
@@ -115,13 +115,13 @@ def _once(
     dataset = DataSets(place).get(pipeline.stream)
     if dataset is None:
         raise Mistake("stream", f"there is no data set {pipeline.stream!r} in {place.datasets}")
-    with Ledger(place.ledger) as ledger, closing(Workshop(place.folder)) as workshop:
+    with Ledger(place.ledger) as ledger, closing(Workspace(place.folder)) as workspace:
         with ExitStack() as opened:
             stream = opened.enter_context(closing(stream_of(place, dataset, ledger)))
             turns = turns_of(place, dataset, ledger)
             if turns is not None:
                 opened.enter_context(closing(turns))
-            rights = PipelineRights(place, stream, developer, workshop.attempts)
+            rights = PipelineRights(place, stream, developer, workspace.attempts)
             rights.rule()
 
             def told(attempt: Attempt) -> None:
@@ -129,9 +129,9 @@ def _once(
                     _tell(attempt)
                 rest.rest()
 
-            runner = Runner(stream, workshop, developer, rights, told=told, turns=turns, bound=rights.context)
+            runner = Runner(stream, workspace, developer, rights, told=told, turns=turns, bound=rights.context)
             ended = runner.run(pipeline, source=source, wait=(lambda: rest.rest(_LOOK)) if wait else None)
-        attempts = workshop.attempts.attempts(ended.id)
+        attempts = workspace.attempts.attempts(ended.id)
     if as_json is not None:
         output.write_json(as_json, ended.as_json(attempts))
     else:
@@ -184,11 +184,11 @@ def _stands(run: PipelineRun) -> str:
     return f"{verdict} ({run.reason})" if run.reason else verdict
 
 
-def _listed(name: str, runs: list[PipelineRun], workshop: Workshop) -> dict[str, Any]:
+def _listed(name: str, runs: list[PipelineRun], workspace: Workspace) -> dict[str, Any]:
     return {
         "name": name,
         "stream": runs[0].stream,
         "developer": runs[0].spender,
-        "versions": workshop.bundles.versions(name),
-        "runs": [run.as_json(workshop.attempts.attempts(run.id)) for run in runs[:20]],
+        "versions": workspace.bundles.versions(name),
+        "runs": [run.as_json(workspace.attempts.attempts(run.id)) for run in runs[:20]],
     }

@@ -1,4 +1,4 @@
-"""The coordinator's use-cases: everything that can be asked of it, without HTTP. What owners send is the hearing's.
+"""The coordinator's use-cases: everything that can be asked of it, without HTTP. `contributions` hears owners.
 
 What must stay true: only who may put tasks up or end them does; a task has its key before anybody sees it, and a
 trusted one that is cancelled has none when that is acknowledged; no error holds anything of what a stranger sent.
@@ -17,7 +17,7 @@ from typing import Any, TypeVar, cast
 from argon2 import PasswordHasher
 
 from thebes.coordinator.api.single_flight import Lately
-from thebes.coordinator.auth.access import Lobby
+from thebes.coordinator.auth.access import Authenticator
 from thebes.coordinator.auth.accounts import Accounts, Role, Somebody
 from thebes.coordinator.auth.identity_provider import provider_of
 from thebes.coordinator.clock import Clock
@@ -25,7 +25,7 @@ from thebes.coordinator.home import CoordinatorHome
 from thebes.coordinator.institution_models import Models, NoModels
 from thebes.coordinator.people.group_service import GroupService
 from thebes.coordinator.people.groups import ContributorGroups
-from thebes.coordinator.people.request_handler import Hearing
+from thebes.coordinator.people.request_handler import ContributionHandler
 from thebes.coordinator.process.metrics import CoordinatorMetrics
 from thebes.coordinator.process.operation import CoordinatorOperation
 from thebes.coordinator.sites.join_service import JoinService
@@ -51,7 +51,7 @@ T = TypeVar("T")
 _MOST_RECEIPTS = 32 * 2**20  #: bytes of lists of receipts that are kept ready
 
 
-class Reception:
+class CoordinatorService:
     """One coordinator process's front."""
 
     def __init__(
@@ -83,14 +83,14 @@ class Reception:
         self.operation = CoordinatorOperation(database, self.inquiries, CoordinatorMetrics(), self._readers)
         self.groups = GroupService(self.register, readers=self._readers, intake=self._intake)
         self.joining = JoinService(home, clock, readers=self._readers)
-        self.lobby = Lobby(
+        self.auth = Authenticator(
             self.accounts,
             readers=self._readers,
             most_waiting=home.settings.waiting_logins,
             provider=provider_of(home.settings.oidc, home.folder, clock),
         )
         self._notices = Notices(self.store, self.inquiries)
-        self.hearing = Hearing(
+        self.contributions = ContributionHandler(
             home,
             self.store,
             clock,
@@ -100,15 +100,15 @@ class Reception:
             readers=self._readers,
             look=look,
         )
-        self._summaries = TaskSummaries(self.store, self._notices, self.inquiries, self.hearing, self._in_reader)
+        self._summaries = TaskSummaries(self.store, self._notices, self.inquiries, self.contributions, self._in_reader)
         self._writable = Lately(lambda: self._intake.change(database.check_writable), clock)
         self._receipts: dict[str, bytes] = {}  #: lists of receipts that were asked for, oldest first
 
     def close(self) -> None:
-        self.lobby.close()
-        self.hearing.close()
+        self.auth.close()
+        self.contributions.close()
         self._intake.close()
-        self.hearing.finish()
+        self.contributions.finish()
         self._readers.shutdown()
 
     # --- documents and tasks ----------------------------------------------------------------------------
@@ -216,11 +216,11 @@ class Reception:
             return await self._in_reader(lambda: self.inquiries.progress(self.store.standing(task_id)))
         if not notice.endless:
             raise NotFound("this task is not one that is trained without end")
-        training = await self.hearing.training(task_id)
+        training = await self.contributions.training(task_id)
         if training is not None:
             standing = await self._in_reader(lambda: self.store.standing(task_id))
             return await training.progress(pieces=asking is not None and _may_end(standing, asking))
-        facts = (await self._in_reader(lambda: self.hearing.trainings.shelf.read(task_id))).facts
+        facts = (await self._in_reader(lambda: self.contributions.trainings.shelf.read(task_id))).facts
         return cast(Endless, registry.aggregator(notice.document, setting())).progress(facts)
 
     async def end(self, task_id: str, asking: Somebody) -> None:
@@ -230,7 +230,7 @@ class Reception:
             raise NotAllowed("only the task's requestor or an operator closes it")
         if not (await self._in_reader(lambda: self._notices.of(task_id))).endless:
             raise Conflict("this task ends by itself; cancel it if it is to end without an answer")
-        training = await self.hearing.training(task_id)
+        training = await self.contributions.training(task_id)
         if training is None:
             if standing.status not in (Status.OPEN, Status.RUNNING, Status.DONE):
                 raise Conflict("the task has ended already, without an answer")
@@ -246,7 +246,7 @@ class Reception:
             if not _may_end(standing, asking):
                 raise NotAllowed("only the task's requestor or an operator cancels it")
             self.store.cancel(task_id)
-            self.hearing.forget(task_id)
+            self.contributions.forget(task_id)
             if standing.trusted:
                 self._home.keys.destroy(task_id)
 

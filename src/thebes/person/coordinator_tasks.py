@@ -54,7 +54,7 @@ class CoordinatorTasks:
         self.memberships = Memberships(book=book, seal=seal, client=client, listed=self.board.listed)
         self.work = Work(
             book=book,
-            purse=budget,
+            budget=budget,
             seal=seal,
             client=client,
             memberships=self.memberships,
@@ -70,7 +70,7 @@ class CoordinatorTasks:
         self.decisions = Decisions(
             board=self.board,
             book=book,
-            purse=budget,
+            budget=budget,
             work=self.work,
             own_data=own_data,
             report=report,

@@ -90,8 +90,8 @@ class Person(HomeStore, HomeBudget):
         self._ledger = Ledger(f"sqlite:///{self.home / LEDGER}")
         (self.home / LEDGER).chmod(0o600)
         self._book = Book(self.home / BOOK, self._seal)
-        self._purse = PersonBudget(self._ledger, self.settings, lambda: datetime.fromtimestamp(self._clock(), UTC))
-        self._report = ParticipationReport(self._book, self._purse, spending_report.LastCharged(self._ledger))
+        self._budget = PersonBudget(self._ledger, self.settings, lambda: datetime.fromtimestamp(self._clock(), UTC))
+        self._report = ParticipationReport(self._book, self._budget, spending_report.LastCharged(self._ledger))
         self._closing = threading.Lock()
         self._running = BackgroundThread(self.turn, self.poll)
         self._closed = False
@@ -101,7 +101,7 @@ class Person(HomeStore, HomeBudget):
                 self._client,
                 home=self.home,
                 book=self._book,
-                budget=self._purse,
+                budget=self._budget,
                 seal=self._seal,
                 store=self._store,
                 own_data=self._own_data,

@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 from thebes.coordinator.api.app import says
 from thebes.coordinator.auth.access import LastingToken
 from thebes.coordinator.auth.device_codes import INTERVAL, LIFE, shown
-from thebes.coordinator.service import Reception
+from thebes.coordinator.service import CoordinatorService
 from thebes.wire.request_body import RequestBody
 
 
@@ -60,20 +60,20 @@ class Undecided(BaseModel):
     interval: int
 
 
-def put_on(app: FastAPI, reception: Reception) -> None:
+def put_on(app: FastAPI, service: CoordinatorService) -> None:
     """Put the addresses onto the interface."""
 
     @app.post("/api/login", responses=says(401, 413, 429))
     async def login(body: Credentials) -> Session:
         """A token for a quarter of an hour."""
-        token, end = await reception.lobby.login(body.username, body.password)
+        token, end = await service.auth.login(body.username, body.password)
         return Session(token=token, expires_at=end.isoformat())
 
     @app.post("/api/login/device", responses=says(413, 429))
     async def begin_login(body: LoginClient, request: Request) -> DeviceLogin:
         """Begin to let a program in: somebody types the code on the page `/device` within ten minutes."""
         address = "unknown" if request.client is None else request.client.host
-        device, code = await reception.lobby.begin(body.client, address)
+        device, code = await service.auth.begin(body.client, address)
         page = str(request.base_url).rstrip("/") + "/device"
         life = int(LIFE.total_seconds())
         return DeviceLogin(
@@ -83,7 +83,7 @@ def put_on(app: FastAPI, reception: Reception) -> None:
     @app.post("/api/login/device/token", responses={202: {"model": Undecided}, **says(401, 403, 413)})
     async def claim_login(body: DeviceCode) -> LastingSession:
         """The session of a program that was let in; 202 while nobody has decided."""
-        found = await reception.lobby.claim(body.device_code)
+        found = await service.auth.claim(body.device_code)
         if found is None:
             return JSONResponse({"interval": INTERVAL}, status_code=202)  # type: ignore[return-value]
         return _lasting(found)
@@ -91,12 +91,12 @@ def put_on(app: FastAPI, reception: Reception) -> None:
     @app.post("/api/login/refresh", responses=says(401, 413))
     async def renew_login(body: RefreshToken) -> LastingSession:
         """The same session for another quarter of an hour. A token that was used before ends it."""
-        return _lasting(await reception.lobby.renew(body.refresh_token))
+        return _lasting(await service.auth.renew(body.refresh_token))
 
     @app.post("/api/login/end", status_code=204, responses=says(413))
     async def end_login(body: RefreshToken) -> Response:
         """End a session that lasts."""
-        await reception.lobby.end(body.refresh_token)
+        await service.auth.end(body.refresh_token)
         return Response(status_code=204)
 
 

@@ -1,4 +1,4 @@
-"""The coordinator over HTTP: the addresses of the contract, each handing over to the reception."""
+"""The coordinator over HTTP: the addresses of the contract, each handing over to the service."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from thebes.coordinator.api.quote_bodies import Quote
 from thebes.coordinator.auth.accounts import Role
 from thebes.coordinator.people.contribution_check import Sent
 from thebes.coordinator.process.metrics import gathered
-from thebes.coordinator.service import Reception
+from thebes.coordinator.service import CoordinatorService
 from thebes.privacy.faults import Mistake
 from thebes.privacy.reading import NotJSON, read_json
 from thebes.tasks.document import GROUP_NAME
@@ -74,33 +74,33 @@ _ELSEWHERE = {
     405: "this address does not take this method; GET /openapi.json lists what it takes",
 }
 #: puts web pages onto the interface
-Pages = Callable[[FastAPI, Reception], None]
+Pages = Callable[[FastAPI, CoordinatorService], None]
 
 
 def interface(
-    reception: Reception, *, largest_body: int, pages: Pages | None = None, figures: str = "everybody"
+    service: CoordinatorService, *, largest_body: int, pages: Pages | None = None, figures: str = "everybody"
 ) -> FastAPI:
     """The application. `figures` says who may read those for Prometheus, as the settings do."""
     limits: dict[str, Any] = {
         "largest_body": largest_body,
-        "metrics": reception.operation.metrics,
-        "known": reception.lobby.knows,
+        "metrics": service.operation.metrics,
+        "known": service.auth.knows,
     }
     app = application(
         "Thebes coordinator", CoordinatorApp, limits=limits, generate_unique_id_function=lambda route: route.name
     )
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _refused)
-    _contributions(app, reception)
-    _tasks(app, reception)
-    _groups(app, reception)
-    _models(app, reception)
-    login.put_on(app, reception)
-    _sessions(app, reception)
-    site_join.put_on(app, reception)
-    _everything_else(app, reception, figures)
+    _contributions(app, service)
+    _tasks(app, service)
+    _groups(app, service)
+    _models(app, service)
+    login.put_on(app, service)
+    _sessions(app, service)
+    site_join.put_on(app, service)
+    _everything_else(app, service, figures)
     if pages is not None:
-        pages(app, reception)
+        pages(app, service)
     return app
 
 
@@ -108,16 +108,16 @@ def _straight(app: FastAPI, path: str, endpoint: Callable[..., Any], method: str
     app.router.add_api_route(path, endpoint, methods=[method], route_class_override=Straight, **told)
 
 
-def _tasks(app: FastAPI, reception: Reception) -> None:
+def _tasks(app: FastAPI, service: CoordinatorService) -> None:
     async def tasks(state: State = "active", skip: Skip = 0, most: Most = 50) -> list[m.Summary]:
         """Open and running tasks, oldest first; with `state=ended` those that are over, newest first, by pages."""
         if state == "active":
-            return Response(await reception.listed(), media_type=frames.JSON)  # type: ignore[return-value]
-        return JSONResponse(await reception.ended(skip=skip, most=most))  # type: ignore[return-value]
+            return Response(await service.listed(), media_type=frames.JSON)  # type: ignore[return-value]
+        return JSONResponse(await service.ended(skip=skip, most=most))  # type: ignore[return-value]
 
     async def task(task_id: TaskId) -> m.Detail:
         """One task with its latest release."""
-        summary, result = await reception.task(task_id)
+        summary, result = await service.task(task_id)
         # The release is handed on as it was stored, without being read and written again.
         text = f'{json.dumps(summary)[:-1]}, "result": {result or "null"}}}'
         return Response(text, media_type=frames.JSON)  # type: ignore[return-value]
@@ -128,39 +128,39 @@ def _tasks(app: FastAPI, reception: Reception) -> None:
     @app.post("/api/task", status_code=201, responses=says(401, 403, 413))
     async def post_task(document: Document, bearer: Bearer) -> m.Posted:
         """Put a task up."""
-        task_id, digest = await reception.post(document, await reception.lobby.who(token_of(bearer)))
+        task_id, digest = await service.post(document, await service.auth.who(token_of(bearer)))
         return m.Posted(task_id=task_id, digest=digest)
 
     @app.get("/api/task/{task_id}/receipts", response_class=Response, responses={**_LIST_OF_HASHES, **says(404)})
     async def receipts(task_id: TaskId) -> Response:
         """Return the hashes of the receipts of all contributions that the latest release was made from, 32 bytes each,
         in their order: whole or not at all, so that asking tells nothing of who asks."""
-        return Response(await reception.receipts(task_id), media_type=_BYTES)
+        return Response(await service.receipts(task_id), media_type=_BYTES)
 
     @app.get("/api/task/{task_id}/record", responses=says(404))
     async def record(task_id: TaskId, part: Part = "release") -> m.PublishedRecord:
         """The latest release that was published of a task with what shows that it was: a file to keep, and to check
         with `thebes verify`. `part=certificate` leaves the answer out."""
-        told = await reception.record(task_id)
+        told = await service.record(task_id)
         body = told.as_json(certificate_only=part == "certificate")
         return JSONResponse(body)  # type: ignore[return-value]
 
     @app.delete("/api/task/{task_id}", status_code=204, responses=says(401, 403, 404, 409))
     async def cancel(task_id: TaskId, bearer: Bearer) -> None:
         """Cancel a task: its requestor or an operator."""
-        await reception.cancel(task_id, await reception.lobby.who(token_of(bearer)))
+        await service.cancel(task_id, await service.auth.who(token_of(bearer)))
 
     @app.post("/api/task/{task_id}/close", status_code=204, responses=says(401, 403, 404, 409))
     async def close_task(task_id: TaskId, bearer: Bearer) -> None:
         """End a task that is trained without end and keep its last release: its requestor or an operator."""
-        await reception.end(task_id, await reception.lobby.who(token_of(bearer)))
+        await service.end(task_id, await service.auth.who(token_of(bearer)))
 
     @app.get("/api/task/{task_id}/training", responses=says(401, 404), openapi_extra=_MAY_BRING_ONE)
     async def training(task_id: TaskId, bearer: Bearer) -> m.Progress:
         """Tell how a task goes that is trained without end, or that institutions answer: everything a live view shows
         of it. What is single models' (`norms`, `distances`, `models`) is there for its requestor and operators only."""
-        asking = None if bearer is None else await reception.lobby.who(token_of(bearer))
-        return JSONResponse(await reception.progress(task_id, asking))  # type: ignore[return-value]
+        asking = None if bearer is None else await service.auth.who(token_of(bearer))
+        return JSONResponse(await service.progress(task_id, asking))  # type: ignore[return-value]
 
     @app.post(
         "/api/quote", responses=says(401, 403, 413), response_model_exclude_unset=True, openapi_extra=_MAY_BRING_ONE
@@ -168,28 +168,28 @@ def _tasks(app: FastAPI, reception: Reception) -> None:
     async def quote(document: Document, bearer: Bearer) -> Quote:
         """Return what one contributor would pay for this document. With a requestor's token institutions are asked as
         well whether they would answer, and what that would cost them now."""
-        asking = None if bearer is None else await reception.lobby.who(token_of(bearer))
-        return Quote(**await reception.quote(document, asking))
+        asking = None if bearer is None else await service.auth.who(token_of(bearer))
+        return Quote(**await service.quote(document, asking))
 
     @app.post("/api/check", responses=says(413))
     async def check(document: Draft) -> m.Examined:
         """Everything that is wrong with a document, always with status 200; or what people would be told of it."""
-        return m.Examined(**await reception.examined(document))
+        return m.Examined(**await service.examined(document))
 
 
-def _contributions(app: FastAPI, reception: Reception) -> None:
+def _contributions(app: FastAPI, service: CoordinatorService) -> None:
     async def submit(request: Request, task_id: TaskId) -> m.Receipt:
         """Send a contribution. It is on the disk when this answers; of a task that is trained without end, where one
         process alone runs the coordinator, within a second."""
-        longest = await reception.hearing.largest_submission(task_id)
+        longest = await service.contributions.largest_submission(task_id)
         sent = _submission(request.headers.get("content-type", ""), await _body(request, longest), longest)
-        receipt = await reception.hearing.submit(task_id, sent)
-        reception.operation.metrics.received()
+        receipt = await service.contributions.submit(task_id, sent)
+        service.operation.metrics.received()
         return Response(f'{{"receipt":"{receipt}"}}', 202, media_type=frames.JSON)  # type: ignore[return-value]
 
     async def ask(request: Request, task_id: TaskId, slot: Text, packet: Packet = 0) -> m.Asked | m.Later:
         """Return what the task wants from this slot now, as its contributor's packet of that number."""
-        wanted = await reception.hearing.ask(task_id, slot, packet)
+        wanted = await service.contributions.ask(task_id, slot, packet)
         if isinstance(wanted, Wait):
             return JSONResponse({"wait": wanted.seconds})  # type: ignore[return-value]
         body = {
@@ -212,90 +212,90 @@ def _contributions(app: FastAPI, reception: Reception) -> None:
     @app.delete("/api/task/{task_id}/submit", status_code=204, responses=says(404, 410))
     async def withdraw(task_id: TaskId, receipt: Text) -> None:
         """Take a contribution back before its phase closes; it is destroyed."""
-        await reception.hearing.withdraw(task_id, receipt)
+        await service.contributions.withdraw(task_id, receipt)
 
 
-def _groups(app: FastAPI, reception: Reception) -> None:
+def _groups(app: FastAPI, service: CoordinatorService) -> None:
     @app.get("/api/group", responses=says())
     async def groups() -> list[m.Group]:
         """Every group with its newest epoch."""
-        return JSONResponse(await reception.groups.all())  # type: ignore[return-value]
+        return JSONResponse(await service.groups.all())  # type: ignore[return-value]
 
     @app.get("/api/group/{name}", responses=says(404))
     async def group(name: Group, epoch: Annotated[str | None, Query(pattern=GROUP_NAME)] = None) -> m.Group:
         """Return what is public of a group's epoch; without one, of its newest."""
-        return JSONResponse(await reception.groups.group(name, epoch))  # type: ignore[return-value]
+        return JSONResponse(await service.groups.group(name, epoch))  # type: ignore[return-value]
 
     @app.post("/api/group/{name}/enrol", responses=says(403, 404, 409, 413))
     async def enrol(name: Group, body: m.Enrolling) -> m.Enrolled:
         """The authority's answer to whoever it gave a code; the same request again gets the same."""
-        epoch, response = await reception.groups.enrol(name, body.code, body.request, body.epoch)
+        epoch, response = await service.groups.enrol(name, body.code, body.request, body.epoch)
         return m.Enrolled(epoch=epoch, response=response)
 
 
-def _models(app: FastAPI, reception: Reception) -> None:
+def _models(app: FastAPI, service: CoordinatorService) -> None:
     """Whoever logs in may ask: a model may come from the institution's own pipelines, which no task has released."""
 
     @app.get("/api/model", responses=says(401))
     async def models(bearer: Bearer) -> list[ModelSummary]:
         """Models of the institution on this machine that were accepted: the newest version of each."""
-        await reception.lobby.who(token_of(bearer))
-        return JSONResponse(await reception.models())  # type: ignore[return-value]
+        await service.auth.who(token_of(bearer))
+        return JSONResponse(await service.models())  # type: ignore[return-value]
 
     @app.get("/api/model/{name}", responses=says(401, 404))
     async def model(name: ModelName, bearer: Bearer, version: Version = None) -> ModelBundle:
         """One model whole: its document, features, certificate and lineage; the newest version where none is named."""
-        await reception.lobby.who(token_of(bearer))
-        return JSONResponse(await reception.model(name, version))  # type: ignore[return-value]
+        await service.auth.who(token_of(bearer))
+        return JSONResponse(await service.model(name, version))  # type: ignore[return-value]
 
     @app.post("/api/model/{name}/predict", responses=says(401, 403, 404, 413))
     async def predict(name: ModelName, body: Unseen, bearer: Bearer, version: Version = None) -> Predicted:
         """Return what a model says of rows with the data set's own columns: a number for each, null where it has
         none."""
-        await reception.lobby.who(token_of(bearer))
-        return Predicted(**await reception.predict(name, body.rows, version))
+        await service.auth.who(token_of(bearer))
+        return Predicted(**await service.predict(name, body.rows, version))
 
 
-def _sessions(app: FastAPI, reception: Reception) -> None:
+def _sessions(app: FastAPI, service: CoordinatorService) -> None:
     @app.get("/api/session", responses=says(401))
     async def sessions(bearer: Bearer) -> list[m.ListedSession]:
         """The sessions that go on of whoever asks; to an operator everybody's."""
-        found = await reception.lobby.sessions(await reception.lobby.who(token_of(bearer)))
+        found = await service.auth.sessions(await service.auth.who(token_of(bearer)))
         return [m.ListedSession.of(each) for each in found]
 
     @app.delete("/api/session/{session}", status_code=204, responses=says(401, 404))
     async def end(session: SessionId, bearer: Bearer) -> None:
         """End a session at once: one's own, or as an operator anybody's."""
-        await reception.lobby.end_session(session, await reception.lobby.who(token_of(bearer)))
+        await service.auth.end_session(session, await service.auth.who(token_of(bearer)))
 
 
-def _everything_else(app: FastAPI, reception: Reception, whom: str) -> None:
+def _everything_else(app: FastAPI, service: CoordinatorService, whom: str) -> None:
     @app.get("/api/schema", responses=says())
     async def schemas() -> dict[str, m.Collector]:
         """The tables that collectors fill."""
-        return JSONResponse(await reception.schemas())  # type: ignore[return-value]
+        return JSONResponse(await service.schemas())  # type: ignore[return-value]
 
     @app.post("/api/schema", status_code=201, responses=says(401, 403, 413))
     async def publish_schema(body: m.Published, bearer: Bearer) -> m.Collector:
         """Publish the tables that a collector fills: operators."""
-        somebody = await reception.lobby.who(token_of(bearer))
+        somebody = await service.auth.who(token_of(bearer))
         tables = body.model_dump(mode="json")["tables"]
-        return m.Collector(version=await reception.publish(body.app, tables, somebody), tables=tables)
+        return m.Collector(version=await service.publish(body.app, tables, somebody), tables=tables)
 
     @app.get("/api/log", responses=says())
     async def log(after: Annotated[int, Query(ge=0, le=2**53)] = 0) -> m.TaskList:
         """The signed, append-only list of tasks."""
-        return JSONResponse(await reception.log(after))  # type: ignore[return-value]
+        return JSONResponse(await service.log(after))  # type: ignore[return-value]
 
     @app.get("/api/site", responses=says())
     async def sites() -> list[m.Site]:
         """Institutions that may take part, what each has, and whether it is there."""
-        return JSONResponse(await reception.sites())  # type: ignore[return-value]
+        return JSONResponse(await service.sites())  # type: ignore[return-value]
 
     @app.get("/api/about")
     async def about() -> m.About:
         """Tell who runs this coordinator and how to reach them, as its operator says."""
-        return m.About(**reception.about())
+        return m.About(**service.about())
 
     @app.get("/api/health")
     async def health() -> m.Health:
@@ -310,7 +310,7 @@ def _everything_else(app: FastAPI, reception: Reception, whom: str) -> None:
     @app.get("/api/ready", responses=says())
     async def ready() -> m.Health:
         """Tell whether the database takes changes, as of a second ago at most; else 503."""
-        await reception.ready()
+        await service.ready()
         return m.Health(status="ok")
 
     @app.get(
@@ -322,20 +322,22 @@ def _everything_else(app: FastAPI, reception: Reception, whom: str) -> None:
     async def figures(request: Request) -> Response:
         """Counts for Prometheus, as OpenMetrics to whoever accepts that; nothing about anybody. An operator may have
         kept them for operators and auditors, who then show a token, or turned them off."""
-        await _may_read_figures(reception, whom, await BEARER(request))
-        await reception.operation.measured()
-        told, kind = exposed(gathered(reception.operation.metrics.registry), request.headers.get("accept", ""))
+        await _may_read_figures(service, whom, await BEARER(request))
+        await service.operation.measured()
+        told, kind = exposed(gathered(service.operation.metrics.registry), request.headers.get("accept", ""))
         return Response(told, headers={"content-type": kind})
 
 
-async def _may_read_figures(reception: Reception, whom: str, bearer: HTTPAuthorizationCredentials | None) -> None:
+async def _may_read_figures(
+    service: CoordinatorService, whom: str, bearer: HTTPAuthorizationCredentials | None
+) -> None:
     if whom == "nobody":
         raise NotFound("this coordinator gives no figures; its operator may (metrics in coordinator.toml)")
     token = token_of(bearer)
     if (
         whom == "operators"
-        and not (token and reception.reads_figures(token))
-        and (await reception.lobby.who(token)).role not in (Role.OPERATOR, Role.AUDITOR)
+        and not (token and service.reads_figures(token))
+        and (await service.auth.who(token)).role not in (Role.OPERATOR, Role.AUDITOR)
     ):
         raise NotAllowed("only operators and auditors read figures here")
 

@@ -13,7 +13,7 @@ from thebes.coordinator.api.app import says
 from thebes.coordinator.api.bearer import Bearer, token_of
 from thebes.coordinator.auth.join_codes import HOURS, MOST_HOURS
 from thebes.coordinator.auth.site_certificates import DAYS, MOST_DAYS
-from thebes.coordinator.service import Reception
+from thebes.coordinator.service import CoordinatorService
 from thebes.wire.request_body import RequestBody, Whole
 
 SiteName = Annotated[str, Path(pattern=r"^[a-z0-9][a-z0-9._-]{0,62}$")]
@@ -65,28 +65,28 @@ class JoinCodeTold(BaseModel):
     serial: str | None
 
 
-def put_on(app: FastAPI, reception: Reception) -> None:
+def put_on(app: FastAPI, service: CoordinatorService) -> None:
     """Put the addresses onto the interface."""
 
     @app.post("/api/site/join", responses=says(403, 409, 413, 429))
     async def join(body: JoinRequest) -> Joined:
         """A certificate for the site that has the code."""
-        return Joined(**asdict(await reception.joining.join(body.code, body.request, body.proof)))
+        return Joined(**asdict(await service.joining.join(body.code, body.request, body.proof)))
 
     @app.get("/api/site/code", responses=says(401, 403))
     async def codes(bearer: Bearer) -> list[JoinCodeTold]:
         """List what became of every join code, the newest first: operators."""
-        asking = await reception.lobby.who(token_of(bearer))
-        return JSONResponse(await reception.joining.codes(asking))  # type: ignore[return-value]
+        asking = await service.auth.who(token_of(bearer))
+        return JSONResponse(await service.joining.codes(asking))  # type: ignore[return-value]
 
     @app.post("/api/site/{name}/code", status_code=201, responses=says(401, 403, 413))
     async def invite(name: SiteName, body: Inviting, bearer: Bearer) -> Invited:
         """A join code for a site; one that was open ends: operators."""
-        asking = await reception.lobby.who(token_of(bearer))
-        code, until = await reception.joining.invite(name, asking, hours=body.hours, days=body.days)
+        asking = await service.auth.who(token_of(bearer))
+        code, until = await service.joining.invite(name, asking, hours=body.hours, days=body.days)
         return Invited(code=str(code), until=until.isoformat())
 
     @app.delete("/api/site/{name}/code", status_code=204, responses=says(401, 403, 404))
     async def withdraw_code(name: SiteName, bearer: Bearer) -> None:
         """End the open join code of a site: operators."""
-        await reception.joining.withdraw(name, await reception.lobby.who(token_of(bearer)))
+        await service.joining.withdraw(name, await service.auth.who(token_of(bearer)))

@@ -26,7 +26,7 @@ _REFUSAL_SECONDS = 1.0  #: until somebody hears that too many are waiting, who w
 _NICER = 10  #: by so much what checks passwords gives way; each check runs on four threads
 
 
-class Lobby:
+class Authenticator:
     """The accounts, for many at once: passwords that wait to be checked, or are, never hold up anybody else."""
 
     def __init__(

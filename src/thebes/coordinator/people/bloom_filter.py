@@ -13,7 +13,7 @@ _BITS = 16  #: for each name; with four places that lets one new name in 400 loo
 _PLACES = 4
 
 
-class Sieve:
+class BloomFilter:
     """A set that has what was added, and a little more."""
 
     def __init__(self) -> None:

@@ -42,7 +42,7 @@ _KEPT_PHASES = 256  #: tasks whose aggregators are kept ready
 _WAIT_SECONDS = 1.0  #: to the next phase
 
 
-class Hearing:
+class ContributionHandler:
     """One coordinator process's. `look` tells the worker that a phase may be full."""
 
     def __init__(

@@ -24,7 +24,7 @@ from thebes.coordinator.home import CoordinatorHome
 from thebes.coordinator.institution_models import Models
 from thebes.coordinator.process.socket import check_tls, listen, shown, url_of
 from thebes.coordinator.process.worker_supervisor import Crew
-from thebes.coordinator.service import Reception
+from thebes.coordinator.service import CoordinatorService
 from thebes.coordinator.sites.federation import Federation
 from thebes.coordinator.sites.intervals import Pace
 from thebes.coordinator.sites.local_site import Start
@@ -70,14 +70,14 @@ def serve(
     url = url_of(host, listening, secure=tls_cert is not None)
     crew = Crew(str(place.folder), where, database)
     clock = SystemClock()
-    reception = Reception(place, database, clock, look=crew.look, models=models)
+    service = CoordinatorService(place, database, clock, look=crew.look, models=models)
     pace = Pace(ping=place.settings.site_ping, silence=place.settings.site_silence)
     start = None if local is None else partial(local, place.folder)
-    known_as, metrics = place.settings.site_hosts, reception.operation.metrics
+    known_as, metrics = place.settings.site_hosts, service.operation.metrics
     federation = Federation(place, database, clock, pace=pace, start=start, known_as=known_as, metrics=metrics)
-    reception.inquiries.running = federation
+    service.inquiries.running = federation
     config = uvicorn.Config(
-        interface(reception, largest_body=place.settings.largest_body, pages=pages, figures=place.settings.metrics),
+        interface(service, largest_body=place.settings.largest_body, pages=pages, figures=place.settings.metrics),
         **manners(),
         lifespan="off",
         ssl_certfile=None if tls_cert is None else str(tls_cert),
@@ -87,9 +87,9 @@ def serve(
     try:
         with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
             server = _Server(config, url, parent)
-            runner.run(_run(server, listening, crew, reception, _Sites(federation, host, site_port)))
+            runner.run(_run(server, listening, crew, service, _Sites(federation, host, site_port)))
     finally:
-        reception.close()
+        service.close()
         database.close()
         hold.close()
 
@@ -103,7 +103,9 @@ class _Sites:
     port: int | None
 
 
-async def _run(server: _Server, listening: socket.socket, crew: Crew, reception: Reception, sites: _Sites) -> None:
+async def _run(
+    server: _Server, listening: socket.socket, crew: Crew, service: CoordinatorService, sites: _Sites
+) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, server.stop)
@@ -112,21 +114,21 @@ async def _run(server: _Server, listening: socket.socket, crew: Crew, reception:
     if taken is not None:
         server.facts["site_url"] = f"{shown(sites.host)}:{taken}"
     await crew.start()
-    forgetting = asyncio.create_task(_forget(reception))
+    forgetting = asyncio.create_task(_forget(service))
     try:
         await server.serve(sockets=[listening])
     finally:
         forgetting.cancel()
         with suppress(StoreUnavailable):  # told in the log; `close` tries once more
-            await reception.hearing.settle()
+            await service.contributions.settle()
         await asyncio.gather(crew.stop(), sites.federation.stop())
 
 
-async def _forget(reception: Reception) -> None:
+async def _forget(service: CoordinatorService) -> None:
     while True:
         await asyncio.sleep(_FORGET_SECONDS)
         with suppress(Exception):  # the database is away; the next round tries again
-            await reception.hearing.forget_ended()
+            await service.contributions.forget_ended()
 
 
 class _Server(uvicorn.Server):

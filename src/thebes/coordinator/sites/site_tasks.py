@@ -1,4 +1,4 @@
-"""Tasks that institutions answer, as the reception speaks of them. How they are run is the federation's business.
+"""Tasks that institutions answer, as the service speaks of them. How they are run is the federation's business.
 
 What must stay true: whom a task asks, and by which schemas, is decided once, when it is put up; a document that no
 site could answer is refused then, naming the field at fault.

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from thebes.coordinator.api.single_flight import Together
-from thebes.coordinator.people.request_handler import Hearing
+from thebes.coordinator.people.request_handler import ContributionHandler
 from thebes.coordinator.sites.site_tasks import Inquiries
 from thebes.coordinator.storage.store import CoordinatorStore
 from thebes.coordinator.storage.task_standing import TaskStanding
@@ -35,11 +35,11 @@ class TaskSummaries:
         store: CoordinatorStore,
         notices: Notices,
         inquiries: Inquiries,
-        hearing: Hearing,
+        contributions: ContributionHandler,
         in_reader: Callable[[Callable[[], Any]], Awaitable[Any]],
     ) -> None:
         self._store, self._notices = store, notices
-        self._inquiries, self._hearing = inquiries, hearing
+        self._inquiries, self._contributions = inquiries, contributions
         self._in_reader = in_reader
         self._listing = Together(self._list)
         self._length = 0  #: of the list that was made last
@@ -67,7 +67,7 @@ class TaskSummaries:
             summary, release = await self._in_reader(lambda: self._whole(task_id))
         notice = self._notices.kept(task_id)  # none of a task whose document nothing here reads
         if release is None and notice is not None and notice.endless:
-            training = await self._hearing.training(task_id)
+            training = await self._contributions.training(task_id)
             release = None if training is None else await training.release()
         return summary, release
 
@@ -145,7 +145,7 @@ class TaskSummaries:
         document = notice.document
         if isinstance(document, SiteDocument):
             return self._inquiries.summary(standing, document, notice.asked, going)
-        training = self._hearing.trainings.of(standing.id)
+        training = self._contributions.trainings.of(standing.id)
         return {
             "contributions": standing.accepted if training is None else sum(training.aggregator.counts),
             "min_count": document.min_count,

@@ -15,7 +15,7 @@ import logging
 import secrets
 from typing import Any
 
-from thebes.coordinator.people.bloom_filter import Sieve
+from thebes.coordinator.people.bloom_filter import BloomFilter
 from thebes.coordinator.people.contribution_check import Submission
 from thebes.coordinator.training.endless_task import CLOSED, TaskInMemory, again
 from thebes.coordinator.training.model_store import Identity, MixedContributions, TakenContribution
@@ -37,7 +37,7 @@ class Alone(TaskInMemory):
         super().__init__(*arguments, **more)
         self._pending: dict[Identity, TakenContribution] = {}  # taken, and not known to be written
         self._looked_up: set[Identity] = set()
-        self._sieve = Sieve()
+        self._sieve = BloomFilter()
         for names in self._shelf.names(self.task):
             for name in names:
                 self._sieve.add(_name(name))

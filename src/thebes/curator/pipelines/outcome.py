@@ -32,7 +32,7 @@ class RunOutcome:
 def outcome(runner: Runner, pipeline: Pipeline, *, source: str) -> RunOutcome:
     """Run a pipeline whose name nobody else uses: as many attempts as can be paid now. Again gives the same, so that
     whoever was interrupted can ask again: a run that has ended is not begun anew."""
-    journal = runner.workshop.attempts
+    journal = runner.workspace.attempts
     known = journal.runs(pipeline=pipeline.name, most=1)
     run = known[0] if known and known[0].state is not RunState.OPEN else runner.run(pipeline, source=source)
     if run.state is RunState.OPEN:
@@ -50,4 +50,4 @@ def outcome(runner: Runner, pipeline: Pipeline, *, source: str) -> RunOutcome:
 
 
 def _published(runner: Runner, run: PipelineRun) -> Mapping[str, Any] | None:
-    return None if run.version is None else runner.workshop.bundles.get(run.pipeline, run.version)
+    return None if run.version is None else runner.workspace.bundles.get(run.pipeline, run.version)

@@ -28,7 +28,7 @@ from thebes.curator.pipelines.run_stream import RunStream, SpendingRights
 from thebes.curator.pipelines.scheduler import Turns
 from thebes.curator.pipelines.time_limit import OutOfTime, finished
 from thebes.curator.pipelines.validators import Validation, Verdict, is_met, together
-from thebes.curator.pipelines.workspace import Workshop
+from thebes.curator.pipelines.workspace import Workspace
 from thebes.curator.streams.terms import DEVELOPER, Context
 from thebes.ledger import BudgetExceeded, LedgerClaim
 from thebes.privacy.certificate import Certificate
@@ -44,7 +44,7 @@ class Runner:
     only for whom it names, and where everybody has a budget of their own for its developer."""
 
     stream: RunStream
-    workshop: Workshop
+    workspace: Workspace
     developer: str
     rights: SpendingRights
     randomness: Randomness | None = None
@@ -64,17 +64,17 @@ class Runner:
         self._context(pipeline)
         pipeline.fits(self.stream.schema)
         self._possible(pipeline)
-        with self.workshop.alone(pipeline.name):
+        with self.workspace.alone(pipeline.name):
             run = self._begun(pipeline, source)
             if self.turns is not None:
                 self.turns.arrive(pipeline.name)
             while run.state is RunState.OPEN:
-                if not self._further(run, pipeline) and self.workshop.attempts.run(run.id).state is RunState.OPEN:
+                if not self._further(run, pipeline) and self.workspace.attempts.run(run.id).state is RunState.OPEN:
                     if wait is None:
                         break
                     wait()
-                run = self.workshop.attempts.run(run.id)
-            run = self.workshop.attempts.run(run.id)
+                run = self.workspace.attempts.run(run.id)
+            run = self.workspace.attempts.run(run.id)
             if self.turns is not None and run.state is not RunState.OPEN:
                 self.turns.leave(pipeline.name)
             return run
@@ -94,7 +94,7 @@ class Runner:
 
     def _begun(self, pipeline: Pipeline, source: str) -> PipelineRun:
         """The run that is open, once what a process left undone is settled, or a new one."""
-        journal, bundles = self.workshop.attempts, self.workshop.bundles
+        journal, bundles = self.workspace.attempts, self.workspace.bundles
         left = journal.open_run(pipeline.name)
         if left is not None:
             self._settle(left)
@@ -115,7 +115,7 @@ class Runner:
     def _settle(self, run: PipelineRun) -> None:
         """Settle what a process that ended left undone: a claim that was only reserved goes back, what was charged and
         has no verdict is lost, what was accepted is published."""
-        journal = self.workshop.attempts
+        journal = self.workspace.attempts
         for attempt in journal.attempts(run.id):
             if attempt.state is AttemptState.PLANNED:
                 claim = self._claim(run, attempt)
@@ -134,11 +134,11 @@ class Runner:
         over = self._over(run)
         if over:
             reason = f"not good enough within {run.terms['timeout']}"
-            self.workshop.attempts.end(run.id, state=RunState.ENDED, verdict=Verdict.TIMEOUT, reason=reason)
+            self.workspace.attempts.end(run.id, state=RunState.ENDED, verdict=Verdict.TIMEOUT, reason=reason)
         return over
 
     def _over(self, run: PipelineRun) -> bool:
-        return self.workshop.clock() >= run.started_at + seconds(run.terms["timeout"], "timeout")
+        return self.workspace.clock() >= run.started_at + seconds(run.terms["timeout"], "timeout")
 
     def _claim(self, run: PipelineRun, attempt: Attempt) -> LedgerClaim | None:
         return self.stream.ledger.claimed(_key(run, attempt))
@@ -147,7 +147,7 @@ class Runner:
 
     def _further(self, run: PipelineRun, pipeline: Pipeline) -> bool:
         """One attempt more; False where it has to wait for data or budget, or has come to its end."""
-        journal = self.workshop.attempts
+        journal = self.workspace.attempts
         if self._too_late(run):
             return False
         attempts = [one for one in journal.attempts(run.id) if one.state.paid]
@@ -176,7 +176,7 @@ class Runner:
         """Return what can pay, by its own budget and by the developer's rights. `beyond` is told why others cannot."""
         since = None
         if pipeline.window is not None:
-            moment = self.workshop.clock() - seconds(pipeline.window, "window")
+            moment = self.workspace.clock() - seconds(pipeline.window, "window")
             since = datetime.fromtimestamp(moment, tz=UTC)
         limits, filter, context = pipeline.limits, self.stream.terms.filter, self._context(pipeline)
 
@@ -205,10 +205,10 @@ class Runner:
         return self.developer if self.stream.terms.separate == DEVELOPER else pipeline.context
 
     def _attempted(self, run: PipelineRun, pipeline: Pipeline, attempt: Attempt, found: Next) -> bool:
-        journal = self.workshop.attempts
+        journal = self.workspace.attempts
         cost = price(pipeline, found.epsilon, found.delta, self.stream.terms.filter)
         try:
-            with self.workshop.deciding():
+            with self.workspace.deciding():
                 self.rights(found.blocks, found.epsilon, found.delta)
                 claim = self.stream.reserve(
                     found.blocks,
@@ -311,7 +311,7 @@ class Runner:
                 "developer": self.developer,
                 "source": run.terms["source"],
             },
-            "published_at": datetime.fromtimestamp(self.workshop.clock(), tz=UTC).isoformat(timespec="seconds"),
+            "published_at": datetime.fromtimestamp(self.workspace.clock(), tz=UTC).isoformat(timespec="seconds"),
         }
 
     @property
@@ -334,14 +334,14 @@ class Runner:
         ]
 
     def _paid(self, run: PipelineRun) -> list[Attempt]:
-        return [one for one in self.workshop.attempts.attempts(run.id) if one.state.paid]
+        return [one for one in self.workspace.attempts.attempts(run.id) if one.state.paid]
 
     def _conclude(self, run: PipelineRun, attempt: Attempt) -> None:
         """Do what follows from a verdict."""
-        journal = self.workshop.attempts
+        journal = self.workspace.attempts
         if attempt.verdict == Verdict.ACCEPT and attempt.kept:
             body = journal.bundle(attempt)
-            version = self.workshop.bundles.publish(run.pipeline, body, origin=f"{run.key}/{attempt.number}")
+            version = self.workspace.bundles.publish(run.pipeline, body, origin=f"{run.key}/{attempt.number}")
             journal.end(run.id, state=RunState.ENDED, verdict=Verdict.ACCEPT, version=version)
         elif attempt.verdict == Verdict.REJECT:
             reason = "no model of this kind meets the targets"

@@ -16,7 +16,7 @@ from thebes.curator.pipelines.outcome import RunOutcome, outcome
 from thebes.curator.pipelines.pipeline import Pipeline
 from thebes.curator.pipelines.run_stream import SpendingRights
 from thebes.curator.pipelines.runner import Runner
-from thebes.curator.pipelines.workspace import Workshop
+from thebes.curator.pipelines.workspace import Workspace
 from thebes.curator.streams.stream import Stream, Terms
 from thebes.data.growing.block_rule import block_by
 from thebes.data.schema import Schema
@@ -90,10 +90,10 @@ def simulated_attempts(
             clock=lambda: LATER,
             randomness=lambda: source,
         )
-        workshop = Workshop(place)
+        workspace = Workspace(place)
         try:
             stream.ingest(frame)
-            yield SimulatedAttempts(Runner(stream, workshop, "simulated", rights, randomness=source), ledger)
+            yield SimulatedAttempts(Runner(stream, workspace, "simulated", rights, randomness=source), ledger)
         finally:
-            workshop.close()
+            workspace.close()
             stream.close()

@@ -17,7 +17,7 @@ from thebes.privacy.faults import Refusal
 JOURNAL, MODELS, _LOCKS = "pipelines.db", "models", "pipelines"
 
 
-class Workshop:
+class Workspace:
     """Of one home, whose folder is its owner's alone."""
 
     def __init__(self, folder: Path, *, clock: Callable[[], float] = time.time) -> None:
@@ -77,3 +77,6 @@ def _opened(folder: Path, file: str) -> int:
     locks = folder / _LOCKS
     locks.mkdir(mode=0o700, exist_ok=True)
     return os.open(locks / file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+
+Workshop = Workspace  #: its name in 0.1.0

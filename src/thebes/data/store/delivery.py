@@ -107,7 +107,7 @@ def read_delivery(body: object) -> Delivery:
 
 
 class DeliveryDesk:
-    """The desk at which the deliveries of one collector are taken. The caller holds the transaction."""
+    """The place at which the deliveries of one collector are taken. The caller holds the transaction."""
 
     def __init__(self, connection: apsw.Connection) -> None:
         self._connection = connection

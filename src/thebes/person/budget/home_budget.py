@@ -22,20 +22,20 @@ class HomeBudget:
     home: Path
     _ledger: Ledger
     _book: Book
-    _purse: PersonBudget
+    _budget: PersonBudget
 
     def ledger(self) -> dict[str, Any]:
         """Tell what was spent, on which task, for whom, and what is left; what a server only promises stands apart."""
-        return spending_report.ledger(self._purse, self._book)
+        return spending_report.ledger(self._budget, self._book)
 
     def balance(self) -> dict[str, Any]:
         """Tell what is left, and whether the ledger is frozen: the part of `ledger` that costs next to nothing to
         tell."""
-        return spending_report.balance(self._purse)
+        return spending_report.balance(self._budget)
 
     def under_cap(self, requestor: str, trust: str) -> dict[str, Any] | None:
         """Tell what this person's cap for a requestor leaves in this period; None without one."""
-        return self._purse.under_cap(requestor, trust)
+        return self._budget.under_cap(requestor, trust)
 
     def remembers(self) -> dict[str, Any]:
         """Tell since when this home counts what is spent, and when it was brought back from a copy or moved."""
@@ -69,5 +69,5 @@ class HomeBudget:
 
     def _set(self, changed: PersonSettings) -> dict[str, Any]:
         changed.write(self.home)
-        self._purse.view()
+        self._budget.view()
         return changed.as_json()

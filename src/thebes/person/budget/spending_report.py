@@ -13,12 +13,12 @@ from thebes.person.tasks.task_store import Book
 from thebes.privacy.promise import Adjacency, Unit
 
 
-def ledger(purse: PersonBudget, book: Book) -> dict[str, Any]:
+def ledger(budget: PersonBudget, book: Book) -> dict[str, Any]:
     """Balances by trust, caps, and one entry for every claim. Local and trusted spending are never added up: one is
     a fact about what left this machine, the other rests on a server's promise."""
     by_key = {p.claim_key: p for p in book.participations()}
     entries = []
-    for claim in purse.ledger.claims():
+    for claim in budget.ledger.claims():
         if claim.purpose == CARRIED:
             continue
         participation = by_key.get(claim.key or "")
@@ -43,27 +43,28 @@ def ledger(purse: PersonBudget, book: Book) -> dict[str, Any]:
     return {
         "unit": str(Unit.DEVICE),
         "adjacency": str(Adjacency.REPLACE_ONE),
-        **balance(purse),
+        **balance(budget),
         "caps": [
-            {"requestor": cap.spender, "block": cap.block, "epsilon": float(cap.epsilon)} for cap in purse.ledger.caps()
+            {"requestor": cap.spender, "block": cap.block, "epsilon": float(cap.epsilon)}
+            for cap in budget.ledger.caps()
         ],
         "entries": entries,
-        "history": history(purse, book),
+        "history": history(budget, book),
     }
 
 
-def balance(purse: PersonBudget) -> dict[str, Any]:
+def balance(budget: PersonBudget) -> dict[str, Any]:
     """Tell what is left, by trust: all of the ledger that can be told without reading its claims and its journal."""
-    told = {"frozen": purse.ledger.frozen, "notices_older_copies": purse.ledger.notices_older_copies}
-    return {**told, **purse.view()}
+    told = {"frozen": budget.ledger.frozen, "notices_older_copies": budget.ledger.notices_older_copies}
+    return {**told, **budget.view()}
 
 
-def history(purse: PersonBudget, book: Book) -> list[dict[str, Any]]:
+def history(budget: PersonBudget, book: Book) -> list[dict[str, Any]]:
     """List when what was spent, oldest first, as the journal says it."""
-    claims = {claim.id: claim for claim in purse.ledger.claims() if claim.purpose != CARRIED}
+    claims = {claim.id: claim for claim in budget.ledger.claims() if claim.purpose != CARRIED}
     by_key = {p.claim_key: (p.task_id, p.number) for p in book.participations()}
     told = []
-    for entry in purse.ledger.journal():
+    for entry in budget.ledger.journal():
         for piece in _charges(entry):
             claim = claims.get(piece["claim"])
             if claim is None:

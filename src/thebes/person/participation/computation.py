@@ -35,8 +35,8 @@ class RowsOf(Protocol):
 class Computation:
     """Computes contributions from the rows of one home, each with its own share of what was set aside."""
 
-    def __init__(self, *, purse: PersonBudget, packets: Packets, store: RowsOf) -> None:
-        self._purse, self._packets, self._store = purse, packets, store
+    def __init__(self, *, budget: PersonBudget, packets: Packets, store: RowsOf) -> None:
+        self._budget, self._packets, self._store = budget, packets, store
 
     def of(self, participation: Participation, ask: Ask) -> tuple[Sending, float]:
         """The bytes to send, and for how many seconds more than reading takes their making may be the data's doing."""
@@ -58,7 +58,7 @@ class Computation:
 
     def _contribution(self, participation: Participation, ask: Ask) -> tuple[Contributions, PacketClaim]:
         document = participation.document
-        claim = self._purse.claim(participation.claim_key)
+        claim = self._budget.claim(participation.claim_key)
         if claim is None:
             raise Refusal("nothing is set aside for this task any more")
         attempts = [self._rows, nothing]

@@ -50,7 +50,7 @@ class Work:
         self,
         *,
         book: Book,
-        purse: PersonBudget,
+        budget: PersonBudget,
         seal: Seal,
         client: CoordinatorClient,
         store: RowsOf,
@@ -63,11 +63,11 @@ class Work:
         hidden: bool = False,
         steady: bool = True,
     ) -> None:
-        self._book, self._purse, self._seal, self._client = book, purse, seal, client
+        self._book, self._budget, self._seal, self._client = book, budget, seal, client
         self._counted, self._helpers = counted, helpers
         self._clock, self._steady, self._packets = clock, steady, Packets(book, memberships)
         self._pacing, self._hidden, self._apart = pacing, hidden, client.apart()
-        self._computation = Computation(purse=purse, packets=self._packets, store=store)
+        self._computation = Computation(budget=budget, packets=self._packets, store=store)
         self._not_before: dict[int, float] = {}
         self._tries: dict[int, int] = {}
         self.lineage = Lineage(book=book, packets=self._packets, listed=listed, through=self._through, clock=clock)
@@ -91,12 +91,12 @@ class Work:
             if participation.state is ParticipationState.SENT:
                 self._further(participation)
             elif participation.state.final:
-                self._purse.release(participation.claim_key)
+                self._budget.release(participation.claim_key)
 
     def reserve(self, participation: Participation) -> None:
         """Set the price of one participation aside; again changes nothing."""
         epsilon, delta = share(participation.document)
-        self._purse.reserve(
+        self._budget.reserve(
             participation.claim_key,
             trust="trusted" if participation.trusted else "local",
             epsilon=epsilon,
@@ -289,7 +289,7 @@ class Work:
         if (strange := stranger(participation.document, self._helpers())) is not None:
             return self._end(participation, ParticipationState.FAILED, f"{strange}; nothing more was sent")
         sending = self._waiting(participation)
-        claim = self._purse.claim(participation.claim_key)
+        claim = self._budget.claim(participation.claim_key)
         if claim is None:
             return self._end(
                 participation, ParticipationState.FAILED, "its claim is not in the ledger; nothing was sent"
@@ -317,7 +317,7 @@ class Work:
         """After a receipt: a further packet if the phase has one, else give back what was not needed."""
         if self._packets.further(participation):
             return self._book.move(participation, ParticipationState.RESERVED)
-        self._purse.release(participation.claim_key)
+        self._budget.release(participation.claim_key)
         return None
 
     def _enough(self, participation: Participation) -> None:
@@ -325,7 +325,7 @@ class Work:
         unless it had begun to leave."""
         note = "the phase closed before every packet was sent; those that were sent count"
         self._book.drop(participation, ParticipationState.SENT, note=note)
-        self._purse.release(participation.claim_key)
+        self._budget.release(participation.claim_key)
 
     def _result(self, participation: Participation) -> dict[str, Any] | None:
         result = self._through(participation).task(participation.task_id).get("result")
@@ -335,7 +335,7 @@ class Work:
         self, participation: Participation, state: ParticipationState, note: str, result: dict[str, Any] | None = None
     ) -> Participation:
         ended = self._book.drop(participation, state, note=note, **({} if result is None else {"result": result}))
-        self._purse.release(participation.claim_key)
+        self._budget.release(participation.claim_key)
         return ended
 
     def _waiting(self, participation: Participation) -> Sending:

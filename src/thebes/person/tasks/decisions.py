@@ -50,7 +50,7 @@ class Decisions:
         *,
         board: Board,
         book: Book,
-        purse: PersonBudget,
+        budget: PersonBudget,
         work: Work,
         own_data: OwnData,
         report: ParticipationReport,
@@ -60,7 +60,7 @@ class Decisions:
         clock: Callable[[], float],
         delay: bool,
     ) -> None:
-        self._board, self._book, self._purse, self._work = board, book, purse, work
+        self._board, self._book, self._budget, self._work = board, book, budget, work
         self._own_data, self._report, self._settings = own_data, report, settings
         self._memberships, self._clock, self._delay = memberships, clock, delay
         self._safe = client.private
@@ -129,7 +129,7 @@ class Decisions:
         if not before_more:
             return self._book.move(latest, ParticipationState.WITHDRAWN, note=note)
         gone = self._book.drop(latest, ParticipationState.WITHDRAWN, note=note)
-        self._purse.release(latest.claim_key)
+        self._budget.release(latest.claim_key)
         return gone
 
     def apply_rules(self) -> None:

@@ -10,7 +10,7 @@ from thebes.curator.pipelines.outcome import RunOutcome, outcome
 from thebes.curator.pipelines.pipeline import Pipeline
 from thebes.curator.pipelines.runner import Runner
 from thebes.curator.pipelines.validators import Verdict
-from thebes.curator.pipelines.workspace import Workshop
+from thebes.curator.pipelines.workspace import Workspace
 from thebes.curator.streams.stream import Stream
 from thebes.privacy.randomness import Randomness
 from thebes.site.budget.pipeline_rights import PipelineRights
@@ -35,10 +35,10 @@ class TaskAttempts:
         return f"task-{self.request.task}".lower()
 
     def run(self, pipeline: Pipeline) -> RunOutcome:
-        with closing(Workshop(self.home.folder)) as workshop:
-            rights = PipelineRights(self.home, self.stream, self.request.requestor, workshop.attempts)
+        with closing(Workspace(self.home.folder)) as workspace:
+            rights = PipelineRights(self.home, self.stream, self.request.requestor, workspace.attempts)
             who, noise = self.request.requestor, self.randomness()
-            runner = Runner(self.stream, workshop, who, rights, randomness=noise, bound=rights.context)
+            runner = Runner(self.stream, workspace, who, rights, randomness=noise, bound=rights.context)
             made = outcome(runner, pipeline, source=f"task {self.request.digest}")
             # Why exactly stands in the journal of attempts, for the steward: it says how much is left.
             return replace(made, reason=_WAITS) if made.verdict == Verdict.RETRY else made

@@ -8,7 +8,7 @@ from typing import Any
 
 from thebes.curator.pipelines.model_store import ModelStore
 from thebes.curator.pipelines.scheduler import Demand
-from thebes.curator.pipelines.workspace import JOURNAL, Workshop
+from thebes.curator.pipelines.workspace import JOURNAL, Workspace
 from thebes.ledger import Budget, Ledger
 from thebes.ledger.states import BlockState
 from thebes.privacy.faults import Mistake, Refusal
@@ -43,15 +43,15 @@ class Pipelines:
         """Return what every attempt may spend, by the key of its claim."""
         if not (self._home.folder / JOURNAL).exists():
             return {}
-        with closing(Workshop(self._home.folder)) as workshop:
-            return workshop.attempts.amounts()
+        with closing(Workspace(self._home.folder)) as workspace:
+            return workspace.attempts.amounts()
 
     def _runs(self) -> list[dict[str, Any]]:
         if not (self._home.folder / JOURNAL).exists():
             return []
-        with closing(Workshop(self._home.folder)) as workshop:
-            runs = workshop.attempts.runs(most=MOST_RUNS)
-            return [run.as_json(workshop.attempts.attempts(run.id)) for run in runs]
+        with closing(Workspace(self._home.folder)) as workspace:
+            runs = workspace.attempts.runs(most=MOST_RUNS)
+            return [run.as_json(workspace.attempts.attempts(run.id)) for run in runs]
 
     def _waiting(self) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = []

@@ -10,41 +10,41 @@ from fastapi.responses import RedirectResponse, Response
 
 from thebes.coordinator.auth.device_codes import shown
 from thebes.privacy.faults import Refusal
-from thebes.web.coordinator.layout import Hall, sentence, text
+from thebes.web.coordinator.layout import CoordinatorLayout, sentence, text
 
 
-def routes(hall: Hall) -> APIRouter:
-    made = hall.routes()
-    lobby = hall.reception.lobby
+def routes(layout: CoordinatorLayout) -> APIRouter:
+    made = layout.routes()
+    auth = layout.service.auth
 
     @made.get("/device")
     async def show(request: Request) -> Response:
         """A field for the code; for whoever is signed in."""
-        if (await hall.visitor(request)).somebody is None:
+        if (await layout.visitor(request)).somebody is None:
             return RedirectResponse("/sign-in?then=/device", 303)
-        return await hall.page(request, "device.html", title="Let a program in")
+        return await layout.page(request, "device.html", title="Let a program in")
 
     @made.post("/device")
     async def look(request: Request) -> Response:
         """Tell which program shows the code, and ask."""
-        body, asking = await hall.written(request), await hall.somebody(request)
+        body, asking = await layout.written(request), await layout.somebody(request)
         try:
-            found = await lobby.waiting(text(body, "code"), asking)
+            found = await auth.waiting(text(body, "code"), asking)
         except Refusal as refusal:
-            return hall.note(sentence(str(refusal)))
-        return hall.part("device_found.html", program=found, code=shown(found.code), somebody=asking)
+            return layout.note(sentence(str(refusal)))
+        return layout.part("device_found.html", program=found, code=shown(found.code), somebody=asking)
 
     @made.post("/device/decision")
     async def decide(request: Request) -> Response:
         """Let it in, or not."""
-        body, asking = await hall.written(request), await hall.somebody(request)
+        body, asking = await layout.written(request), await layout.somebody(request)
         let_in = text(body, "decision") == "let in"
         try:
-            found = await lobby.decide(text(body, "code"), asking, let_in=let_in)
+            found = await auth.decide(text(body, "code"), asking, let_in=let_in)
         except Refusal as refusal:
-            return hall.note(sentence(str(refusal)))
+            return layout.note(sentence(str(refusal)))
         if let_in:
-            return hall.note(f"{found.client} may ask as {asking.name} now. Go back to it.", good=True)
-        return hall.note(f"{found.client} was refused.", good=True)
+            return layout.note(f"{found.client} may ask as {asking.name} now. Go back to it.", good=True)
+        return layout.note(f"{found.client} was refused.", good=True)
 
     return made

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import RedirectResponse, Response
 
 from thebes.privacy.faults import Mistake, Refusal
-from thebes.web.coordinator.layout import Hall, cookie, sentence
+from thebes.web.coordinator.layout import CoordinatorLayout, cookie, sentence
 from thebes.web.coordinator.sign_in import inside
 from thebes.wire.identity_provider import BegunSignIn
 
@@ -19,18 +19,18 @@ BEGIN, BACK = "/sign-in/begin", "/sign-in/back"
 MINUTES = 10
 
 
-def routes(hall: Hall) -> APIRouter:
-    made = hall.routes()
-    lobby = hall.reception.lobby
+def routes(layout: CoordinatorLayout) -> APIRouter:
+    made = layout.routes()
+    auth = layout.service.auth
 
     @made.get(BEGIN)
     async def leave(request: Request, then: str = "/") -> Response:
         """Send the browser to the provider, with what it must come back with in a cookie."""
-        if not lobby.federated:
+        if not auth.federated:
             return RedirectResponse("/sign-in", 303)
-        begun = await lobby.leave_for_provider(_back(request))
+        begun = await auth.leave_for_provider(_back(request))
         answer = RedirectResponse(begun.url, 303)
-        kept = hall.reception.accounts.sealed(
+        kept = layout.service.accounts.sealed(
             {"state": begun.state, "nonce": begun.nonce, "verifier": begun.verifier, "then": inside(then)}, MINUTES * 60
         )
         # Lax: the provider sends the browser back from another site.
@@ -48,25 +48,25 @@ def routes(hall: Hall) -> APIRouter:
     @made.get(BACK)
     async def come_back(request: Request, state: str = "", code: str = "", error: str = "") -> Response:
         """Let in whoever the provider says has come back."""
-        kept = hall.reception.accounts.unsealed(request.cookies.get(_begun(request), ""))
+        kept = layout.service.accounts.unsealed(request.cookies.get(_begun(request), ""))
         if kept is None:  # nothing was begun in this browser
             return RedirectResponse("/sign-in", 303)
         try:
             if error or not code:
                 return await _told(request, "This sign-in was not finished. Begin it again.")
             begun = BegunSignIn("", kept["state"], kept["nonce"], kept["verifier"])
-            token, until = await lobby.enter_from_provider(begun, _back(request), state=state, code=code)
+            token, until = await auth.enter_from_provider(begun, _back(request), state=state, code=code)
         except (Mistake, Refusal) as refusal:
             return await _told(request, sentence(str(refusal)))
         # A page of ours goes on, not a redirection: a browser that comes from another site keeps strict cookies back.
-        shown: dict[str, Any] = {"visitor": await hall.known(token), "then": inside(kept["then"])}
-        answer = await hall.page(request, "came_back.html", title="Signed in", **shown)
-        await hall.let_in(request, answer, token, until)
+        shown: dict[str, Any] = {"visitor": await layout.known(token), "then": inside(kept["then"])}
+        answer = await layout.page(request, "came_back.html", title="Signed in", **shown)
+        await layout.let_in(request, answer, token, until)
         answer.delete_cookie(_begun(request), path="/sign-in", httponly=True, samesite="lax", secure=_secure(request))
         return answer
 
     async def _told(request: Request, words: str) -> Response:
-        answer = await hall.page(
+        answer = await layout.page(
             request, "problem.html", title="You are not signed in", status=401, words=words, sign_in=True
         )
         answer.delete_cookie(_begun(request), path="/sign-in", httponly=True, samesite="lax", secure=_secure(request))

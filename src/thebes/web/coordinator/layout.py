@@ -1,7 +1,7 @@
 """The parts that all pages of the coordinator share: who looks, what may be written, how a refusal is told.
 
 What must stay true: a page writes only as JSON and only from this very server; its token stays in a cookie that no
-script reads; what a page does, it does through the same reception as the interface.
+script reads; what a page does, it does through the same service as the interface.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, Response
 
 from thebes.coordinator.auth.accounts import Role, Somebody
-from thebes.coordinator.service import Reception
+from thebes.coordinator.service import CoordinatorService
 from thebes.privacy.faults import Mistake, Refusal
 from thebes.privacy.reading import NotJSON, read_json
 from thebes.web.coordinator import words as page_words
@@ -67,12 +67,12 @@ class Visitor:
         return self.operates or (self.somebody is not None and self.somebody.name == requestor)
 
 
-class Hall:
+class CoordinatorLayout:
     """One coordinator's pages."""
 
-    def __init__(self, frame: PageFrame, reception: Reception) -> None:
+    def __init__(self, frame: PageFrame, service: CoordinatorService) -> None:
         self._frame = frame
-        self.reception = reception
+        self.service = service
 
     def routes(self) -> APIRouter:
         """Make the router that a page's routes are put on; what they refuse is told as a page or as a sentence."""
@@ -115,7 +115,7 @@ class Hall:
         """A task and its latest release by what stands in an address; NotFound where there is none."""
         if not _ID.fullmatch(task_id):
             raise NotFound("there is no such task")
-        return await self.reception.task(task_id)
+        return await self.service.task(task_id)
 
     async def refused(self, request: Request, refusal: Mistake | Refusal) -> Response:
         """A refusal as a page, or as a sentence in the place that asked."""
@@ -140,7 +140,7 @@ class Hall:
         could sign out of it."""
         before = self.token(request)
         if before not in (None, token):
-            await self.reception.lobby.leave(before)
+            await self.service.auth.leave(before)
         secure = request.url.scheme == "https"
         answer.set_cookie(
             cookie(request), token, expires=until, httponly=True, samesite="strict", secure=secure, path="/"
@@ -158,8 +158,8 @@ class Hall:
 
     async def known(self, token: str) -> Visitor:
         """Return whose token this is, or raise NotSignedIn."""
-        somebody = await self.reception.lobby.who(token)
-        return Visitor(somebody, self.reception.accounts.ends(token))
+        somebody = await self.service.auth.who(token)
+        return Visitor(somebody, self.service.accounts.ends(token))
 
     async def somebody(self, request: Request) -> Somebody:
         """Return who is signed in, or raise NotSignedIn."""

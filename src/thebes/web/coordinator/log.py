@@ -6,21 +6,21 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from thebes.web import frame
-from thebes.web.coordinator.layout import Hall
+from thebes.web.coordinator.layout import CoordinatorLayout
 from thebes.web.coordinator.task_lists import ON_A_PAGE, Leaf
 from thebes.wire import task_log
 
 
-def routes(hall: Hall) -> APIRouter:
-    made = hall.routes()
+def routes(layout: CoordinatorLayout) -> APIRouter:
+    made = layout.routes()
 
     @made.get("/log")
     async def show(request: Request, page: str = "") -> Response:
         """The newest entries first."""
-        told = await hall.reception.log(0)
+        told = await layout.service.log(0)
         entries = told["entries"][::-1]
         leaf = Leaf.of(page, len(entries))
-        return await hall.page(
+        return await layout.page(
             request,
             "log.html",
             title="The signed list of tasks",

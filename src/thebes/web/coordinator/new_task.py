@@ -29,22 +29,22 @@ from thebes.web.coordinator.forms.cautions import cautions
 from thebes.web.coordinator.forms.draft import Draft, Told, kinds
 from thebes.web.coordinator.forms.people_data import tables_of
 from thebes.web.coordinator.forms.site_data import SiteData, datasets_of, helpers_of
-from thebes.web.coordinator.layout import Hall, sentence, text
+from thebes.web.coordinator.layout import CoordinatorLayout, sentence, text
 from thebes.web.coordinator.task import abridged
 
 ROWS_ABOUT = 1_000  #: of all sites together, where nobody says
 MOST_COPIED = 20_000  #: characters
 
 
-def routes(hall: Hall) -> APIRouter:
-    made = hall.routes()
-    reception = hall.reception
+def routes(layout: CoordinatorLayout) -> APIRouter:
+    made = layout.routes()
+    service = layout.service
 
     async def published() -> Told:
-        groups, sites = await reception.groups.published(), await reception.sites()
+        groups, sites = await service.groups.published(), await service.sites()
         return {
             "kinds": kinds(),
-            "tables": tables_of(await reception.schemas()),
+            "tables": tables_of(await service.schemas()),
             "groups": groups,
             "sites": sites,
             "datasets": datasets_of(sites),
@@ -54,7 +54,7 @@ def routes(hall: Hall) -> APIRouter:
 
     async def written(request: Request) -> tuple[Draft, Told]:
         told = await published()
-        return Draft.read(await hall.written(request)).seen(told), told
+        return Draft.read(await layout.written(request)).seen(told), told
 
     @made.get("/ask")
     async def show(request: Request, like: str = "", kind: str = "", dataset: str = "", site: str = "") -> Response:
@@ -67,19 +67,19 @@ def routes(hall: Hall) -> APIRouter:
             draft = replace(draft, data=SiteData(dataset, (site,) if site else ()))
         draft = draft.settled(told)
         if like:
-            task, _ = await hall.task(like)
+            task, _ = await layout.task(like)
             draft = form_of(task["document"], told)
-        return await hall.page(request, "ask.html", title="Ask a question", d=draft, **told)
+        return await layout.page(request, "ask.html", title="Ask a question", d=draft, **told)
 
     @made.post("/ask/fields")
     async def fields(request: Request) -> HTMLResponse:
         """The form after its structure changed."""
         draft, told = await written(request)
-        body = await hall.written(request)
+        body = await layout.written(request)
         was_json, trusted = body.get("was") == "json", text(body, "trusted_before")
         if trusted and not draft.written:
             draft = draft.trusting(trusted)
-        answer = hall.part("fields.html", d=turned(draft, told, was_json=was_json), **told)
+        answer = layout.part("fields.html", d=turned(draft, told, was_json=was_json), **told)
         answer.headers["HX-Trigger"] = "recheck"
         return answer
 
@@ -87,7 +87,7 @@ def routes(hall: Hall) -> APIRouter:
     async def check(request: Request) -> HTMLResponse:
         """Show what is wrong with a draft, field by field; or what people would be told."""
         draft, told = await written(request)
-        visitor = await hall.visitor(request)
+        visitor = await layout.visitor(request)
         found = await examined(draft)
         rehearsed, careful, taken = "", [], dict[str, str]()
         if not found["problems"]:
@@ -96,7 +96,7 @@ def routes(hall: Hall) -> APIRouter:
             careful = cautions(checked, draft, told)
             url = str(request.base_url).rstrip("/")
             taken = await asyncio.to_thread(copied, checked, url, told["sites"])
-        return hall.part(
+        return layout.part(
             "verdict.html",
             found=found,
             document=abridged(found.get("document", {})),
@@ -112,34 +112,34 @@ def routes(hall: Hall) -> APIRouter:
         """Show how far noise would move the answer, with made-up people: for who is signed in."""
         draft, _ = await written(request)
         try:
-            await hall.somebody(request)
-            checked = await asyncio.to_thread(reception.acceptance.checked, draft.document())
-            more = rehearsed_over(checked, await reception.sites(), await hall.written(request))
+            await layout.somebody(request)
+            checked = await asyncio.to_thread(service.acceptance.checked, draft.document())
+            more = rehearsed_over(checked, await service.sites(), await layout.written(request))
             told = await asyncio.to_thread(lambda: rehearsal.rehearse(checked, **more))
         except (Mistake, Refusal) as error:
-            return hall.told(error)
+            return layout.told(error)
         kept = -(-int(100 * rehearsal.SHARE) * told["repeats"] // 100)
         of_sites = isinstance(checked, SiteDocument)
-        return hall.part("rehearsal.html", told=told, kept=kept, leaning=learned_by(checked), of_sites=of_sites)
+        return layout.part("rehearsal.html", told=told, kept=kept, leaning=learned_by(checked), of_sites=of_sites)
 
     @made.post("/ask/curve")
     async def curve(request: Request) -> HTMLResponse:
         """Show how far off the answer would be over epsilon, and where sites stop: for who is signed in."""
         draft, _ = await written(request)
         try:
-            somebody = await hall.somebody(request)
-            checked = await asyncio.to_thread(reception.acceptance.checked, draft.document())
+            somebody = await layout.somebody(request)
+            checked = await asyncio.to_thread(service.acceptance.checked, draft.document())
             asked = float(getattr(checked, "epsilon", 0) or 1.0)
             of_sites = isinstance(checked, SiteDocument)
-            said = (await reception.quote(checked.as_json(), somebody)).get("verdicts", {}) if of_sites else {}
+            said = (await service.quote(checked.as_json(), somebody)).get("verdicts", {}) if of_sites else {}
             caps = {site: float(one["left"]["epsilon"]) for site, one in said.items() if one.get("left")}
-            more = rehearsed_over(checked, await reception.sites(), await hall.written(request))
+            more = rehearsed_over(checked, await service.sites(), await layout.written(request))
             points = await asyncio.to_thread(lambda: rehearsal.curve(checked, epsilon_curve.around(asked), **more))
         except (Mistake, Refusal) as error:
-            return hall.told(error)
+            return layout.told(error)
         curves = epsilon_curve.stops(points, caps)
         title = "How far off the answer would be, over epsilon"
-        return hall.part(
+        return layout.part(
             "curve.html",
             curves=curves,
             pictures={of: epsilon_curve.picture(along, caps, title=f"{title}: {of}") for of, along in curves.items()},
@@ -155,20 +155,20 @@ def routes(hall: Hall) -> APIRouter:
         """Show how far off the same question would be, whoever is trusted: for who is signed in."""
         draft, _ = await written(request)
         try:
-            await hall.somebody(request)
+            await layout.somebody(request)
             checked = await asyncio.to_thread(registry.check, draft.document())
             found = await asyncio.to_thread(rehearsal.by_trust, checked)
         except (Mistake, Refusal) as error:
-            return hall.told(error)
+            return layout.told(error)
         assert isinstance(checked, PeopleDocument)  # noqa: S101
-        return hall.part("trust.html", found=found, titles=TITLES, models=MODELS, asked=trust_model(checked))
+        return layout.part("trust.html", found=found, titles=TITLES, models=MODELS, asked=trust_model(checked))
 
     @made.post("/ask/trust/take")
     async def take_trust(request: Request) -> HTMLResponse:
         """The form with the same question in the trust model that was chosen."""
         draft, told = await written(request)
-        chosen = text(await hall.written(request), "chosen")
-        answer = hall.part("fields.html", d=await asyncio.to_thread(in_trust, draft, chosen, told), **told)
+        chosen = text(await layout.written(request), "chosen")
+        answer = layout.part("fields.html", d=await asyncio.to_thread(in_trust, draft, chosen, told), **told)
         answer.headers["HX-Trigger"] = '{"recheck": {"target": "#ask"}}'
         return answer
 
@@ -176,8 +176,8 @@ def routes(hall: Hall) -> APIRouter:
     async def take(request: Request) -> HTMLResponse:
         """The form with the epsilon that was chosen along the curve."""
         draft, told = await written(request)
-        chosen = text(await hall.written(request), "chosen")
-        answer = hall.part("fields.html", d=with_epsilon(draft, chosen, told), **told)
+        chosen = text(await layout.written(request), "chosen")
+        answer = layout.part("fields.html", d=with_epsilon(draft, chosen, told), **told)
         answer.headers["HX-Trigger"] = '{"recheck": {"target": "#ask"}}'
         return answer
 
@@ -186,24 +186,24 @@ def routes(hall: Hall) -> APIRouter:
         """Ask the sites what they say of it beforehand, for who is signed in."""
         draft, _ = await written(request)
         try:
-            told = await reception.quote(draft.document(), await hall.somebody(request))
+            told = await service.quote(draft.document(), await layout.somebody(request))
         except (Mistake, Refusal) as error:
-            return hall.told(error)
-        return hall.quoted(told)
+            return layout.told(error)
+        return layout.quoted(told)
 
     @made.post("/ask")
     async def put_up(request: Request) -> Response:
         """Put it up, and lead to its page."""
         draft, _ = await written(request)
         try:
-            task_id, _ = await reception.post(draft.document(), await hall.somebody(request))
+            task_id, _ = await service.post(draft.document(), await layout.somebody(request))
         except (Mistake, Refusal) as error:
-            return hall.told(error)
+            return layout.told(error)
         return Response(headers={"HX-Redirect": f"/task/{task_id}"})
 
     async def examined(draft: Draft) -> dict[str, Any]:
         try:
-            found = await reception.examined(draft.document())
+            found = await service.examined(draft.document())
         except InvalidDocument as refused:
             found = {"problems": [{"field": f, "message": m} for f, m in refused.problems]}
         found["problems"] = [told_plainly(problem, draft) for problem in found["problems"]]

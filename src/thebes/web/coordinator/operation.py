@@ -8,19 +8,19 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from thebes.privacy.figures import figure
-from thebes.web.coordinator.layout import Hall
+from thebes.web.coordinator.layout import CoordinatorLayout
 from thebes.web.coordinator.sites import STATES
 
 
-def routes(hall: Hall) -> APIRouter:
-    made = hall.routes()
+def routes(layout: CoordinatorLayout) -> APIRouter:
+    made = layout.routes()
 
     @made.get("/operation")
     async def show(request: Request) -> Response:
         """Show it to operators and auditors."""
-        told = await hall.reception.operation.told(await hall.somebody(request))
+        told = await layout.service.operation.told(await layout.somebody(request))
         within = {name: _within(told[name]) for name in ("requests_within", "phases_within")}
-        return await hall.page(request, "operation.html", title="Operation", **{**told, **within}, states=STATES)
+        return await layout.page(request, "operation.html", title="Operation", **{**told, **within}, states=STATES)
 
     return made
 

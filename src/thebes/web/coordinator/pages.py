@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastapi import FastAPI
 
-from thebes.coordinator.service import Reception
+from thebes.coordinator.service import CoordinatorService
 from thebes.web.coordinator import (
     device,
     groups,
@@ -22,17 +22,17 @@ from thebes.web.coordinator import (
     task_lists,
     users,
 )
-from thebes.web.coordinator.layout import PLACES, Hall
+from thebes.web.coordinator.layout import PLACES, CoordinatorLayout
 from thebes.web.frame import PageFrame, serve_files, serve_no_page
 
 
-def put_on(api: FastAPI, reception: Reception) -> None:
+def put_on(api: FastAPI, service: CoordinatorService) -> None:
     """Put the pages onto a coordinator's interface."""
-    hall = Hall(PageFrame("coordinator", PLACES), reception)
+    layout = CoordinatorLayout(PageFrame("coordinator", PLACES), service)
     serve_files(api)
-    serve_no_page(api, hall.refused)
+    serve_no_page(api, layout.refused)
     for page in (
         *(task_lists, task, new_task, sql_page, sign_in, identity, device, sessions, users, operation),
         *(schemas, sites, models_page, groups, log),
     ):
-        api.include_router(page.routes(hall))
+        api.include_router(page.routes(layout))

@@ -13,7 +13,7 @@ from thebes.coordinator.api.bodies import Published
 from thebes.coordinator.api.fast_path import mistake
 from thebes.privacy.faults import Mistake, Refusal
 from thebes.privacy.reading import NotJSON, read_json
-from thebes.web.coordinator.layout import Hall, text
+from thebes.web.coordinator.layout import CoordinatorLayout, text
 
 EXAMPLE = {
     "demographics": {
@@ -23,29 +23,29 @@ EXAMPLE = {
 }
 
 
-def routes(hall: Hall) -> APIRouter:
-    made = hall.routes()
+def routes(layout: CoordinatorLayout) -> APIRouter:
+    made = layout.routes()
 
     @made.get("/schemas")
     async def show(request: Request) -> Response:
         """Every collector's tables and columns."""
-        schemas = await hall.reception.schemas()
+        schemas = await layout.service.schemas()
         example = json.dumps(EXAMPLE, indent=2)
-        return await hall.page(request, "schemas.html", title="Schemas", schemas=schemas, example=example)
+        return await layout.page(request, "schemas.html", title="Schemas", schemas=schemas, example=example)
 
     @made.post("/schemas")
     async def publish(request: Request) -> Response:
         """Publish a collector's tables, or say what is wrong with them."""
-        body = await hall.written(request)
+        body = await layout.written(request)
         try:
             read = Published.model_validate({"app": text(body, "app"), "tables": _object(text(body, "tables"))})
             tables: dict[str, Any] = read.model_dump(mode="json")["tables"]
-            version = await hall.reception.publish(read.app, tables, await hall.somebody(request))
+            version = await layout.service.publish(read.app, tables, await layout.somebody(request))
         except ValidationError as error:
-            return hall.told(mistake(error.errors(include_input=False, include_url=False, include_context=False)))
+            return layout.told(mistake(error.errors(include_input=False, include_url=False, include_context=False)))
         except (Mistake, Refusal) as error:
-            return hall.told(error)
-        return hall.part("published.html", app=read.app, version=version, schemas=await hall.reception.schemas())
+            return layout.told(error)
+        return layout.part("published.html", app=read.app, version=version, schemas=await layout.service.schemas())
 
     return made
 

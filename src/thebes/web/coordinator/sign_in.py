@@ -8,12 +8,12 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from thebes.privacy.faults import Refusal
-from thebes.web.coordinator.layout import Hall, cookie, from_here, sentence, text
+from thebes.web.coordinator.layout import CoordinatorLayout, cookie, from_here, sentence, text
 from thebes.wire.address import is_loopback
 
 
-def routes(hall: Hall) -> APIRouter:
-    made = hall.routes()
+def routes(layout: CoordinatorLayout) -> APIRouter:
+    made = layout.routes()
 
     @made.get("/sign-in")
     async def show(request: Request, then: str = "/") -> Response:
@@ -22,27 +22,27 @@ def routes(hall: Hall) -> APIRouter:
         shown: dict[str, Any] = {
             "then": inside(then),
             "overheard": open_to_all,
-            "federated": hall.reception.lobby.federated,
+            "federated": layout.service.auth.federated,
         }
-        return await hall.page(request, "sign_in.html", title="Sign in", **shown)
+        return await layout.page(request, "sign_in.html", title="Sign in", **shown)
 
     @made.post("/sign-in")
     async def enter(request: Request) -> Response:
         """A session in place of the one that this browser had, which ends; or why there is none."""
-        body = await hall.written(request)
+        body = await layout.written(request)
         token, password = text(body, "token"), body.get("password")
         try:
             if not token:
                 name = text(body, "username")
                 if not name or not isinstance(password, str) or not password:
-                    return hall.note("Give a user name and a password, or a token.")
-                token, _ = await hall.reception.lobby.login(name, password)
-            token = hall.reception.accounts.session(token)
-            visitor = await hall.known(token)
+                    return layout.note("Give a user name and a password, or a token.")
+                token, _ = await layout.service.auth.login(name, password)
+            token = layout.service.accounts.session(token)
+            visitor = await layout.known(token)
         except Refusal as refusal:
-            return hall.note(f"{sentence(str(refusal))} Try again.")
+            return layout.note(f"{sentence(str(refusal))} Try again.")
         answer = Response(headers={"HX-Redirect": inside(text(body, "then"))})
-        await hall.let_in(request, answer, token, visitor.until)
+        await layout.let_in(request, answer, token, visitor.until)
         return answer
 
     @made.post("/sign-out")
@@ -50,9 +50,9 @@ def routes(hall: Hall) -> APIRouter:
         """End this session, in whatever browser and program its token is, and forget it in this one. Others of the same
         user go on."""
         from_here(request)
-        token = hall.token(request)
+        token = layout.token(request)
         if token is not None:
-            await hall.reception.lobby.leave(token)
+            await layout.service.auth.leave(token)
         answer = Response(headers={"HX-Redirect": "/"})
         answer.delete_cookie(
             cookie(request), path="/", httponly=True, samesite="strict", secure=request.url.scheme == "https"

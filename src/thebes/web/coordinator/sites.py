@@ -18,7 +18,7 @@ from thebes.privacy.faults import Mistake, Refusal
 from thebes.privacy.figures import plural, spaced
 from thebes.tasks import drawings
 from thebes.tasks.answer_view import Cells
-from thebes.web.coordinator.layout import Hall, Visitor, sentence, text
+from thebes.web.coordinator.layout import CoordinatorLayout, Visitor, sentence, text
 from thebes.wire.link import Code
 from thebes.wire.refused_sites import why
 
@@ -44,26 +44,26 @@ _MOST_BARS = 60  #: rounds that are drawn one by one, the last ones
 _COLUMNS = ("phase", *PARTS)
 
 
-def routes(hall: Hall) -> APIRouter:
-    made = hall.routes()
+def routes(layout: CoordinatorLayout) -> APIRouter:
+    made = layout.routes()
 
     @made.get("/sites")
     async def sites(request: Request) -> Response:
         """Every institution that may take part or ever did."""
-        found, visitor = await hall.reception.sites(), await hall.visitor(request)
+        found, visitor = await layout.service.sites(), await layout.visitor(request)
         told = {"sites": found, "states": STATES, "bounds": bounds, **await listed(visitor)}
-        return await hall.page(request, "sites.html", title="Sites", visitor=visitor, **told)
+        return await layout.page(request, "sites.html", title="Sites", visitor=visitor, **told)
 
     async def listed(visitor: Visitor, words: str = "", good: bool = False, code: str = "") -> dict[str, Any]:
         """Tell what became of join codes, for operators."""
         codes: list[dict[str, Any]] = []
         if visitor.operates and visitor.somebody is not None:
-            codes = await hall.reception.joining.codes(visitor.somebody)
+            codes = await layout.service.joining.codes(visitor.somebody)
         return {"codes": codes, "code_states": CODE_STATES, "words": words, "good": good, "code": code}
 
     async def done(request: Request, work: Work) -> Response:
         """Change something, then show the codes again, with what happened above them."""
-        body, asking = await hall.written(request), await hall.somebody(request)
+        body, asking = await layout.written(request), await layout.somebody(request)
         code = ""
         try:
             (told, code), good = await work(body, asking), True
@@ -71,7 +71,7 @@ def routes(hall: Hall) -> APIRouter:
             told, good = f"{mistake.argument}: {mistake.message}", False
         except Refusal as refusal:
             told, good = sentence(str(refusal)), False
-        return hall.part("join_codes.html", **await listed(await hall.visitor(request), told, good, code))
+        return layout.part("join_codes.html", **await listed(await layout.visitor(request), told, good, code))
 
     @made.post("/sites/code")
     async def invite(request: Request) -> Response:
@@ -79,7 +79,7 @@ def routes(hall: Hall) -> APIRouter:
 
         async def work(body: dict[str, Any], asking: Somebody) -> tuple[str, str]:
             site = text(body, "site")
-            code, until = await hall.reception.joining.invite(site, asking)
+            code, until = await layout.service.joining.invite(site, asking)
             return f"Hand this code to the steward of {site} only, until {until:%Y-%m-%d %H:%M} UTC.", str(code)
 
         return await done(request, work)
@@ -89,7 +89,7 @@ def routes(hall: Hall) -> APIRouter:
         """End an open code."""
 
         async def work(body: dict[str, Any], asking: Somebody) -> tuple[str, str]:
-            await hall.reception.joining.withdraw(text(body, "site"), asking)
+            await layout.service.joining.withdraw(text(body, "site"), asking)
             return f"The join code of {text(body, 'site')} no longer counts.", ""
 
         return await done(request, work)

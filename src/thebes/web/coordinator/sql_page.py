@@ -27,22 +27,22 @@ from thebes.tasks.release_reader import release_from_json
 from thebes.tasks.rows_document import RowsDocument
 from thebes.tasks.site_document import SiteDocument
 from thebes.web.coordinator import words
-from thebes.web.coordinator.layout import Hall, text
+from thebes.web.coordinator.layout import CoordinatorLayout, text
 from thebes.web.coordinator.task import abridged
 from thebes.wire.refused_sites import why
 
 EXAMPLE = "SELECT ward, COUNT(*) AS n, AVG(age) AS mean_age\nFROM patients\nGROUP BY ward\nORDER BY n DESC"
 
 
-def routes(hall: Hall) -> APIRouter:
-    made = hall.routes()
-    reception = hall.reception
+def routes(layout: CoordinatorLayout) -> APIRouter:
+    made = layout.routes()
+    service = layout.service
 
     async def question(body: dict[str, Any]) -> SqlQuestion:
         """Read what stands on the page as a question, or refuse it naming the clause."""
         statement = read_statement(text(body, "sql"))
         named = [site.strip() for site in text(body, "sites").split(",") if site.strip()] or "all"
-        schema = schema_at(await reception.sites(), statement.datasets, named)
+        schema = schema_at(await service.sites(), statement.datasets, named)
         fields: dict[str, Any] = {name: _number(body, name) for name in ("epsilon", "delta")}
         fields |= {"max_groups_per_person": int(_number(body, "max_groups_per_person") or 1)}
         fields |= {"sites": named, "purpose": text(body, "purpose") or None}
@@ -51,21 +51,21 @@ def routes(hall: Hall) -> APIRouter:
     @made.get("/ask/sql")
     async def show(request: Request, sql: str = EXAMPLE) -> Response:
         """The page, with a text to begin with."""
-        return await hall.page(request, "ask_sql.html", title="Ask in SQL", sql=sql[:20_000])
+        return await layout.page(request, "ask_sql.html", title="Ask in SQL", sql=sql[:20_000])
 
     @made.post("/ask/sql/check")
     async def check(request: Request) -> HTMLResponse:
         """Show what a text would buy, or what is wrong with it."""
-        visitor = await hall.visitor(request)
+        visitor = await layout.visitor(request)
         try:
-            asked = await question(await hall.written(request))
-            found = await reception.examined(asked.document)
+            asked = await question(await layout.written(request))
+            found = await service.examined(asked.document)
         except (Mistake, Refusal) as error:
-            return hall.part("sql_verdict.html", refused=_plainly(error), visitor=visitor)
+            return layout.part("sql_verdict.html", refused=_plainly(error), visitor=visitor)
         if found["problems"]:
             first = found["problems"][0]
-            return hall.part("sql_verdict.html", refused=f"{first['field']}: {first['message']}", visitor=visitor)
-        return hall.part(
+            return layout.part("sql_verdict.html", refused=f"{first['field']}: {first['message']}", visitor=visitor)
+        return layout.part(
             "sql_verdict.html",
             found=found,
             document=abridged(found["document"]),
@@ -79,24 +79,24 @@ def routes(hall: Hall) -> APIRouter:
     async def quote(request: Request) -> HTMLResponse:
         """Ask the sites what they say of it beforehand, for who is signed in."""
         try:
-            asked = await question(await hall.written(request))
-            told = await reception.quote(asked.document, await hall.somebody(request))
+            asked = await question(await layout.written(request))
+            told = await service.quote(asked.document, await layout.somebody(request))
         except (Mistake, Refusal) as error:
-            return hall.told(error)
-        return hall.quoted(told)
+            return layout.told(error)
+        return layout.quoted(told)
 
     @made.post("/ask/sql")
     async def put_up(request: Request) -> Response:
         """Put it up, and lead to the table of its answer."""
         try:
-            asked = await question(await hall.written(request))
-            task_id, _ = await reception.post(asked.document, await hall.somebody(request))
+            asked = await question(await layout.written(request))
+            task_id, _ = await service.post(asked.document, await layout.somebody(request))
         except (Mistake, Refusal) as error:
-            return hall.told(error)
+            return layout.told(error)
         return Response(headers={"HX-Redirect": f"/task/{task_id}/sql?sql={encoded(asked.text)}"})
 
     async def answered(task_id: str, sql: str) -> dict[str, Any]:
-        task, body = await hall.task(task_id)
+        task, body = await layout.task(task_id)
         told: dict[str, Any] = {"task": task, "answer": None, "over": Status(task["status"]).final, "refused": ""}
         told["why"] = why
         try:
@@ -104,7 +104,7 @@ def routes(hall: Hall) -> APIRouter:
             if not isinstance(document, SiteDocument):
                 raise Mistake("sql", "asks sites, and this task asked people")
             if body is not None:
-                schema = schema_at(await reception.sites(), document.datasets, document.sites)
+                schema = schema_at(await service.sites(), document.datasets, document.sites)
                 told["answer"] = await asyncio.to_thread(answer_of, sql, schema, document, body)
                 told["over"] = True
         except Mistake as error:
@@ -115,12 +115,12 @@ def routes(hall: Hall) -> APIRouter:
     async def table(request: Request, task_id: str, sql: str = "") -> Response:
         """The answer to a text as its table, once it is there."""
         told = await answered(task_id, sql)
-        return await hall.page(request, "sql_answer.html", title="Answer in SQL", sql=sql, **told)
+        return await layout.page(request, "sql_answer.html", title="Answer in SQL", sql=sql, **told)
 
     @made.get("/task/{task_id}/sql/standing")
     async def standing(task_id: str, sql: str = "") -> HTMLResponse:
         """The part of that page that changes."""
-        return hall.part("sql_table.html", sql=sql, **await answered(task_id, sql))
+        return layout.part("sql_table.html", sql=sql, **await answered(task_id, sql))
 
     return made
 

@@ -21,7 +21,7 @@ from thebes.tasks.answer_view import AnswerTable
 from thebes.tasks.course_view import ContributionLeak, CourseOf, TaskCourse
 from thebes.tasks.kind_failure import KindFailed
 from thebes.web.coordinator import endless_task, result, sites, words
-from thebes.web.coordinator.layout import Hall, Visitor
+from thebes.web.coordinator.layout import CoordinatorLayout, Visitor
 from thebes.wire.refusals import NotFound
 from thebes.wire.refused_sites import NOBODY_CHARGED, nobody_charged
 
@@ -29,15 +29,15 @@ _KEPT = 32  #: results that are kept ready
 _LONGEST = 600  #: characters of one text of a document on the page
 
 
-def routes(hall: Hall) -> APIRouter:
-    made = hall.routes()
+def routes(layout: CoordinatorLayout) -> APIRouter:
+    made = layout.routes()
     results = Results()
 
     async def standing(request: Request, task_id: str, *, learned: bool = False) -> dict[str, Any]:
-        task, body = await hall.task(task_id)
+        task, body = await layout.task(task_id)
         shown = None if body is None else await results.of(task, body)
         over = Status(task["status"]).final
-        visitor = await hall.visitor(request)
+        visitor = await layout.visitor(request)
         mine = not over and visitor.cancels(task["requestor"])
         endless = registry.endless(task["document"]["type"])
         told: dict[str, Any] = {"task": task, "result": shown, "over": over, "words": words, "may_cancel": mine}
@@ -45,7 +45,7 @@ def routes(hall: Hall) -> APIRouter:
         told["training"], told["learned"] = await going(task_id, task, visitor, learned) if endless else (None, ())
         told["course"] = None
         if words.of_sites(task["document"]):
-            progress = await hall.reception.progress(task_id, visitor.somebody)
+            progress = await layout.service.progress(task_id, visitor.somebody)
             told["course"] = await asyncio.to_thread(sites.course, progress, over=over)
         told["free"] = NOBODY_CHARGED if over and nobody_charged(task) else ""
         told["may_end"] = mine and endless and body is not None and task["status"] == Status.OPEN
@@ -60,7 +60,7 @@ def routes(hall: Hall) -> APIRouter:
             return course.going(document, progress), course.learned(document) if learned else ()
 
         try:
-            return await asyncio.to_thread(work, await hall.reception.progress(task_id, visitor.somebody))
+            return await asyncio.to_thread(work, await layout.service.progress(task_id, visitor.somebody))
         except KindFailed as failed:
             return TaskCourse(AnswerTable.of((), ()), (CourseOf("", (), str(failed)),)), ()
 
@@ -69,37 +69,37 @@ def routes(hall: Hall) -> APIRouter:
         """Everything there is to see of a task."""
         told = await standing(request, task_id, learned=True)
         document = abridged(told["task"]["document"])
-        return await hall.page(request, "task.html", title=words.title(told["task"]), document=document, **told)
+        return await layout.page(request, "task.html", title=words.title(told["task"]), document=document, **told)
 
     @made.get("/task/{task_id}/standing")
     async def progress(request: Request, task_id: str) -> Response:
         """Show what changes on a task's page while it goes on."""
-        return hall.part("standing.html", **await standing(request, task_id))
+        return layout.part("standing.html", **await standing(request, task_id))
 
     async def over(request: Request, task_id: str, end: Callable[[str, Somebody], Awaitable[None]]) -> Response:
-        await hall.written(request)
+        await layout.written(request)
         try:
-            await hall.task(task_id)
-            await end(task_id, await hall.somebody(request))
+            await layout.task(task_id)
+            await end(task_id, await layout.somebody(request))
         except Refusal as refusal:
-            return hall.told(refusal)
+            return layout.told(refusal)
         return Response(headers={"HX-Refresh": "true"})
 
     @made.post("/task/{task_id}/cancel")
     async def cancel(request: Request, task_id: str) -> Response:
         """End it: its requestor or an operator, who have said that they are sure."""
-        return await over(request, task_id, hall.reception.cancel)
+        return await over(request, task_id, layout.service.cancel)
 
     @made.post("/task/{task_id}/close")
     async def close(request: Request, task_id: str) -> Response:
         """End what is trained without end, and keep its answer: its requestor or an operator."""
-        return await over(request, task_id, hall.reception.end)
+        return await over(request, task_id, layout.service.end)
 
     @made.get("/task/{task_id}/training.csv")
     async def course(task_id: str) -> Response:
         """Send how a training went, as a table."""
-        task, _ = await hall.task(task_id)
-        progress = await hall.reception.progress(task_id)
+        task, _ = await layout.task(task_id)
+        progress = await layout.service.progress(task_id)
         if words.of_sites(task["document"]):
             written = result.csv_of(*sites.history(progress))
         else:
@@ -110,13 +110,13 @@ def routes(hall: Hall) -> APIRouter:
     @made.get("/task/{task_id}/release.json")
     async def release(task_id: str) -> Response:
         """The release as it was stored."""
-        _, body = await hall.task(task_id)
+        _, body = await layout.task(task_id)
         return attached(body_of(body), "application/json", f"thebes-{task_id[:8]}-release.json")
 
     @made.get("/task/{task_id}/release.csv")
     async def table(task_id: str) -> Response:
         """The numbers of the release as a table."""
-        task, body = await hall.task(task_id)
+        task, body = await layout.task(task_id)
         document = registry.accepted_earlier(task["document"])
         written = await asyncio.to_thread(result.table_of, document, body_of(body))
         return attached(written, "text/csv; charset=utf-8", f"thebes-{task_id[:8]}-release.csv")
@@ -124,7 +124,7 @@ def routes(hall: Hall) -> APIRouter:
     @made.get("/task/{task_id}/document.json")
     async def document(task_id: str) -> Response:
         """The document, whole."""
-        task, _ = await hall.task(task_id)
+        task, _ = await layout.task(task_id)
         text = json.dumps(task["document"], indent=2, ensure_ascii=False)
         return attached(text, "application/json", f"thebes-{task_id[:8]}.json")
 

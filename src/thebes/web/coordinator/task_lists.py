@@ -9,7 +9,7 @@ from fastapi.responses import Response
 
 from thebes.coordinator.tasks.states import Status
 from thebes.web.coordinator import words
-from thebes.web.coordinator.layout import Hall
+from thebes.web.coordinator.layout import CoordinatorLayout
 
 ON_A_PAGE = 20
 
@@ -33,23 +33,23 @@ class Leaf:
         return cls(min(max(1, wanted), count), count)
 
 
-def routes(hall: Hall) -> APIRouter:
-    made = hall.routes()
+def routes(layout: CoordinatorLayout) -> APIRouter:
+    made = layout.routes()
 
     @made.get("/")
     async def active(request: Request, page: str = "") -> Response:
         """Open tasks and those whose answer is being computed, newest first."""
-        tasks = (await hall.reception.tasks())[::-1]
+        tasks = (await layout.service.tasks())[::-1]
         leaf = Leaf.of(page, len(tasks))
         shown = tasks[leaf.skip : leaf.skip + ON_A_PAGE]
-        return await hall.page(request, "tasks.html", title="Open tasks", tasks=shown, leaf=leaf, words=words)
+        return await layout.page(request, "tasks.html", title="Open tasks", tasks=shown, leaf=leaf, words=words)
 
     @made.get("/ended")
     async def ended(request: Request, page: str = "") -> Response:
         """Tasks that are over, newest first."""
-        counts = (await hall.reception.operation.counts())["tasks"]
+        counts = (await layout.service.operation.counts())["tasks"]
         leaf = Leaf.of(page, sum(counts[str(status)] for status in Status if status.final))
-        tasks = await hall.reception.ended(skip=leaf.skip, most=ON_A_PAGE)
-        return await hall.page(request, "ended.html", title="Ended tasks", tasks=tasks, leaf=leaf, words=words)
+        tasks = await layout.service.ended(skip=leaf.skip, most=ON_A_PAGE)
+        return await layout.page(request, "ended.html", title="Ended tasks", tasks=tasks, leaf=leaf, words=words)
 
     return made

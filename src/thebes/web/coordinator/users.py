@@ -10,7 +10,7 @@ from fastapi.responses import Response
 
 from thebes.coordinator.auth.accounts import SHORTEST_PASSWORD, Role, Somebody
 from thebes.privacy.faults import Mistake, Refusal
-from thebes.web.coordinator.layout import Hall, sentence, text
+from thebes.web.coordinator.layout import CoordinatorLayout, sentence, text
 
 ROLES = {
     Role.REQUESTOR: "puts tasks up and cancels their own",
@@ -20,19 +20,19 @@ ROLES = {
 Work = Callable[[dict[str, Any], Somebody], Awaitable[str]]
 
 
-def routes(hall: Hall) -> APIRouter:
-    made = hall.routes()
-    reception = hall.reception
+def routes(layout: CoordinatorLayout) -> APIRouter:
+    made = layout.routes()
+    service = layout.service
 
     async def listed(asking: Somebody, words: str = "", good: bool = False, typed: str = "") -> dict[str, Any]:
-        users = await reception.lobby.users(asking)
-        may = await reception.lobby.capabilities(asking)
+        users = await service.auth.users(asking)
+        may = await service.auth.capabilities(asking)
         told = {"users": users, "roles": ROLES, "shortest": SHORTEST_PASSWORD, "may": may}
         return {**told, "words": words, "good": good, "typed": typed}
 
     async def done(request: Request, work: Work) -> Response:
         """Change something, then show the list again, with what happened above it."""
-        body, asking = await hall.written(request), await hall.somebody(request)
+        body, asking = await layout.written(request), await layout.somebody(request)
         try:
             told, good = await work(body, asking), True
         except Mistake as mistake:
@@ -40,12 +40,12 @@ def routes(hall: Hall) -> APIRouter:
         except Refusal as refusal:
             told, good = sentence(str(refusal)), False
         typed = "" if good or "password" not in body else text(body, "name")
-        return hall.part("users_list.html", **await listed(asking, told, good, typed))
+        return layout.part("users_list.html", **await listed(asking, told, good, typed))
 
     @made.get("/users")
     async def show(request: Request) -> Response:
         """Everybody, and a form for somebody new."""
-        return await hall.page(request, "users.html", title="Users", **await listed(await hall.somebody(request)))
+        return await layout.page(request, "users.html", title="Users", **await listed(await layout.somebody(request)))
 
     @made.post("/users")
     async def add(request: Request) -> Response:
@@ -53,7 +53,7 @@ def routes(hall: Hall) -> APIRouter:
 
         async def work(body: dict[str, Any], asking: Somebody) -> str:
             name, password = text(body, "name"), body.get("password")
-            await reception.lobby.add(name, password if isinstance(password, str) else "", role_of(body), asking)
+            await service.auth.add(name, password if isinstance(password, str) else "", role_of(body), asking)
             return f"{name} may sign in now."
 
         return await done(request, work)
@@ -63,7 +63,7 @@ def routes(hall: Hall) -> APIRouter:
         """Another role, or in again."""
 
         async def work(body: dict[str, Any], asking: Somebody) -> str:
-            await reception.lobby.grant(text(body, "name"), role_of(body), asking)
+            await service.auth.grant(text(body, "name"), role_of(body), asking)
             return f"{text(body, 'name')} is {role_of(body)} now."
 
         return await done(request, work)
@@ -73,7 +73,7 @@ def routes(hall: Hall) -> APIRouter:
         """Not in any more."""
 
         async def work(body: dict[str, Any], asking: Somebody) -> str:
-            await reception.lobby.disable(text(body, "name"), asking)
+            await service.auth.disable(text(body, "name"), asking)
             return f"{text(body, 'name')} may no longer sign in; their token does not count any more."
 
         return await done(request, work)

@@ -15,27 +15,27 @@ from thebes.person.autostart import UNHEARD, autostart, startable
 from thebes.person.home import Person
 from thebes.privacy.faults import Mistake
 from thebes.web.person import words
-from thebes.web.person.layout import Indoors, attempt, text
+from thebes.web.person.layout import PersonLayout, attempt, text
 
 
-def routes(indoors: Indoors) -> APIRouter:
-    made, person = indoors.routes(), indoors.person
+def routes(layout: PersonLayout) -> APIRouter:
+    made, person = layout.routes(), layout.person
 
     @made.get("/privacy/background")
     def background(request: Request) -> Response:
-        return indoors.part("background.html", told=None, **_context(person))
+        return layout.part("background.html", told=None, **_context(person))
 
     @made.get("/privacy/walls")
     def standing(request: Request) -> Response:
         """Show which walls stand; by itself, because each is tried."""
-        return indoors.part("walls.html", walls=[wall for wall in walls() if wall.name != "files"])  # that is a site's
+        return layout.part("walls.html", walls=[wall for wall in walls() if wall.name != "files"])  # that is a site's
 
     @made.post("/privacy/notices")
     def noticed(request: Request, body: Annotated[dict[str, Any], Body()]) -> Response:
         on = _on(body)
         person.set_settings({"notices": on})
         told = "Once a day you are told how many new questions there are." if on else "Nothing is said any more."
-        return indoors.part("background.html", told=told, **_context(person))
+        return layout.part("background.html", told=told, **_context(person))
 
     @made.post("/privacy/autostart")
     def started(request: Request, body: Annotated[dict[str, Any], Body()]) -> Response:
@@ -50,7 +50,7 @@ def routes(indoors: Indoors) -> APIRouter:
             there.turn_off()
             there.heard()
             told = "It starts only by hand. What runs now goes on."
-        return indoors.part("background.html", told=told, **_context(person))
+        return layout.part("background.html", told=told, **_context(person))
 
     return made
 

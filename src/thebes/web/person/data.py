@@ -10,7 +10,7 @@ from fastapi.responses import Response
 from thebes.person.home import Person
 from thebes.person.rest_schema import NAME
 from thebes.privacy.faults import Mistake
-from thebes.web.person.layout import Indoors, text
+from thebes.web.person.layout import PersonLayout, text
 
 NEWEST = 8  #: rows shown of each table
 LARGEST_CELL = 200  #: characters of a value that are shown
@@ -18,18 +18,18 @@ LARGEST_CELL = 200  #: characters of a value that are shown
 Name = Annotated[str, Path(pattern=NAME)]
 
 
-def routes(indoors: Indoors) -> APIRouter:
-    made, person = indoors.routes(), indoors.person
+def routes(layout: PersonLayout) -> APIRouter:
+    made, person = layout.routes(), layout.person
 
     @made.get("/data")
     def data(request: Request) -> Response:
-        return indoors.page(request, "data.html", title="My data", collectors=_collectors(person))
+        return layout.page(request, "data.html", title="My data", collectors=_collectors(person))
 
     @made.get("/data/{app_name}/{table}")
     def shape(request: Request, app_name: Name, table: Name) -> Response:
         """A table's columns at a glance and its newest rows; by itself, because counting takes a moment."""
         glances = {seen["column"]: seen for seen in person.glance(app_name, table)}
-        return indoors.part(
+        return layout.part(
             "table.html", app=app_name, table=_table(person, app_name, table), glances=glances,
             rows=[{c: _cell(v) for c, v in row.items()} for row in person.newest(app_name, table, NEWEST)],
         )  # fmt: skip
@@ -42,9 +42,7 @@ def routes(indoors: Indoors) -> APIRouter:
             raise Mistake("rows", "must be kept or deleted: choose one")
         person.remove(app_name, keep_data=fate == "keep")
         kept = "Its rows stay, and tasks may still ask to read them." if fate == "keep" else "Its rows are deleted."
-        return indoors.part(
-            "collectors.html", collectors=_collectors(person), told=f"{app_name} was taken away. {kept}"
-        )
+        return layout.part("collectors.html", collectors=_collectors(person), told=f"{app_name} was taken away. {kept}")
 
     return made
 

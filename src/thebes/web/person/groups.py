@@ -7,16 +7,16 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Body, Request
 from fastapi.responses import Response
 
-from thebes.web.person.layout import Indoors, attempt, text
+from thebes.web.person.layout import PersonLayout, attempt, text
 
 
-def routes(indoors: Indoors) -> APIRouter:
-    made, person = indoors.routes(), indoors.person
+def routes(layout: PersonLayout) -> APIRouter:
+    made, person = layout.routes(), layout.person
 
     @made.get("/groups")
     def groups(request: Request) -> Response:
         found, missing = attempt(person.groups)
-        return indoors.page(request, "groups.html", title="Groups", groups=found or [], missing=missing)
+        return layout.page(request, "groups.html", title="Groups", groups=found or [], missing=missing)
 
     @made.post("/groups/join")
     def join(request: Request, body: Annotated[dict[str, Any], Body()]) -> Response:
@@ -24,6 +24,6 @@ def routes(indoors: Indoors) -> APIRouter:
         names = "public" if body.get("names") in (True, "on", "public") else "private"
         joined = person.enrol(text(body, "name"), text(body, "code"), pin, names=names)
         told = f"You are a member of {joined['name']}, epoch {joined['epoch']}."
-        return indoors.part("memberships.html", groups=person.groups(), missing=None, told=told)
+        return layout.part("memberships.html", groups=person.groups(), missing=None, told=told)
 
     return made

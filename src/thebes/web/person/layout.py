@@ -21,7 +21,7 @@ from thebes.wire.guard import Door
 from thebes.wire.problems import to_problem
 
 
-class Indoors:
+class PersonLayout:
     """One person's pages: `frame` draws them, `person` answers, `door` knows who came in."""
 
     def __init__(self, frame: PageFrame, person: Person, door: Door) -> None:

@@ -14,7 +14,7 @@ from thebes.person.rest_schema import TASK_ID
 from thebes.person.settings import SMALLEST, TRUSTS, read_number
 from thebes.privacy.faults import Mistake
 from thebes.web.person import words
-from thebes.web.person.layout import Indoors, attempt
+from thebes.web.person.layout import PersonLayout, attempt
 
 DAYS = 30
 #: what is proposed: name, whose question it answers, epsilon and delta. At 1 a guess is right three times in four.
@@ -26,14 +26,14 @@ PROPOSED = (
 )
 
 
-def routes(indoors: Indoors) -> APIRouter:
-    made, person = indoors.routes(), indoors.person
+def routes(layout: PersonLayout) -> APIRouter:
+    made, person = layout.routes(), layout.person
 
     @made.get("/limits")
     def limits(request: Request, task: str = "") -> Response:
         from re import fullmatch
 
-        return indoors.page(
+        return layout.page(
             request, "limits.html", title="Your limits", told=None, remembers=person.remembers(),
             task=task if fullmatch(TASK_ID, task) else "", **context(person),
         )  # fmt: skip
@@ -42,14 +42,14 @@ def routes(indoors: Indoors) -> APIRouter:
     def odds(request: Request, body: Annotated[dict[str, Any], Body()]) -> Response:
         """Say what the limits in the form would mean, or what is wrong with them."""
         chosen, lacking = attempt(lambda: read_limits(body))
-        return indoors.part("odds.html", lacking=lacking, rows=_rows(chosen or {}, person))
+        return layout.part("odds.html", lacking=lacking, rows=_rows(chosen or {}, person))
 
     @made.post("/limits")
     def choose(request: Request, body: Annotated[dict[str, Any], Body()]) -> Response:
         chosen = read_limits(body)
         person.set_settings(as_settings(chosen))
         told = "Your limits hold from now on. What was spent before is not forgotten."
-        return indoors.part("limits_form.html", told=told, task=str(body.get("task_id", "")), **context(person))
+        return layout.part("limits_form.html", told=told, task=str(body.get("task_id", "")), **context(person))
 
     return made
 

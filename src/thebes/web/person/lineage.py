@@ -11,7 +11,7 @@ from fastapi.responses import Response
 from thebes.person.home import Person
 from thebes.person.participation.lineage import Place
 from thebes.privacy.figures import plural
-from thebes.web.person.layout import Indoors, attempt
+from thebes.web.person.layout import PersonLayout, attempt
 from thebes.web.person.tasks import TaskId
 
 #: what was found, as a word and a colour; and what it means
@@ -37,21 +37,21 @@ FOUND = {
 }
 
 
-def routes(indoors: Indoors) -> APIRouter:
-    made, person = indoors.routes(), indoors.person
+def routes(layout: PersonLayout) -> APIRouter:
+    made, person = layout.routes(), layout.person
 
     @made.get("/lineage")
     def page(request: Request) -> Response:
-        return indoors.page(request, "lineage.html", title="Where it went", **_context(person))
+        return layout.page(request, "lineage.html", title="Where it went", **_context(person))
 
     @made.get("/lineage/now")
     def now(request: Request) -> Response:
-        return indoors.part("went.html", **_context(person))
+        return layout.part("went.html", **_context(person))
 
     @made.post("/lineage/{task_id}/look")
     def look(request: Request, task_id: TaskId) -> Response:
         person.look_for_receipts(task_id)
-        return indoors.part("went.html", **_context(person, told="Your machine has looked again."))
+        return layout.part("went.html", **_context(person, told="Your machine has looked again."))
 
     return made
 

@@ -10,12 +10,12 @@ from fastapi.responses import RedirectResponse, Response
 
 from thebes.person.home import Person
 from thebes.web.person import states
-from thebes.web.person.layout import Indoors, attempt
+from thebes.web.person.layout import PersonLayout, attempt
 from thebes.web.person.welcome import is_new
 
 
-def routes(indoors: Indoors) -> APIRouter:
-    made, person, door = indoors.routes(), indoors.person, indoors.door
+def routes(layout: PersonLayout) -> APIRouter:
+    made, person, door = layout.routes(), layout.person, layout.door
 
     @made.get("/")
     def front(request: Request, code: str = "") -> Response:
@@ -23,13 +23,13 @@ def routes(indoors: Indoors) -> APIRouter:
         if code:
             session = door.enter(code)
             if session is None:
-                return _outside(indoors, request, used=True)
+                return _outside(layout, request, used=True)
             answer = RedirectResponse("/welcome" if is_new(person) else "/", status_code=303)
             answer.set_cookie(door.cookie, session, httponly=True, samesite="strict", path="/")
             return answer
         if not door.knows(request.headers):
-            return _outside(indoors, request, used=False)
-        return indoors.page(
+            return _outside(layout, request, used=False)
+        return layout.page(
             request,
             "overview.html",
             title="Your machine",
@@ -43,20 +43,20 @@ def routes(indoors: Indoors) -> APIRouter:
     def operator(request: Request) -> Response:
         """Show who runs the coordinator; by itself, because it may be slow or away."""
         about, trouble = attempt(person.about_coordinator)
-        return indoors.part("operator.html", operator=about, trouble=trouble)
+        return layout.part("operator.html", operator=about, trouble=trouble)
 
     @made.get("/moment/{seen}")
     def moment(request: Request, seen: str) -> Response:
         """Say whether anything may have changed since a page was made; then its parts ask for themselves."""
-        if seen == indoors.moment:
+        if seen == layout.moment:
             return Response(status_code=204)
-        answer = indoors.part("moment.html", moment=indoors.moment)
+        answer = layout.part("moment.html", moment=layout.moment)
         answer.headers["HX-Trigger"] = json.dumps({"changed": {"badge": person.new_questions}})
         return answer
 
     @made.get("/here")
     def here(request: Request) -> Response:
-        return indoors.part("here.html", **_here(person))
+        return layout.part("here.html", **_here(person))
 
     @made.get("/waiting")
     def waiting(request: Request) -> Response:
@@ -64,7 +64,7 @@ def routes(indoors: Indoors) -> APIRouter:
         tasks, trouble = attempt(person.tasks)
         undecided = [task for task in tasks or () if task["state"] == "seen" and states.may_decide(task)]
         unread = 0 if trouble else len(person.unread())
-        return indoors.part("waiting.html", tasks=undecided, trouble=trouble, unread=unread)
+        return layout.part("waiting.html", tasks=undecided, trouble=trouble, unread=unread)
 
     return made
 
@@ -76,5 +76,5 @@ def _here(person: Person) -> dict[str, Any]:
     return {"ledger": person.balance(), "latest": agreed[:4], "chosen": chosen}
 
 
-def _outside(indoors: Indoors, request: Request, *, used: bool) -> Response:
-    return indoors.frame.page(request, "person/outside.html", status=401, title="Thebes", places=(), used=used)
+def _outside(layout: PersonLayout, request: Request, *, used: bool) -> Response:
+    return layout.frame.page(request, "person/outside.html", status=401, title="Thebes", places=(), used=used)

@@ -20,7 +20,7 @@ from thebes.web.person import (
     tasks,
     welcome,
 )
-from thebes.web.person.layout import Indoors
+from thebes.web.person.layout import PersonLayout
 from thebes.wire.guard import Door
 
 PLACES = (
@@ -37,9 +37,9 @@ PLACES = (
 
 def put_on(api: FastAPI, person: Person, door: Door) -> None:
     """Put the pages onto a person's interface."""
-    indoors = Indoors(PageFrame("your machine", PLACES, clock=None), person, door)
+    layout = PersonLayout(PageFrame("your machine", PLACES, clock=None), person, door)
     serve_files(api)
-    serve_no_page(api, indoors.refused)
+    serve_no_page(api, layout.refused)
     for page in (
         overview,
         welcome,
@@ -54,4 +54,4 @@ def put_on(api: FastAPI, person: Person, door: Door) -> None:
         background,
         epsilon,
     ):
-        api.include_router(page.routes(indoors))
+        api.include_router(page.routes(layout))

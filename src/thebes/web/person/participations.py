@@ -12,31 +12,31 @@ from thebes.person.home import Person
 from thebes.person.participation.participation import ParticipationState
 from thebes.web.person import states, words
 from thebes.web.person.answer import shown
-from thebes.web.person.layout import Indoors, text
+from thebes.web.person.layout import PersonLayout, text
 from thebes.web.person.tasks import TaskId
 from thebes.wire.refusals import NotFound
 
 Number = Annotated[int, Path(ge=0, le=1_000_000)]
 
 
-def routes(indoors: Indoors) -> APIRouter:
-    made, person = indoors.routes(), indoors.person
+def routes(layout: PersonLayout) -> APIRouter:
+    made, person = layout.routes(), layout.person
 
     @made.get("/accepted")
     def accepted(request: Request) -> Response:
-        return indoors.page(request, "accepted.html", title="Accepted", **_mine(person))
+        return layout.page(request, "accepted.html", title="Accepted", **_mine(person))
 
     @made.get("/accepted/now")
     def now(request: Request) -> Response:
         """All of them as they stand now, for a page that is looked at for long."""
-        return indoors.part("mine.html", **_mine(person))
+        return layout.part("mine.html", **_mine(person))
 
     @made.get("/accepted/{task_id}/{number}")
     def one(request: Request, task_id: TaskId, number: Number) -> Response:
         """One participation as it stands now."""
         p = person.participation(task_id, number)
         again = p["times"] > 1 and _open_again(p, person.participations())
-        return indoors.part("participation.html", p=_ready(person, p, again=again), told=None)
+        return layout.part("participation.html", p=_ready(person, p, again=again), told=None)
 
     @made.post("/accepted/{task_id}/{number}/withdraw")
     def withdraw(
@@ -47,7 +47,7 @@ def routes(indoors: Indoors) -> APIRouter:
             raise NotFound("you took part in this task again since; only the latest contribution can be taken back")
         note = person.withdraw(task_id, seen=text(body, "seen"), packets_sent=body.get("packets_sent"))["note"]
         told = words.sentence(note or "you took it back")
-        return indoors.part("participation.html", p=_ready(person, person.participation(task_id, number)), told=told)
+        return layout.part("participation.html", p=_ready(person, person.participation(task_id, number)), told=told)
 
     return made
 

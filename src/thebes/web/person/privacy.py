@@ -13,29 +13,29 @@ from fastapi.responses import Response
 from thebes.person.home import Person
 from thebes.person.settings import LIMITS, TRUSTS
 from thebes.privacy.faults import Mistake
-from thebes.web.person.layout import Indoors, text
+from thebes.web.person.layout import PersonLayout, text
 
 CONFIRM = "destroy everything"
 _SECONDS = 0.5  #: until the server ends after everything was destroyed, so that its last answer arrives
 
 
-def routes(indoors: Indoors) -> APIRouter:
-    made, person, door = indoors.routes(), indoors.person, indoors.door
+def routes(layout: PersonLayout) -> APIRouter:
+    made, person, door = layout.routes(), layout.person, layout.door
 
     @made.get("/privacy")
     def privacy(request: Request) -> Response:
-        return indoors.page(
+        return layout.page(
             request, "privacy.html", title="My privacy", **_context(person), told=None, remembers=person.remembers()
         )
 
     @made.get("/privacy/journal")
     def journal(request: Request) -> Response:
         """Show whether the journal is whole; by itself, because reading all of it takes a moment."""
-        return indoors.part("journal.html", verified=person.verify())
+        return layout.part("journal.html", verified=person.verify())
 
     @made.get("/privacy/spent")
     def spent(request: Request) -> Response:
-        return indoors.part("spent.html", **_context(person))
+        return layout.part("spent.html", **_context(person))
 
     @made.post("/privacy/limits")
     def limits(request: Request, body: Annotated[dict[str, Any], Body()]) -> Response:
@@ -48,7 +48,7 @@ def routes(indoors: Indoors) -> APIRouter:
         if "task.epsilon" in body:
             changed["task"] = {"epsilon": body["task.epsilon"], "delta": body.get("task.delta", 0)}
         person.set_settings(changed)
-        return indoors.part(
+        return layout.part(
             "balance.html", told="Your limits are changed. What was spent is not forgotten.", **_context(person)
         )
 
@@ -67,7 +67,7 @@ def routes(indoors: Indoors) -> APIRouter:
         known = {name.casefold() for name in person.requestors()}
         if "epsilon" in body and who != "*" and who.casefold() not in known:
             told += " No task that this machine knows is of that name: write it as the tasks show it."
-        return indoors.part("balance.html", told=told, **_context(person))
+        return layout.part("balance.html", told=told, **_context(person))
 
     @made.post("/privacy/destroy")
     def destroy(request: Request, body: Annotated[dict[str, Any], Body()]) -> Response:
@@ -75,7 +75,7 @@ def routes(indoors: Indoors) -> APIRouter:
             raise Mistake("confirm", f'must read "{CONFIRM}", letter by letter; nothing was destroyed')
         person.destroy()
         threading.Timer(_SECONDS, door.stop).start()
-        return indoors.part("destroyed.html")
+        return layout.part("destroyed.html")
 
     return made
 

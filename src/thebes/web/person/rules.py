@@ -13,29 +13,29 @@ from thebes.person.tasks.rules import AgreementRule
 from thebes.privacy.faults import Mistake
 from thebes.tasks import registry
 from thebes.web.person import words
-from thebes.web.person.layout import Indoors, attempt, text
+from thebes.web.person.layout import PersonLayout, attempt, text
 
 _NUMBERS = ("epsilon_at_most", "delta_at_most", "epsilon_per_week", "min_count", "probability")
 
 
-def routes(indoors: Indoors) -> APIRouter:
-    made, person = indoors.routes(), indoors.person
+def routes(layout: PersonLayout) -> APIRouter:
+    made, person = layout.routes(), layout.person
 
     @made.get("/rules")
     def rules(request: Request) -> Response:
-        return indoors.page(
+        return layout.page(
             request, "rules.html", title="Standing rules", types=registry.people_types(), **_context(person)
         )
 
     @made.get("/rules/book")
     def book(request: Request) -> Response:
-        return indoors.part("rules_in_force.html", **_context(person))
+        return layout.part("rules_in_force.html", **_context(person))
 
     @made.post("/rules/sentence")
     def sentence(request: Request, body: Annotated[dict[str, Any], Body()]) -> Response:
         """Say what the rule in the form would mean, or what it lacks to be one."""
         rule, lacking = attempt(lambda: _meant(body, person.settings().task))
-        return indoors.part("meant.html", meant=None if rule is None else words.rule(rule), lacking=lacking)
+        return layout.part("meant.html", meant=None if rule is None else words.rule(rule), lacking=lacking)
 
     @made.post("/rules/add")
     def add(request: Request, body: Annotated[dict[str, Any], Body()]) -> Response:
@@ -45,7 +45,7 @@ def routes(indoors: Indoors) -> APIRouter:
             raise Mistake("the sentence", "has changed since it was read; read it again, then add the rule")
         person.set_rules([*person.rules(), rule])
         told = f"The rule holds from now on: {words.rule(rule)}"
-        return indoors.part("rulebook.html", told=told, **_context(person))
+        return layout.part("rulebook.html", told=told, **_context(person))
 
     @made.post("/rules/remove")
     def remove(request: Request, body: Annotated[dict[str, Any], Body()]) -> Response:
@@ -56,7 +56,7 @@ def routes(indoors: Indoors) -> APIRouter:
         rules.remove(gone)
         person.set_rules(rules)
         told = "The rule no longer holds. What it agreed to before stays agreed."
-        return indoors.part("rulebook.html", told=told, **_context(person))
+        return layout.part("rulebook.html", told=told, **_context(person))
 
     return made
 

@@ -14,7 +14,7 @@ from thebes.person.rest_schema import TASK_ID
 from thebes.privacy.faults import Mistake
 from thebes.web.person import states, words
 from thebes.web.person.answer import shown
-from thebes.web.person.layout import Indoors, attempt, text
+from thebes.web.person.layout import PersonLayout, attempt, text
 
 LONGEST_WORD = 400  #: characters of one text in a document that are shown; a network is very long
 _DONE = {
@@ -25,8 +25,8 @@ _DONE = {
 TaskId = Annotated[str, Path(pattern=TASK_ID)]
 
 
-def routes(indoors: Indoors) -> APIRouter:
-    made, person = indoors.routes(), indoors.person
+def routes(layout: PersonLayout) -> APIRouter:
+    made, person = layout.routes(), layout.person
 
     @made.get("/tasks")
     def tasks(request: Request) -> Response:
@@ -40,13 +40,13 @@ def routes(indoors: Indoors) -> APIRouter:
                 task["able"] = _able(task["task_id"])
         decided = [task for task in offers if task["state"] != "seen"]
         told = {"decided": decided, "trouble": trouble, "unread": () if trouble else words.unread(person.unread())}
-        return indoors.page(request, "tasks.html", title="Open tasks", tasks=offers, **told)
+        return layout.page(request, "tasks.html", title="Open tasks", tasks=offers, **told)
 
     @made.get("/tasks/{task_id}")
     def task(request: Request, task_id: TaskId) -> Response:
         found = _facing(person.task(task_id))
         preview, trouble = attempt(lambda: person.preview(task_id))
-        return indoors.page(
+        return layout.page(
             request,
             "task.html",
             title=words.called(found["name"], found["type"]),
@@ -79,7 +79,7 @@ def routes(indoors: Indoors) -> APIRouter:
         """A fresh draw each time it is asked for."""
         drawn, trouble = attempt(lambda: person.example(task_id))
         type_ = None if trouble else person.task(task_id)["type"]
-        return indoors.part("example.html", task_id=task_id, type=type_, drawn=drawn, trouble=trouble)
+        return layout.part("example.html", task_id=task_id, type=type_, drawn=drawn, trouble=trouble)
 
     @made.post("/tasks/{task_id}/decide")
     def decide(request: Request, task_id: TaskId, body: Annotated[dict[str, Any], Body()]) -> Response:
@@ -101,22 +101,22 @@ def routes(indoors: Indoors) -> APIRouter:
             told = _DONE[what]
         brief = bool(text(body, "brief"))
         facts: dict[str, Any] = {"task": _standing(task_id, brief=brief), "share": person.settings().task}
-        return indoors.part("standing.html", told=told, question=question, brief=brief, **facts)
+        return layout.part("standing.html", told=told, question=question, brief=brief, **facts)
 
     @made.get("/tasks/{task_id}/came")
     def came(request: Request, task_id: TaskId) -> Response:
         """Show what came of a task so far, as it is known here: the coordinator is not asked."""
         found = person.task(task_id, anew=False)
-        return indoors.part("came.html", task=found, **_answer(found, person))
+        return layout.part("came.html", task=found, **_answer(found, person))
 
     @made.get("/tasks/{task_id}/standing")
     def standing(request: Request, task_id: TaskId, brief: str = "") -> Response:
         """Tell where one stands with a task now. The coordinator is not asked: it would see who looks for long."""
-        return indoors.part("facing.html", task=_standing(task_id, brief=bool(brief)), brief=bool(brief))
+        return layout.part("facing.html", task=_standing(task_id, brief=bool(brief)), brief=bool(brief))
 
     def _helper(task_id: str, told: str) -> Response:
         found = person.task(task_id, anew=False)
-        return indoors.part("helper.html", task=found, told=told, confirmed=_confirmed(found))
+        return layout.part("helper.html", task=found, told=told, confirmed=_confirmed(found))
 
     def _confirmed(task: Mapping[str, Any]) -> str | None:
         """Return the key that this person confirmed for a task's helper, whichever the task names."""

@@ -10,7 +10,7 @@ from fastapi.responses import Response
 
 from thebes.person.home import Person
 from thebes.privacy.faults import Mistake
-from thebes.web.person.layout import Indoors, text
+from thebes.web.person.layout import PersonLayout, text
 from thebes.web.person.limits import context as limits_context
 from thebes.wire.refusals import Conflict
 
@@ -32,12 +32,12 @@ _DECLARATION = {
 }
 
 
-def routes(indoors: Indoors) -> APIRouter:
-    made, person = indoors.routes(), indoors.person
+def routes(layout: PersonLayout) -> APIRouter:
+    made, person = layout.routes(), layout.person
 
     @made.get("/welcome")
     def welcome(request: Request) -> Response:
-        return indoors.page(
+        return layout.page(
             request, "welcome.html", title="First steps", told=None, task="", coordinator=person.coordinator,
             key=person.coordinator_key(), remembers=person.remembers(), **_data(person), **limits_context(person),
         )  # fmt: skip
@@ -50,7 +50,7 @@ def routes(indoors: Indoors) -> APIRouter:
             raise Conflict("a table of that name lies here already; look at My data")
         person.register(APP, _DECLARATION)
         person.insert(APP, TABLE, [row])
-        return indoors.part("typed.html", told="It lies on this machine, encrypted. Nobody was told.", **_data(person))
+        return layout.part("typed.html", told="It lies on this machine, encrypted. Nobody was told.", **_data(person))
 
     return made
 

@@ -6,23 +6,23 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
-from thebes.web.site.layout import Lodge
+from thebes.web.site.layout import SiteLayout
 
 
-def routes(lodge: Lodge) -> APIRouter:
-    made = lodge.routes()
+def routes(layout: SiteLayout) -> APIRouter:
+    made = layout.routes()
 
     @made.get("/datasets")
     async def datasets(request: Request) -> Response:
-        rules = (await lodge.told("ledger"))["rules"]
-        return lodge.page(
-            request, "datasets.html", title="Data sets", datasets=await lodge.told("datasets"), rules=rules
+        rules = (await layout.told("ledger"))["rules"]
+        return layout.page(
+            request, "datasets.html", title="Data sets", datasets=await layout.told("datasets"), rules=rules
         )
 
     @made.get("/policy")
     async def policy(request: Request) -> Response:
-        told = await lodge.told("ledger")
-        return lodge.page(
+        told = await layout.told("ledger")
+        return layout.page(
             request,
             "policy.html",
             title="Policy",

@@ -10,30 +10,30 @@ from pydantic import ValidationError
 
 from thebes.privacy.faults import Mistake
 from thebes.site.steward.rest import PolicyDecision
-from thebes.web.site.layout import Lodge
+from thebes.web.site.layout import SiteLayout
 from thebes.wire.refusals import Conflict
 
 #: fields of a form as its labels call them
 _LABELS = {"epsilon": "epsilon at most", "reason": "the reason"}
 
 
-def routes(lodge: Lodge) -> APIRouter:
-    made = lodge.routes()
+def routes(layout: SiteLayout) -> APIRouter:
+    made = layout.routes()
 
     @made.post("/policy/preview")
     async def preview(request: Request, body: Annotated[dict[str, Any], Body()]) -> Response:
         """Show what a decision would change, and ask for a yes."""
         decision = _decision(body)
-        told = await lodge.told("preview", **decision)
-        return lodge.part("decision_preview.html", asked=decision, **told)
+        told = await layout.told("preview", **decision)
+        return layout.part("decision_preview.html", asked=decision, **told)
 
     @made.post("/policy/decide")
     async def decide(request: Request, body: Annotated[dict[str, Any], Body()]) -> Response:
         """Take a decision that was previewed."""
-        told = await lodge.told("decide", **_decision(body), by=lodge.door.who(request.headers))
+        told = await layout.told("decide", **_decision(body), by=layout.door.who(request.headers))
         if "stale" in told:
             raise Conflict(told["stale"])
-        return lodge.part("decision_taken.html", **told)
+        return layout.part("decision_taken.html", **told)
 
     return made
 

@@ -20,7 +20,7 @@ from thebes.wire.guard import Door
 from thebes.wire.problems import to_problem
 
 
-class Lodge:
+class SiteLayout:
     """One site's pages."""
 
     def __init__(self, frame: PageFrame, link: Link, door: Door, *, confined: bool) -> None:

@@ -5,22 +5,22 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
-from thebes.web.site.layout import Lodge
+from thebes.web.site.layout import SiteLayout
 
 _SHOWN = 200
 
 
-def routes(lodge: Lodge) -> APIRouter:
-    made = lodge.routes()
+def routes(layout: SiteLayout) -> APIRouter:
+    made = layout.routes()
 
     @made.get("/log")
     async def log(request: Request) -> Response:
-        told = await lodge.told("audit")
-        return lodge.page(request, "log.html", title="Audit log", head=told["head"], entries=told["entries"][:_SHOWN])
+        told = await layout.told("audit")
+        return layout.page(request, "log.html", title="Audit log", head=told["head"], entries=told["entries"][:_SHOWN])
 
     @made.get("/log/verified")
     async def verified(request: Request) -> Response:
         """Show whether every entry fits the one before; by itself, because reading all of it takes a moment."""
-        return lodge.part("verified.html", checks=await lodge.told("verified"))
+        return layout.part("verified.html", checks=await layout.told("verified"))
 
     return made

@@ -8,7 +8,7 @@ from fastapi import FastAPI
 from thebes.site.link.dialer import Link
 from thebes.web.frame import NavigationEntry, PageFrame, serve_files, serve_no_page
 from thebes.web.site import datasets, decisions, log, overview, proposal, requests, savings, sign_in, streams
-from thebes.web.site.layout import Lodge
+from thebes.web.site.layout import SiteLayout
 from thebes.wire.guard import Door
 
 PLACES = (
@@ -26,8 +26,8 @@ PLACES = (
 
 def put_on(api: FastAPI, link: Link, door: Door, confined: bool) -> None:
     """Put the pages onto a site's interface."""
-    lodge = Lodge(PageFrame(f"site {link.name}", PLACES), link, door, confined=confined)
+    layout = SiteLayout(PageFrame(f"site {link.name}", PLACES), link, door, confined=confined)
     serve_files(api)
-    serve_no_page(api, lodge.refused)
+    serve_no_page(api, layout.refused)
     for page in (overview, sign_in, requests, decisions, datasets, proposal, savings, streams, log):
-        api.include_router(page.routes(lodge))
+        api.include_router(page.routes(layout))

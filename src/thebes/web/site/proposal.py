@@ -13,7 +13,7 @@ from thebes.data.schema import schema_of
 from thebes.privacy.faults import Mistake
 from thebes.site.steward.proposal import MOST_COLUMNS, columns_of, header_columns
 from thebes.site.toml_text import entries
-from thebes.web.site.layout import Lodge
+from thebes.web.site.layout import SiteLayout
 
 #: what a column may be: a type; text that says whose a row is; or nothing that is declared
 KINDS = {
@@ -30,19 +30,19 @@ _LONGEST = 2**16  #: characters of a first line
 _FIELDS = ("name", "column", "kind", "low", "high", "values")
 
 
-def routes(lodge: Lodge) -> APIRouter:
-    made = lodge.routes()
+def routes(layout: SiteLayout) -> APIRouter:
+    made = layout.routes()
 
     @made.get("/propose")
     async def begin(request: Request) -> Response:
-        return lodge.page(request, "propose.html", title="Declare a data set", delimiters=DELIMITERS)
+        return layout.page(request, "propose.html", title="Declare a data set", delimiters=DELIMITERS)
 
     @made.post("/propose/columns")
     async def columns(request: Request, body: Annotated[dict[str, Any], Body()]) -> Response:
         """A form with a part for each column, in which what must be known beforehand is open."""
         header, delimiter = _text(body, "header"), _delimiter(body)
         found = columns_of(header_columns(header.strip("\r\n"), delimiter))
-        return lodge.part("propose_columns.html", columns=found, kinds=KINDS, delimiter=delimiter)
+        return layout.part("propose_columns.html", columns=found, kinds=KINDS, delimiter=delimiter)
 
     @made.post("/propose/schema")
     async def schema(request: Request, body: Annotated[dict[str, Any], Body()]) -> Response:
@@ -54,7 +54,7 @@ def routes(lodge: Lodge) -> APIRouter:
         source |= {} if delimiter == "," else {"delimiter": delimiter}
         source |= {"columns": names} if names else {}
         written = ["\n".join(entries(table)).strip() for table in (declared, source)]
-        return lodge.part("propose_files.html", schema=written[0], source=written[1])
+        return layout.part("propose_files.html", schema=written[0], source=written[1])
 
     return made
 

@@ -9,30 +9,30 @@ from fastapi.responses import Response
 
 from thebes.privacy.figures import figure
 from thebes.web.site import words
-from thebes.web.site.layout import Lodge
+from thebes.web.site.layout import SiteLayout
 from thebes.wire.refusals import NotFound
 
 _MOST_ENTRIES = 100
 
 
-def routes(lodge: Lodge) -> APIRouter:
-    made = lodge.routes()
+def routes(layout: SiteLayout) -> APIRouter:
+    made = layout.routes()
 
     @made.get("/requests")
     async def requests(request: Request) -> Response:
-        return lodge.page(request, "requests.html", title="Requests", requests=await lodge.told("requests"))
+        return layout.page(request, "requests.html", title="Requests", requests=await layout.told("requests"))
 
     @made.get("/requests/{task}")
     async def one(request: Request, task: str) -> Response:
         """One request, with what the log says of it."""
-        found = next((each for each in await lodge.told("requests") if each["task"] == task), None)
+        found = next((each for each in await layout.told("requests") if each["task"] == task), None)
         if found is None:
             raise NotFound("there is no such request, or it was long ago; the audit log has them all")
-        entries = [e for e in (await lodge.told("audit"))["entries"] if e["facts"].get("task") == task]
-        books, _ = await lodge.attempt("ledger")
-        declared, _ = await lodge.attempt("datasets")
+        entries = [e for e in (await layout.told("audit"))["entries"] if e["facts"].get("task") == task]
+        books, _ = await layout.attempt("ledger")
+        declared, _ = await layout.attempt("datasets")
         shown = {"standing": _standing(found, books or {}), "contexts": contexts_to_choose(found, declared or [])}
-        return lodge.page(
+        return layout.page(
             request,
             "request.html",
             title=words.called(found),

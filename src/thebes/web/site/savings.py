@@ -12,21 +12,21 @@ from fastapi.responses import Response
 from markupsafe import Markup
 
 from thebes.web.charts import Point, curves
-from thebes.web.site.layout import Lodge
+from thebes.web.site.layout import SiteLayout
 from thebes.web.site.savings_words import own_purchases
 
 MOST_DAYS = 14  #: with questions that are drawn; what was before them is in the first
 PAID, ALONE = "what they cost", "each by itself"
 
 
-def routes(lodge: Lodge) -> APIRouter:
-    made = lodge.routes()
+def routes(layout: SiteLayout) -> APIRouter:
+    made = layout.routes()
 
     @made.get("/savings")
     async def savings(request: Request) -> Response:
-        found = [each for each in await lodge.told("datasets") if "cache" in each]
+        found = [each for each in await layout.told("datasets") if "cache" in each]
         told = {"datasets": found, "drawn": drawn, "own_purchases": own_purchases}
-        return lodge.page(request, "savings.html", title="Savings", **told)
+        return layout.page(request, "savings.html", title="Savings", **told)
 
     return made
 

@@ -13,7 +13,7 @@ from fastapi.responses import RedirectResponse, Response
 
 from thebes.privacy.faults import Mistake, Refusal
 from thebes.site.steward.identity import SESSION_SECONDS
-from thebes.web.site.layout import Lodge
+from thebes.web.site.layout import SiteLayout
 from thebes.wire.guard import BACK, BEGIN
 from thebes.wire.identity_provider import BegunSignIns
 from thebes.wire.refusals import NotSignedIn
@@ -21,8 +21,8 @@ from thebes.wire.refusals import NotSignedIn
 MINUTES = 10
 
 
-def routes(lodge: Lodge) -> APIRouter:
-    made, door = lodge.routes(), lodge.door
+def routes(layout: SiteLayout) -> APIRouter:
+    made, door = layout.routes(), layout.door
     provider, begun = door.provider, BegunSignIns(MINUTES * 60, time.monotonic)
     cookie = f"{door.cookie}-begun"
 
@@ -53,9 +53,9 @@ def routes(lodge: Lodge) -> APIRouter:
             if found.role is None:
                 raise NotSignedIn("you are known, and none of your groups is a steward's here")
         except (Mistake, Refusal) as refusal:
-            return lodge.outside(request, told=str(refusal))
+            return layout.outside(request, told=str(refusal))
         # A page of ours goes on, not a redirection: a browser that comes from another site keeps strict cookies back.
-        answer = lodge.frame.page(request, "site/came_back.html", title="Signed in", places=(), who=found.name)
+        answer = layout.frame.page(request, "site/came_back.html", title="Signed in", places=(), who=found.name)
         session = door.admit(found.name, SESSION_SECONDS)
         answer.set_cookie(door.cookie, session, httponly=True, samesite="strict", path="/")
         answer.delete_cookie(cookie, path="/sign-in", httponly=True, samesite="lax")

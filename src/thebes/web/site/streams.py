@@ -12,34 +12,34 @@ from fastapi.responses import Response
 from thebes.ledger.filters import charging_events
 from thebes.web import kept_models
 from thebes.web.site import block_map
-from thebes.web.site.layout import Lodge
+from thebes.web.site.layout import SiteLayout
 
 _LATEST = 60  #: blocks that are listed one by one
 
 
-def routes(lodge: Lodge) -> APIRouter:
-    made = lodge.routes()
+def routes(layout: SiteLayout) -> APIRouter:
+    made = layout.routes()
 
     @made.get("/streams")
     async def streams(request: Request) -> Response:
-        grow = [each for each in await lodge.told("datasets") if "growing" in each]
+        grow = [each for each in await layout.told("datasets") if "growing" in each]
         told = {"streams": grow, "charging_events": charging_events(), "heat": block_map, "latest": _LATEST}
-        return lodge.page(request, "streams.html", title="Streams", **told)
+        return layout.page(request, "streams.html", title="Streams", **told)
 
     @made.get("/pipelines")
     async def pipelines(request: Request) -> Response:
-        told = await lodge.told("pipelines")
-        return lodge.page(request, "pipelines.html", title="Pipelines", **told)
+        told = await layout.told("pipelines")
+        return layout.page(request, "pipelines.html", title="Pipelines", **told)
 
-    kept_models.put_on(made, _Store(lodge))
+    kept_models.put_on(made, _Store(layout))
     return made
 
 
 class _Store:
     """The models of this site's home, as the process with the rows tells of them."""
 
-    def __init__(self, lodge: Lodge) -> None:
-        self._lodge = lodge
+    def __init__(self, layout: SiteLayout) -> None:
+        self._lodge = layout
 
     async def models(self, request: Request) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = await self._lodge.told("models")
