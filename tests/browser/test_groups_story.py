@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx
 import pytest
+from playwright.sync_api import expect
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "scenarios"))
 from processes import PersonProcess, coordinator, stopped
@@ -90,5 +91,5 @@ def test_a_group_is_made_joined_and_published_by_clicking(club: Club, visit: Cal
     stranger = visit(club.url, color_scheme="dark", viewport=PHONE)
     stranger.open("/groups")
     stranger.page.get_by_text("the list is fixed").wait_for()
-    assert stranger.page.get_by_role("button", name="Make the group").count() == 0
+    expect(stranger.page.get_by_role("button", name="Make the group")).to_have_count(0)
     stranger.pictures("groups-stranger")

@@ -62,19 +62,19 @@ def test_a_person_sees_previews_accepts_and_watches_it_finish(
     task = world.ask(MEDIAN)
     me.open("/data")
     page.get_by_role("heading", name="minutes float").wait_for()
-    assert "18 rows" in page.inner_text("main")
-    assert page.locator("svg", has_text="by, how often: bicycle: 12; tram: 6").count() == 1
+    expect(page.locator("main")).to_contain_text("18 rows", use_inner_text=True)
+    expect(page.locator("svg", has_text="by, how often: bicycle: 12; tram: 6")).to_have_count(1)
     page.get_by_text("Newest rows").click()
-    assert page.locator("td", has_text="bicycle").first.is_visible()
+    expect(page.locator("td", has_text="bicycle").first).to_be_visible()
     me.picture("person-data")
 
     me.open("/")
     page.get_by_role("link", name=MEDIAN["name"]).click()
     page.get_by_role("heading", name="Inspect: the whole document").wait_for()
     page.get_by_text("The plain truth: these values would leave as they are.").wait_for()
-    assert "73.2 %" in page.inner_text("main")
-    assert page.locator("pre .key", has_text="featurizer").count() == 1
-    assert page.locator("figure td", has_text="18").count() == 2  # what lies here, and what would leave: the same
+    expect(page.locator("main")).to_contain_text("73.2 %", use_inner_text=True)
+    expect(page.locator("pre .key", has_text="featurizer")).to_have_count(1)
+    expect(page.locator("figure td", has_text="18")).to_have_count(2)  # what lies here, and what would leave: the same
     me.picture("person-task")
 
     page.get_by_role("button", name="Accept, for epsilon 1").click()
@@ -89,15 +89,15 @@ def test_a_person_sees_previews_accepts_and_watches_it_finish(
     text = page.inner_text("main")
     assert "answered" in text
     assert "95 % sure" in text
-    assert page.locator("article svg").count() == 1
+    expect(page.locator("article svg")).to_have_count(1)
     me.picture("person-answer")
 
     me.open("/privacy")
     page.get_by_text("The journal is whole").wait_for()
-    assert page.get_by_role("row", name=re.compile(MEDIAN["name"])).count() == 1
+    expect(page.get_by_role("row", name=re.compile(MEDIAN["name"]))).to_have_count(1)
     spent = world.me.get("/api/ledger")["trusted"]["overall"]["spent"]["epsilon"]
     assert spent == 1.0
-    assert page.locator("svg", has_text="Of epsilon 30 for these 30 days").first.is_visible()
+    expect(page.locator("svg", has_text="Of epsilon 30 for these 30 days").first).to_be_visible()
     me.picture("person-privacy")
 
 
@@ -129,11 +129,11 @@ def test_a_budget_that_does_not_allow_it_says_so_in_place(story: Neighbourhood, 
     me.open(f"/tasks/{task}")
     me.page.get_by_text("You cannot accept it: it costs epsilon 100").wait_for()
     assert not me.page.get_by_role("button", name="Accept").count()
-    assert me.page.get_by_role("button", name="Decline").is_visible()  # the question still stands
+    expect(me.page.get_by_role("button", name="Decline")).to_be_visible()  # the question still stands
     me.page.get_by_role("button", name="Decline").click()
     me.page.get_by_text("Declined. Standing rules").wait_for()
     me.open("/accepted")
-    assert me.page.get_by_role("link", name="Too much").is_visible()
+    expect(me.page.get_by_role("link", name="Too much")).to_be_visible()
 
 
 def test_a_session_that_ended_is_told_in_place(story: Neighbourhood, visit: Callable[..., Visitor]) -> None:
@@ -148,7 +148,7 @@ def test_a_session_that_ended_is_told_in_place(story: Neighbourhood, visit: Call
     assert me.page.locator(".outcome .note.bad").inner_text().startswith("Your session has ended.")
     me.open("/tasks")
     expect(me.page).to_have_url(f"{story.origin}/")
-    assert "Open the address" in me.page.inner_text("main")
+    expect(me.page.locator("main")).to_contain_text("Open the address", use_inner_text=True)
     assert all(p["task_id"] != task for p in story.me.get("/api/participations"))
 
 
@@ -162,7 +162,7 @@ def test_rules_are_made_told_in_words_and_removed(story: Neighbourhood, visit: C
     assert page.evaluate("document.activeElement.id") == "type"  # nothing is agreed to by leaving fields empty
     meant = page.locator("#meant")
     expect(meant).to_contain_text("Not a rule yet. Kind of task must be chosen")
-    assert page.input_value("#min_count") == "100"
+    expect(page.locator("#min_count")).to_have_value("100")
     page.select_option("#type", "bounded")
     expect(meant).to_contain_text("Asked by must be a name, or tables must be chosen")
     page.fill("#requestor", "nobody’s “friend” <b>")
@@ -181,19 +181,19 @@ def test_rules_are_made_told_in_words_and_removed(story: Neighbourhood, visit: C
         "probability": 0.5, "tables": ["commute.rides"], "epsilon_per_week": 0.3, "min_count": 100, "stated": True,
     }  # fmt: skip
     assert story.me.get("/api/rules")["rules"] == [rule]
-    assert "each with a chance of 50 %" in page.inner_text("#rulebook")
+    expect(page.locator("#rulebook")).to_contain_text("each with a chance of 50 %", use_inner_text=True)
     me.picture("person-rules")
     page.fill("#epsilon_at_most", "2000000")
     expect(meant).to_contain_text("Not a rule yet. Epsilon at most")
     add.click()
     page.locator("form .outcome .note.bad").wait_for()
-    assert page.input_value("#epsilon_at_most") == "2000000"  # what was typed stays
-    assert page.get_by_text("The rule holds from now on").count() == 0  # no success beside an error
+    expect(page.locator("#epsilon_at_most")).to_have_value("2000000")  # what was typed stays
+    expect(page.get_by_text("The rule holds from now on")).to_have_count(0)  # no success beside an error
     page.fill("#epsilon_at_most", "0.2")
     expect(meant).to_contain_text("at most epsilon 0.2 each")
     add.click()
     page.get_by_text("The rule holds from now on").wait_for()
-    assert page.locator(".note.bad").count() == 0  # nor an error beside a success
+    expect(page.locator(".note.bad")).to_have_count(0)  # nor an error beside a success
     page.get_by_role("button", name="End rule 2 now").click()
     page.get_by_text("The rule no longer holds.").wait_for()
     page.get_by_role("button", name="End rule 1 now").click()
@@ -209,7 +209,7 @@ def test_a_rule_shows_what_it_has_agreed_to(story: Neighbourhood, visit: Callabl
     me.page.get_by_text("It has agreed to nothing so far.").wait_for()  # nobody touched the page
     story.ask(MEDIAN, name="By the rule", epsilon=0.25)
     me.page.get_by_text("It agreed to 1 task, for epsilon 0.25 so far").click()
-    assert me.page.get_by_role("link", name="By the rule").is_visible()
+    expect(me.page.get_by_role("link", name="By the rule")).to_be_visible()
     me.picture("person-rule-agreed")
     me.page.get_by_role("button", name="End rule 1 now").click()
     me.page.get_by_text("What it agreed to before stays agreed.").wait_for()
@@ -255,12 +255,12 @@ def test_a_contribution_is_taken_back(story: Neighbourhood, visit: Callable[...,
     me.open("/accepted")
     card = me.page.locator("article", has_text="To be taken back")
     card.get_by_text("Take it back").first.click()
-    assert card.locator("details[open]").count() == 1
+    expect(card.locator("details[open]")).to_have_count(1)
     me.page.wait_for_timeout(2500)  # the card asks again meanwhile; what was unfolded stays so
-    assert card.locator("details[open]").count() == 1
+    expect(card.locator("details[open]")).to_have_count(1)
     card.get_by_role("button", name="Take it back").click()
     card.locator(".tag", has_text="withdrawn").wait_for()
-    assert "Taken back; the server destroyed it" in card.inner_text()
+    expect(card).to_contain_text("Taken back; the server destroyed it", use_inner_text=True)
 
 
 QUIET = {"type": "basic", "requestor": "x" * 200, "epsilon_at_most": 0.1, "min_count": 50}
@@ -304,7 +304,7 @@ def test_a_page_that_keeps_itself_fresh_says_when_nobody_answers(
     me.page.route("**/moment/**", lambda request: request.abort())
     told = me.page.get_by_role("alert").filter(has_text="does not answer any more")
     told.wait_for()
-    assert me.page.locator("#gone").count() == 1
+    expect(me.page.locator("#gone")).to_have_count(1)
     me.page.unroute("**/moment/**")
     expect(told).to_have_count(0)
     wanted = ("net::ERR_FAILED", "Failed to fetch")
@@ -323,9 +323,11 @@ def test_the_coordinator_away_is_told_and_everything_else_works(
         me = visit(alone.process.facts["address"])
         me.open(str(alone.process.facts["url"]))
         me.page.get_by_text("The coordinator does not answer just now.").first.wait_for()
-        assert me.page.get_by_role("link", name="profile").is_visible()
+        expect(me.page.get_by_role("link", name="profile")).to_be_visible()
         me.open("/tasks")
-        assert "The coordinator does not answer just now." in me.page.inner_text("main")
+        expect(me.page.locator("main")).to_contain_text(
+            "The coordinator does not answer just now.", use_inner_text=True
+        )
         for address in ("/data", "/accepted", "/rules", "/privacy"):
             assert me.open(address).status == 200
             settled(me)

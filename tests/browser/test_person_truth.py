@@ -135,7 +135,7 @@ def test_a_stale_page_is_refused_in_words_before_anything_happens(
     home.me.turn()
     button.click()
     me.page.locator(".standing .note.bad").wait_for()
-    assert "It has left meanwhile" in me.page.locator(".standing .note.bad").inner_text()
+    expect(me.page.locator(".standing .note.bad")).to_contain_text("It has left meanwhile", use_inner_text=True)
     assert home.me.task(task)["state"] == "sent"
 
 

@@ -226,12 +226,12 @@ def test_a_requestor_composes_rehearses_asks_and_takes_the_answer_home(
 
     page.get_by_role("checkbox", name="age").check()
     page.locator("#bound-0-low").wait_for()
-    assert page.input_value("#featurizer") == "SELECT age FROM profile.demographics"
+    expect(page.locator("#featurizer")).to_have_value("SELECT age FROM profile.demographics")
     page.fill("#bound-0-low", "0")
     page.fill("#bound-0-high", "ten")
     page.fill("#epsilon", "10")
     page.get_by_text("must be a number").wait_for()
-    assert page.get_by_role("button", name="Put it up").count() == 0
+    expect(page.get_by_role("button", name="Put it up")).to_have_count(0)
     me.picture("coordinator-ask-problem")
     page.fill("#bound-0-high", "120")
     page.fill("#min_count", str(PEOPLE))
@@ -246,7 +246,7 @@ def test_a_requestor_composes_rehearses_asks_and_takes_the_answer_home(
     assert told.first.inner_text() == "95 of 100"
     width = float(told.nth(1).inner_text().removeprefix("± "))
     assert 0 < width < 120
-    assert "made up" in page.inner_text(".rehearsal")
+    expect(page.locator(".rehearsal")).to_contain_text("made up", use_inner_text=True)
     me.picture("coordinator-ask")
 
     page.get_by_role("button", name="Over epsilon").click()
@@ -275,8 +275,10 @@ def test_a_requestor_composes_rehearses_asks_and_takes_the_answer_home(
     town.answer(task_id, first=9)
     page.locator("#answer").wait_for()
     assert page.locator("#standing svg").count() >= 1
-    assert page.locator("progress").count() == 0
-    assert "Nobody" not in page.locator("#result").inner_text()  # its certificate names whom to trust
+    expect(page.locator("progress")).to_have_count(0)
+    expect(page.locator("#result")).not_to_contain_text(
+        "Nobody", use_inner_text=True
+    )  # its certificate names whom to trust
     me.picture("coordinator-result")
 
     release = town.server.task(task_id).wait(timeout=120)
@@ -302,7 +304,7 @@ def test_a_requestor_composes_rehearses_asks_and_takes_the_answer_home(
     page.get_by_role("button", name="Sign out").click()
     page.get_by_role("navigation", name="Pages").get_by_role("link", name="Sign in").wait_for()
     me.open(f"/task/{task_id}")
-    assert page.locator("#answer").is_visible()  # who may see a task may read its release
+    expect(page.locator("#answer")).to_be_visible()  # who may see a task may read its release
 
 
 def test_nothing_is_rehearsed_or_put_up_but_what_was_checked_and_shown(
@@ -324,16 +326,16 @@ def test_nothing_is_rehearsed_or_put_up_but_what_was_checked_and_shown(
 
     page.route("**/ask/check", slowly)
     page.fill("#purpose", "Said just before the button was pressed.")
-    assert page.locator("#verdict[inert]").count() == 1  # what stands there is of another question
+    expect(page.locator("#verdict[inert]")).to_have_count(1)  # what stands there is of another question
     page.get_by_role("button", name="Rehearse").click()
     expect(page.locator("#verdict .plain")).to_contain_text("just before the button")
     page.locator(".rehearsal strong").first.wait_for()
-    assert page.locator("#verdict[inert]").count() == 0
+    expect(page.locator("#verdict[inert]")).to_have_count(0)
 
     page.route("**/ask/check", lambda route: route.abort())
     page.fill("#purpose", "Nobody checks this.")
     page.wait_for_timeout(1000)
-    assert page.locator("#verdict[inert]").count() == 1
+    expect(page.locator("#verdict[inert]")).to_have_count(1)
     page.unroute("**/ask/check")
     page.fill("#purpose", "Somebody checks this again.")
     expect(page.locator("#verdict .plain")).to_contain_text("Somebody checks this again.")
@@ -348,7 +350,7 @@ def test_what_is_composed_outlasts_a_reload_and_a_sign_in_until_it_is_put_up(
     page = me.page
     me.open("/ask")
     page.locator("#verdict .problems").wait_for()
-    assert not page.locator("#again").is_visible()
+    expect(page.locator("#again")).to_be_hidden()
     page.get_by_role("checkbox", name="age").check()
     page.fill("#bound-0-low", "0")
     page.fill("#bound-0-high", "120")
@@ -356,8 +358,8 @@ def test_what_is_composed_outlasts_a_reload_and_a_sign_in_until_it_is_put_up(
     page.fill("#purpose", 'Kept "as typed"')
     page.reload()
     page.locator("#again").wait_for()
-    assert page.input_value("#purpose") == 'Kept "as typed"'
-    assert page.input_value("#bound-0-high") == "120"
+    expect(page.locator("#purpose")).to_have_value('Kept "as typed"')
+    expect(page.locator("#bound-0-high")).to_have_value("120")
     page.get_by_role("link", name="sign in", exact=True).click()
     page.fill("#username", "ana")
     page.fill("#password", PASSWORD)
@@ -379,12 +381,12 @@ def test_what_is_composed_outlasts_a_reload_and_a_sign_in_until_it_is_put_up(
     me.open("/ask")
     page.locator("#verdict .problems").wait_for()
     assert page.locator("#again").is_hidden()
-    assert page.input_value("#purpose") == ""
+    expect(page.locator("#purpose")).to_have_value("")
     page.fill("#purpose", "Not worth it")
     page.reload()
     page.get_by_role("button", name="Begin anew").click()
     page.locator("#again").wait_for(state="hidden")
-    assert page.input_value("#purpose") == ""
+    expect(page.locator("#purpose")).to_have_value("")
     town.server.task(task_id).cancel()
 
 
@@ -411,7 +413,7 @@ def test_an_expert_goes_from_form_to_json_and_back_and_loses_nothing(town: Town,
     page.fill("#name", "From the form")
     page.select_option("#kind", "bounded")
     page.get_by_text("One row from each person").wait_for()
-    assert page.input_value("#name") == "From the form"
+    expect(page.locator("#name")).to_have_value("From the form")
     page.select_option("#table", "profile.pets")
     page.get_by_role("checkbox", name="species").check()
     page.locator("#bound-0-values").fill("cat, dog")
@@ -428,13 +430,13 @@ def test_an_expert_goes_from_form_to_json_and_back_and_loses_nothing(town: Town,
     me.picture("coordinator-ask-json")
     page.get_by_label("the form").check()
     page.locator("#diagnostics").wait_for()  # among what is for experts, and open because something stands there
-    assert page.input_value("#diagnostics") == "0.1"
-    assert page.input_value("#epsilon") == "2.5"
-    assert page.input_value("#name") == "From the form"
+    expect(page.locator("#diagnostics")).to_have_value("0.1")
+    expect(page.locator("#epsilon")).to_have_value("2.5")
+    expect(page.locator("#name")).to_have_value("From the form")
     page.locator("#featurizer").fill("SELECT lower(species) AS animal FROM profile.pets")
     page.keyboard.press("Tab")
     page.get_by_role("group", name="Bounds of animal").wait_for()
-    assert "written by hand" in page.inner_text("#fields")
+    expect(page.locator("#fields")).to_contain_text("written by hand", use_inner_text=True)
 
 
 def test_what_is_typed_while_an_answer_is_on_its_way_stays(town: Town, visit: Callable[..., Visitor]) -> None:
@@ -456,8 +458,8 @@ def test_what_is_typed_while_an_answer_is_on_its_way_stays(town: Town, visit: Ca
     waiting[0].continue_()
     page.unroute("**/ask/fields")
     page.locator("#bound-0-low").wait_for()
-    assert page.input_value("#name") == "typed meanwhile"
-    assert page.input_value("#epsilon") == "0.25"
+    expect(page.locator("#name")).to_have_value("typed meanwhile")
+    expect(page.locator("#epsilon")).to_have_value("0.25")
     page.fill("#bound-0-low", "0")  # its change, and then the change to JSON: the last word counts
     page.get_by_label("JSON (for experts)").check()
     page.locator("#raw").wait_for()
@@ -503,7 +505,7 @@ def test_an_ensemble_is_composed_for_a_group_rehearsed_and_answered_with_tokens(
     told = page.locator(".rehearsal strong")
     told.nth(1).wait_for()
     assert 40 <= float(told.nth(1).inner_text().removesuffix(" %")) <= 100
-    assert "guessing tells 50 %" in page.inner_text(".rehearsal")
+    expect(page.locator(".rehearsal")).to_contain_text("guessing tells 50 %", use_inner_text=True)
     me.picture("coordinator-ensemble")
     page.get_by_role("button", name="Put it up").click()
     page.wait_for_url(re.compile(r"/task/[0-9a-f]{32}$"))
@@ -544,7 +546,7 @@ def test_the_keyboard_composes_an_ensemble_on_a_telephone(town: Town, visit: Cal
     choose("#group", "town")
     page.get_by_text("token of the group town").wait_for()
     page.get_by_text("This can be put up").wait_for()
-    assert page.input_value("#group") == "town/one"
+    expect(page.locator("#group")).to_have_value("town/one")
     me.tab_to(page.locator("#put-up"))
     me.picture("coordinator-ensemble-phone")
 

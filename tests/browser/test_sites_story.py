@@ -113,7 +113,7 @@ def test_a_question_is_composed_put_up_and_answered(
     page.get_by_role("button", name="Put it up").click()
     page.get_by_role("heading", name="By group").wait_for()
     page.get_by_text("Every site that was asked is in it.").wait_for()
-    assert page.locator("figure[aria-label='By group, drawn'] svg").is_visible()
+    expect(page.locator("figure[aria-label='By group, drawn'] svg")).to_be_visible()
     ana.pictures("sites-question")
 
     north.page.get_by_role("link", name="How old are the women in each ward?").first.wait_for()
@@ -149,7 +149,7 @@ def test_a_training_is_composed_and_watched(ana: Visitor) -> None:
     page.get_by_role("heading", name="How it went").wait_for(timeout=400_000)
     page.get_by_text("150 of 150 rounds").wait_for()
     page.get_by_role("heading", name="Weights").wait_for()
-    assert page.locator("figure[aria-label='Time by round, drawn'] svg").is_visible()
+    expect(page.locator("figure[aria-label='Time by round, drawn'] svg")).to_be_visible()
     with page.expect_download() as download:
         page.get_by_role("link", name="Download the rounds (CSV)").click()
     lines = Path(download.value.path()).read_text().splitlines()
@@ -164,7 +164,7 @@ def test_new_columns_are_composed_and_learned_from(ana: Visitor, steward: Callab
     page.get_by_label("People needed").wait_for()
     page.get_by_label("Kind").select_option("train")
     page.get_by_label("Sites needed").wait_for()
-    assert page.get_by_label("People needed").count() == 0
+    expect(page.get_by_label("People needed")).to_have_count(0)
     page.get_by_label("New columns").fill("load = bmi * glucose /")
     page.get_by_label("New columns").blur()
     page.get_by_role("link", name="New columns").wait_for()  # a problem, with the way to its place
@@ -186,14 +186,14 @@ def test_new_columns_are_composed_and_learned_from(ana: Visitor, steward: Callab
     page.get_by_label("the form").check()
     page.get_by_role("checkbox", name="load").wait_for()
     assert page.get_by_role("checkbox", name="load").is_checked()
-    assert page.get_by_label("New columns").input_value() == "load = (bmi * glucose) / 100"
+    expect(page.get_by_label("New columns")).to_have_value("load = (bmi * glucose) / 100")
     page.get_by_text("This can be put up.").wait_for()
     page.get_by_role("button", name="Put it up").click()
     page.get_by_role("heading", name="How it went").wait_for(timeout=400_000)
     page.get_by_text("5 of 5 rounds").wait_for()
     page.get_by_role("heading", name="Weights").wait_for()
     ana.pictures("sites-blocks")
-    assert "load" in page.locator("main").inner_text()
+    expect(page.locator("main")).to_contain_text("load", use_inner_text=True)
 
     ana.open("/ask")
     page.get_by_label("Kind").select_option("query")
@@ -300,7 +300,9 @@ def test_a_data_set_is_declared_from_the_first_line_of_its_file(
     height.get_by_label("Greatest").fill("250")
     show.click()
     north.page.get_by_label("The lines of schema.toml").get_by_text("high = 250").wait_for()
-    assert 'groesse_cm = "Größe (cm)"' in north.page.get_by_label("The lines of source.toml").inner_text()
+    expect(north.page.get_by_label("The lines of source.toml")).to_contain_text(
+        'groesse_cm = "Größe (cm)"', use_inner_text=True
+    )
     north.pictures("steward-declared")
     assert not any("secret" in text for text in sent)
 

@@ -93,10 +93,10 @@ def test_a_requestor_composes_it_and_sees_it_learn(learning: Learning, visit: Ca
     page.wait_for_url(re.compile(r"/task/[0-9a-f]{32}$"))
     learning.task = page.url.rsplit("/", 1)[1]
     page.get_by_text("Nothing was mixed in yet.").first.wait_for()
-    assert page.locator("svg title", has_text="6 instances").count() == 2
+    expect(page.locator("svg title", has_text="6 instances")).to_have_count(2)
     learning.people.take_part(learning.task, 6)
     expect(page.locator(".filling strong")).to_have_text("6")  # nobody touched the page
-    assert page.get_by_text("End it and keep its answer").count() == 0
+    expect(page.get_by_text("End it and keep its answer")).to_have_count(0)
     for person in learning.people.others[6:]:
         person.accept(learning.task)
         person.wait(learning.task)
@@ -136,7 +136,7 @@ def test_a_person_sees_the_change_that_would_leave_and_takes_part_twice_by_keybo
             page.get_by_text("You took part 1 of 2 times.").wait_for()
         else:
             expect(again).to_have_count(0)
-            assert page.get_by_role("button", name="Take it back").count() == 0
+            expect(page.get_by_role("button", name="Take it back")).to_have_count(0)
     me.open(f"/tasks/{learning.task}")
     page.get_by_text("That was the last.").wait_for()
     me.pictures("training-person-done")
@@ -146,11 +146,11 @@ def test_who_asked_ends_it_and_takes_the_model_home(learning: Learning, visit: C
     stranger = visit(learning.url)
     stranger.open(f"/task/{learning.task}")
     stranger.page.get_by_role("heading", name="The model", exact=True).wait_for()
-    assert stranger.page.get_by_text("End it and keep its answer").count() == 0
+    expect(stranger.page.get_by_text("End it and keep its answer")).to_have_count(0)
     reader = visit(learning.url, java_script_enabled=False)
     reader.open(f"/task/{learning.task}")
-    assert reader.page.locator("#training svg").count() == 2  # the spread of each rate, and nobody's instance
-    assert reader.page.locator("#result svg").count() == 1
+    expect(reader.page.locator("#training svg")).to_have_count(2)  # the spread of each rate, and nobody's instance
+    expect(reader.page.locator("#result svg")).to_have_count(1)
 
     me = learning.requestor(visit)
     page = me.page

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from playwright.sync_api import expect
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "scenarios"))
 from processes import coordinator
@@ -25,7 +26,7 @@ def test_a_password_gets_into_no_address_where_no_script_runs(chromium: Any, tmp
         asked: list[str] = []
         page.on("request", lambda request: asked.append(request.url))
         page.goto(address)
-        assert "Allow scripts for this address" in page.inner_text("main")
+        expect(page.locator("main")).to_contain_text("Allow scripts for this address", use_inner_text=True)
         page.fill("input[name=username]", "ana")
         page.fill("input[name=password]", "correct horse battery")
         with page.expect_console_message(lambda said: "form-action" in said.text, timeout=PATIENCE):
