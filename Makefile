@@ -65,6 +65,7 @@ fuzz: $(READY)  ## a minute of strange input for everything that reads what stra
 
 pictures: $(READY)  ## the pictures of the documentation anew, by a browser that goes through the demo
 	@$(BIN)/python -m tools.screenshots
+	@$(BIN)/python -m tools.diagrams
 
 docs: $(READY)  ## build the documentation strictly into site/
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict

@@ -1,4 +1,25 @@
-"""Thebes: learn from data that stays with its owners."""
+"""Learn from data that stays with its owners.
+
+Try a question over rows of your own, and see its error bar before anybody is asked:
+
+    import thebes
+
+    question = thebes.task.median("SELECT age FROM profile.demographics", epsilon=1, bounds={"age": (0, 120)})
+    print(thebes.simulate(question, {"age": range(20, 90)}))
+
+Ask people, or the institutions that keep rows, at a coordinator:
+
+    server = thebes.connect("https://thebes.example")
+    print(server.query("patients", "mean", column="age", epsilon=0.5))
+
+Ask rows of your own under a budget, and be somebody who is asked:
+
+    table = thebes.open_data("patients.csv", schema, epsilon=1, ledger="budget.db")
+    me = thebes.open_person("~/thebes")
+
+`thebes.task` writes documents, `thebes.learning` has private estimators, `thebes.ledger` keeps budgets, `thebes.sql`
+reads SQL, `thebes.torch` makes networks into data.
+"""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +12,9 @@ import typer
 from typer.core import TyperGroup
 
 from thebes.cli import main
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+from tools.diagrams import DIAGRAMS, drawn
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
@@ -93,6 +97,21 @@ def test_every_refusal_has_an_entry_with_its_cause_and_what_to_do_at_an_address(
         assert len(cells) == (2 if "-" in address else 3)
         assert all(cell.strip("- ") or cells[0] == "-" for cell in cells), f"{address} says nothing"
         assert len(cells[-1]) > 5, f"{address} says not what to do"
+
+
+def test_the_diagrams_are_what_is_described_and_stand_on_a_page() -> None:
+    pages = "".join(page.read_text(encoding="utf-8") for page in PAGES)
+    for name, diagram in DIAGRAMS.items():
+        assert (ROOT / "docs" / "pictures" / f"{name}.svg").read_text(encoding="utf-8") == drawn(diagram), (
+            "make pictures"
+        )
+        assert f"pictures/{name}.svg)" in pages
+
+
+def test_every_page_says_at_its_top_whom_it_is_for() -> None:
+    for page in sorted((ROOT / "docs").glob("*.md")):
+        top = page.read_text(encoding="utf-8")[:400]
+        assert re.search(r"^(\*?For |You )", top, re.MULTILINE), f"{page.name} does not say whom it is for"
 
 
 @pytest.mark.slow
