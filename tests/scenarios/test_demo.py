@@ -100,7 +100,9 @@ def test_every_kind_and_problem_is_answered_and_nothing_is_left(place: Path) -> 
             assert task["interval"]["low"] <= task["interval"]["high"]
     names = [task["name"] for task in body["tasks"]]
     assert len(set(names)) == len(names)
-    assert {"median age", "share of men", "gender from sites", "share of women, tokens"} <= set(names)
+    assert {"median age", "share of men", "gender from sites", "share of women, mixed", "mean age, two servers"} <= set(
+        names
+    )
     refused = next(task for task in body["tasks"] if task["name"] == "glucose, not harbour")
     assert "policy" in refused["missing"]["harbour"]
     assert set(body["urls"]) == {"coordinator", "person", "site north", "site south", "site harbour"}

@@ -31,10 +31,11 @@ Visits = Mapping[str, NDArray[Any]]
 @dataclass(frozen=True)
 class MadeUpPeople:
     """The made-up people that scenes are played with. A small crowd pays `sharp` times as much for the same
-    sharpness; `sites` are those that they visit."""
+    sharpness; `sites` are those that they visit. `helper` names the institution that runs a second server, if any."""
 
     sharp: float
     sites: Sequence[str]
+    helper: str | None = None
 
 
 @dataclass(frozen=True)

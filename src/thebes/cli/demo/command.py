@@ -88,7 +88,8 @@ def demo(
             if progress is None:
                 joined = f" and {sites} sites are linked" if sites else ""
                 _tell_step(f"{people} people have come in{joined}", time.perf_counter() - started)
-            for scene in scenes(people, without, kind):
+            helper = None if stage.hospitals is None else stage.hospitals.helper
+            for scene in scenes(people, without, kind, helper=helper):
                 if scene.left_out:
                     typer.echo(f"thebes: {scene.name}: left out, {scene.left_out}", err=True)
                     continue

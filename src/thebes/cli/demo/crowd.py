@@ -38,7 +38,8 @@ ANSWER_SECONDS = 120.0
 
 
 class Crowd:
-    """The processes together. In them are the first `people` of a population of `size` drawn with `seed`. `started`
+    """The processes together. In them are the first `people` of a population of `size` drawn with `seed`, with the
+    same `settings`. `started` hears
     hears of each process at once, and stops it; `heed` is called while they are waited for."""
 
     def __init__(
@@ -49,6 +50,7 @@ class Crowd:
         people: int,
         size: int,
         seed: int,
+        settings: Mapping[str, Any],
         started: Callable[[Process], None],
         heed: Callable[[], None],
     ) -> None:
@@ -61,7 +63,7 @@ class Crowd:
             started(process)
             self._processes.append(process)
             work = {"coordinator": coordinator, "homes": str(folder), "size": size, "seed": seed}
-            process.tell({**work, "first": ends[place], "end": ends[place + 1]})
+            process.tell({**work, "settings": dict(settings), "first": ends[place], "end": ends[place + 1]})
 
     def open(self, told: Callable[[int], None]) -> None:
         """Wait until everybody's home is open; `told` hears how many are."""
@@ -121,7 +123,7 @@ class Homes:
             home = Path(work["homes"]) / f"person-{number}"
             person = Person(home, coordinator=work["coordinator"], delay=False, client=self._client)
             give(person, everybody[number])
-            person.set_settings(ALLOWANCE)
+            person.set_settings(work["settings"])
             person.set_rules(rules)
             say({"opened": number})
             return person

@@ -212,7 +212,14 @@ class Stage:
         own = self._folder / "person"
         address = ("--home", str(own), "--coordinator", self.urls["coordinator"], "--port", "0", "--no-delay")
         one = self._start("person", *address)
-        crowd: dict[str, Any] = {"people": self._people - 1, "size": self._people, "seed": self._seed}
+        helpers = {} if self.hospitals is None else {self.hospitals.helper: self.hospitals.helper_key()}
+        settings = {**ALLOWANCE, "helpers": helpers}  # everybody looked its key up where the hospital publishes it
+        crowd: dict[str, Any] = {
+            "people": self._people - 1,
+            "size": self._people,
+            "seed": self._seed,
+            "settings": settings,
+        }
         self._crowd = Crowd(
             self.urls["coordinator"], self._folder, started=self._processes.append, heed=self._heed, **crowd
         )
@@ -226,7 +233,7 @@ class Stage:
         self.urls["person"] = str(ready["url"])
         self._one = OnePerson(str(ready["address"]), (own / "token").read_text().strip(), self._heed)
         give(self._one, self._everybody[-1])
-        self._one.allow(ALLOWANCE)
+        self._one.allow(settings)
         self._crowd.open(self._told)
         if self.hospitals is not None:
             self.urls |= self.hospitals.ready(self._requestor, self._heed)
@@ -263,7 +270,7 @@ class OnePerson:
         self._ask("POST", f"/app/{app}/insert", {"table": table, "rows": rows})
 
     def allow(self, settings: Mapping[str, Any]) -> None:
-        """Change what may be spent."""
+        """Change what may be spent, and who may help."""
         self._ask("PUT", "/api/settings", dict(settings))
 
     def join(self, group: str, code: str) -> None:

@@ -25,6 +25,7 @@ from thebes.simulation import visits
 from thebes.simulation.patients import DATASET, NAMES, SCHEMA, hospital, write_csv, write_sqlite
 from thebes.site.budget.policy_text import appended
 from thebes.site.dataset import GROWING, BlockDeclaration, BudgetDeclaration, DataSet, DataSets
+from thebes.site.helping.keys import HelperKeys
 from thebes.site.home import SiteHome, written
 from thebes.site.streams import stream_of
 from thebes.tasks.scene import MadeUpHospitals
@@ -33,6 +34,8 @@ MOST = len(NAMES)
 EPSILON, DELTA = 60, 1e-5  #: what everything ever asked about the patients may cost one of them
 BLOCK_EPSILON = 8  #: and about the visits of one day
 READY_SECONDS = 60.0
+#: what the one that helps says of whom it helps with
+HELPS = f'\n[[help]]\nrequestors = ["{ADMIN.name}"]\nepsilon = {EPSILON}\nmin_count = 11\n'
 _DAYS = 1  #: for so long the certificates count
 _LOOK_SECONDS = 0.05
 
@@ -67,11 +70,23 @@ class Hospitals:
         """Those that trust the coordinator with them."""
         return tuple(name for name in self.names if name != self.strict)
 
+    @property
+    def helper(self) -> str:
+        """The last one, which runs the second of two servers too."""
+        return self.names[-1]
+
+    def helper_key(self) -> str:
+        """Do what `thebes site helper` does there, and return the fingerprint that it publishes."""
+        return HelperKeys(SiteHome(self._home_of(self.helper)).folder).identity().fingerprint
+
+    def _home_of(self, name: str) -> Path:
+        return self._folder / f"site-{name}"
+
     def start(self, coordinator: Path, site_url: str, start: Start) -> None:
         """Do what `thebes ca issue`, `thebes dataset create` and `grant` do at every site; then start its process."""
         authority = CertificateAuthority(coordinator, SystemClock())
         for number, name in enumerate(self.names):
-            home = self._folder / f"site-{name}"
+            home = self._home_of(name)
             authority.issue(name, home, days=_DAYS)
             self._declare(SiteHome(home), name, sqlite=number % 2 == 1)
             arguments = ("--home", str(home), "--coordinator", site_url, "--port", "0")
@@ -114,6 +129,8 @@ class Hospitals:
             self._grow(home)
             grows = {"requestors": [ADMIN.name], "datasets": [visits.DATASET], "kinds": ["pipeline", "query"]}
             policy = appended(policy, {**grows, "epsilon": EPSILON, "noise": ["site"]})
+        if name == self.helper:
+            policy += HELPS
         written(home.policy, policy)
 
     def _grow(self, home: SiteHome) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from operator import itemgetter
 from typing import Any, TypeVar
 
@@ -34,12 +35,14 @@ def sharpness(people: int) -> float:
     return float(max(1, -(-100 // wanted(people))))
 
 
-def scenes(people: int, failed: Failed = _raised, kinds: Collection[str] = ()) -> list[Scene]:
+def scenes(
+    people: int, failed: Failed = _raised, kinds: Collection[str] = (), *, helper: str | None = None
+) -> list[Scene]:
     """Return every scene, those that cost least first, for so many people; of some kinds alone where they are named. A
-    small crowd pays more for the same sharpness."""
+    small crowd pays more for the same sharpness. `helper` is the hospital that runs a second server."""
     from thebes.simulation.population import SITES
 
-    crowd = MadeUpPeople(sharpness(people), tuple(SITES))
+    crowd = MadeUpPeople(sharpness(people), tuple(SITES), helper)
     return _given(_named(registry.people_types(), kinds), crowd, lambda scene: _counted(scene, people), failed)
 
 
@@ -92,4 +95,6 @@ def _counted(scene: Scene, people: int) -> Scene:
     document = {**scene.document, "name": scene.name, "min_count": count}
     if registry.endless(document["type"]):  # it would never end, and everybody's rules agree to what is open
         document["max_count"] = count
+    if "helper" in document:  # until when two servers keep what they hold
+        document["expires_at"] = (datetime.now(UTC) + timedelta(hours=1)).isoformat()
     return replace(scene, document=document)

@@ -53,7 +53,26 @@ def scenes(crowd: MadeUpPeople) -> list[Scene]:
             },
             _most_frequent,
         ),
+        *([] if crowd.helper is None else [_by_two_servers(crowd.helper)]),
     ]
+
+
+def _by_two_servers(helper: str) -> Scene:
+    return Scene(
+        "mean age, two servers",
+        {
+            "type": "basic",
+            "server": "split",
+            "helper": helper,
+            "epsilon": 8.0,
+            "featurizer": "SELECT age FROM profile.demographics",
+            "aggregator": "mean",
+            "bounds": {"age": {"type": "range", "low": 0, "high": 120}},
+            "purpose": "Answered in shares to two institutions, neither of which sees an age",
+        },
+        _number(_mean),
+        few=True,
+    )
 
 
 def _median(rows: Rows) -> float:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
 from thebes.data.rows import Rows
+from thebes.privacy.figures import figure
 from thebes.tasks.release import Release
 from thebes.tasks.scene import MadeUpPeople, Scene, SceneVerdict, beside, column
 
@@ -26,23 +28,24 @@ def scenes(crowd: MadeUpPeople) -> list[Scene]:
             },
             _mean_of("video"),
         ),
-        _tokens(),
+        _mixed_among_members(),
     ]
 
 
-def _tokens() -> Scene:
+def _mixed_among_members() -> Scene:
     return Scene(
-        "share of women, tokens",
+        "share of women, mixed",
         {
             "type": "bounded",
             "epsilon": 4.0,
             "group": "neighbours",
             "anonymity": "token",
+            "mixed": {"epsilon": 4.0, "delta": 0.009, "colluding": 0},
             "featurizer": "SELECT gender FROM profile.demographics",
             "bounds": {"gender": {"type": "set", "values": ["Female", "Male"], "default": "Female"}},
             "purpose": "Answered by members of a group: each at most once, and nobody can tell who",
         },
-        _share_of("gender", "Female"),
+        _mixed,
         few=True,
     )
 
@@ -66,6 +69,13 @@ def _mean_of(name: str) -> Callable[[Release, Rows, Rows], SceneVerdict]:
         return beside(true, value, bar.as_json())
 
     return judge
+
+
+def _mixed(release: Release, mine: Rows, others: Rows) -> SceneVerdict:
+    """Judge the share, and say what its certificate promises mixed: among so few people hardly more."""
+    found, told = _share_of("gender", "Female")(release, mine, others), release.certificate.parameters["mixed"]
+    words = f"to who cannot tell {told['n']} answers apart epsilon {figure(told['epsilon'], 3)}: so few cover nobody"
+    return replace(found, answer=words)
 
 
 def _share_of(name: str, value: str) -> Callable[[Release, Rows, Rows], SceneVerdict]:
