@@ -47,7 +47,9 @@ def restore(
     passphrase_file: _Passphrase = None,
     as_json: str | None = json_option(),
 ) -> None:
-    """Bring a copy back. Its ledger is frozen, because a copy has forgotten what was spent since it was made.
+    """Restore a copy into an empty folder.
+
+    Its ledger is frozen, because a copy has forgotten what was spent since it was made.
 
     Example: thebes restore /backup/2026-11-22.thebes --home /var/lib/thebes --passphrase-file /root/passphrase
     """
@@ -63,8 +65,9 @@ def settle(
     store: Annotated[str | None, typer.Option(help="postgresql://..., unless its database is in the home.")] = None,
     as_json: str | None = json_option(),
 ) -> None:
-    """End the trusted tasks of a coordinator whose database is that of an earlier moment, such as one of pg_restore or
-    a standby that lacked the latest changes: none of them may be answered twice with two noises.
+    """Make a coordinator safe whose database was set back (by pg_restore, or a standby that lagged).
+
+    Its trusted tasks that were under way end, because none may be answered twice with two noises.
 
     Example: thebes settle --home /var/lib/thebes --store postgresql:///thebes
     """

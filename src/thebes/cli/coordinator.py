@@ -26,7 +26,7 @@ def coordinator(
     log: LogForm = "text",
     one_of_several: Annotated[bool, typer.Option("--one-of-several", hidden=True)] = False,
 ) -> None:
-    """Run the coordinator until SIGTERM. Prints one line of JSON with its address when it is ready.
+    """Run a coordinator. It prints one line of JSON with its address when it is ready; SIGTERM stops it.
 
     Example: thebes coordinator --home /var/lib/thebes --port 8000
     """

@@ -101,8 +101,10 @@ def revoke(
     to: Annotated[list[str], typer.Option("--to", help="From whom, with commas between.")],
     reason: Annotated[str, typer.Option(help="What they are told when they ask again.")] = "it was revoked",
 ) -> None:
-    """Take back what lets somebody ask about a data set: rules that name nobody else end, and where others still hold
-    for them, a refusal is added. What was spent stays spent, and counts when they are let in again.
+    """Stop letting somebody ask about a data set.
+
+    Rules that name nobody else end; where others still hold for them, a refusal is added. What was spent stays spent,
+    and counts when they are let in again.
 
     Example: thebes dataset revoke patients --home ./site --to ana --reason "the study is over"
     """

@@ -84,8 +84,10 @@ def doctor(
     ] = None,
     as_json: JsonTarget = None,
 ) -> None:
-    """Check this installation and, with --home, a home: its keys, databases, ledger, permissions, disk, clock and
-    whom it speaks with. Nothing is changed, and no secret shown. Exit status 1: something is broken.
+    """Check this installation, and a home with --home.
+
+    It looks at keys, databases, ledger, permissions, disk, clock and whom the home speaks with. Nothing is changed, and
+    no secret shown. Exit status 1: something is broken.
 
     Example: thebes doctor --home /var/lib/thebes-site --coordinator coordinator.example:8443
     """

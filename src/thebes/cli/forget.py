@@ -25,8 +25,10 @@ def forget(
         str | None, typer.Option(help="postgresql://..., unless the coordinator's database is in the home.")
     ] = None,
 ) -> None:
-    """Delete what a coordinator keeps of tasks that are over: pseudonyms and receipts of contributors, document, who
-    asked, answer. Id and digest stay in the signed list. The coordinator may run.
+    """Delete what a coordinator keeps of tasks that are over.
+
+    Pseudonyms and receipts of contributors, document, who asked and the answer go. Id and digest stay in the signed
+    list. The coordinator may run.
 
     Example: thebes forget --before 2026-01-31 --home /var/lib/thebes
     """

@@ -19,8 +19,10 @@ def lineage(
     ] = None,
     as_json: JsonTarget = None,
 ) -> None:
-    """Show where what left a person's home went: tables, task, answer, whether its receipts are in it, and models begun
-    from it. Nothing is asked of the coordinator without --look, and then the whole list, as anybody may.
+    """Show what became of everything that left a person's home.
+
+    It names tables, task and answer, whether the receipts are in it, and models begun from it. Only with --look is the
+    coordinator asked: for the whole list, as anybody may.
 
     Exit status 1: something is missing, was kept after it was taken back, or is not what others see.
     Example: thebes lineage --home ~/thebes

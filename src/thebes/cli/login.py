@@ -20,7 +20,7 @@ _Url = Annotated[str, typer.Argument(metavar="URL", envvar="THEBES_COORDINATOR",
 
 
 def login(url: _Url, ca_file: Path | None = connection.ca_file()) -> None:
-    """Sign in at a coordinator by a page: `thebes.connect(URL)` and all commands then ask in your name.
+    """Sign in at a coordinator in your browser; then `thebes.connect(URL)` and all commands ask in your name.
 
     Kept in the system's keyring, or in a file that only you read, and renewed for as long as it is used: it ends after
     12 hours without, and after 30 days.

@@ -9,7 +9,7 @@ import typer
 from thebes.cli import connection, output
 
 app = typer.Typer(
-    help="List the sessions at a coordinator that go on, and end them.", no_args_is_help=True, rich_markup_mode=None
+    help="List who is signed in at a coordinator, and end sessions.", no_args_is_help=True, rich_markup_mode=None
 )
 
 

@@ -150,7 +150,7 @@ def curve(
     repeats: int = typer.Option(20, min=1, help="How often each is simulated."),
     json: str | None = output.json_option(),
 ) -> None:
-    """Say how far off an answer is over epsilon and people, beside one without noise and beside a guess.
+    """Print how exact an answer is by epsilon and number of people, beside one without noise and a guess.
 
     Example: thebes task curve median.json --people 100 --people 1000 --epsilon 0.1 --epsilon 1
     """
@@ -181,7 +181,7 @@ def trust(
     repeats: int = typer.Option(100, min=3, help="How often each is simulated."),
     json: str | None = output.json_option(),
 ) -> None:
-    """Say how far off the same question with the same promise is, whoever is trusted: nobody, mixed, split, a server.
+    """Compare how exact a question's answer is by whom one trusts: nobody, mixed, two servers, one server.
 
     Example: thebes task trust mean.json --people 10000
     """

@@ -26,10 +26,11 @@ def verify(
     ca_file: Path | None = connection.ca_file(),
     as_json: JsonTarget = None,
 ) -> None:
-    """Check that a coordinator published this release for this document with this certificate, and that nothing was
-    changed since. With --coordinator against the list that it shows now, with --list against a saved one, else against
-    the part that FILE holds; then its key must be given, or known here. It does not show that an answer was computed
-    as it says.
+    """Check that a coordinator published this release, and that nothing was changed since.
+
+    Document and certificate are checked with it. With --coordinator against the list that it shows now, with --list
+    against a saved one, else against the part that FILE holds; then its key must be given, or known here. It does not
+    show that an answer was computed as it says.
 
     Exit status 1: something does not fit, or the release is not signed.
     Example: thebes verify release.json --coordinator https://thebes.example
