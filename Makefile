@@ -45,7 +45,7 @@ check: $(READY)  ## style, types, the arrows between the rooms, docstrings, frag
 	@$(BIN)/python tools/changelog.py check
 	@$(BIN)/pytest tests/unit/test_arrows.py tests/unit/test_docstrings.py tests/unit/test_class_names.py tests/unit/test_imports.py tests/unit/test_file_length.py
 
-bench: $(READY)  ## measure, as ratios within one run; writes evidence/bench/results/
+bench: $(READY)  ## measure, as ratios within one run; fails where one is worse than in evidence/bench/results/kept/
 	@$(BIN)/python -m evidence.bench
 
 peers: $(READY)  ## beside other libraries, each in an environment of its own; keeps the figures that `make docs` shows
