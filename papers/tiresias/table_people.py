@@ -21,7 +21,7 @@ REPEATS, QUICK_REPEATS = 20, 5  #: of the cheap questions, for each seed
 TRUSTED, UNTRUSTED = "somebody is trusted", "nobody is trusted"
 SHARE, MEAN, CHANCE = "a share, points off", "a mean age, years off", "a forecast, AUC on other people"
 NUMBERS = ("age", "education", "gain", "loss", "hours")
-_INPUTS = {
+INPUTS = {
     **{column: column for column in NUMBERS},
     "wed": "CASE WHEN married = 'Married-civ-spouse' THEN 1 ELSE 0 END",
     "man": "CASE WHEN sex = 'Male' THEN 1 ELSE 0 END",
@@ -42,7 +42,7 @@ def find(quick: bool, seeds: Sequence[int]) -> Found:
     for panel, by_trust in ASKED.items():
         for trust, ask in by_trust.items():
             for size in sizes:
-                crowds = [_drawn(everybody, size, seed) for seed in seeds]
+                crowds = [drawn(everybody, size, seed) for seed in seeds]
                 ceiling = 0.0 if panel != CHANCE else float(np.mean([PLAIN[trust](crowd) for crowd in crowds]))
                 for epsilon in EPSILONS:
                     times = 1 if panel == CHANCE else repeats
@@ -55,7 +55,7 @@ def find(quick: bool, seeds: Sequence[int]) -> Found:
     return Found(rows=rows, data=about(everybody), made_up=everybody.made_up, notes=NOTES)
 
 
-def _drawn(people: People, size: int, seed: int) -> People:
+def drawn(people: People, size: int, seed: int) -> People:
     """So many of them, by chance."""
     chosen = np.random.default_rng([seed, size]).permutation(len(people.train[people.label]))[:size]  # not noise
     some = {column: values[chosen] for column, values in people.train.items()}
@@ -74,17 +74,19 @@ def _released(document: Mapping[str, Any], columns: Mapping[str, NDArray[Any]], 
 
 
 def _share_trusted(people: People, epsilon: float, seed: int) -> float:
-    counts = _released({**_of("basic", people.label, people, epsilon), "aggregator": "histogram"}, people.train, seed)
-    return _points(people, counts.value[_yes(people)] / len(people.train[people.label]))
+    counts = _released(
+        {**about_column("basic", people.label, people, epsilon), "aggregator": "histogram"}, people.train, seed
+    )
+    return points_off(people, counts.value[yes_of(people)] / len(people.train[people.label]))
 
 
 def _share_untrusted(people: People, epsilon: float, seed: int) -> float:
     release = _released(_split(people.label, people, epsilon), people.train, seed)
-    return _points(people, release.frequencies[people.label][_yes(people)])
+    return points_off(people, release.frequencies[people.label][yes_of(people)])
 
 
 def _mean_trusted(people: People, epsilon: float, seed: int) -> float:
-    release = _released({**_of("basic", "age", people, epsilon), "aggregator": "mean"}, people.train, seed)
+    release = _released({**about_column("basic", "age", people, epsilon), "aggregator": "mean"}, people.train, seed)
     return abs(float(release.value) - float(people.train["age"].mean()))
 
 
@@ -93,10 +95,10 @@ def _mean_untrusted(people: People, epsilon: float, seed: int) -> float:
     return abs(float(found) - float(people.train["age"].mean()))
 
 
-def _chance_trusted(people: People, epsilon: float, seed: int) -> float:
+def chance_trusted(people: People, epsilon: float, seed: int) -> float:
     numbers = {column: people.bounds[column] for column in NUMBERS}
-    flags = {name: {"type": "range", "low": 0, "high": 1} for name in _INPUTS if name not in NUMBERS}
-    columns = [f"{sql} AS {name}" for name, sql in _INPUTS.items()]
+    flags = {name: {"type": "range", "low": 0, "high": 1} for name in INPUTS if name not in NUMBERS}
+    columns = [f"{sql} AS {name}" for name, sql in INPUTS.items()]
     document = {
         "type": "integrated",
         "quality": False,  # scored on rows of the experiment's own
@@ -104,7 +106,7 @@ def _chance_trusted(people: People, epsilon: float, seed: int) -> float:
         "delta": DELTA,
         "featurizer": f"SELECT {', '.join(columns)}, {people.label} FROM p.t",  # noqa: S608
         "model": "LogisticRegression",
-        "inputs": list(_INPUTS),
+        "inputs": list(INPUTS),
         "output": people.label,
         "bounds": {**numbers, **flags, people.label: people.bounds[people.label]},
     }
@@ -123,7 +125,7 @@ def _plain_trusted(people: People) -> float:
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
-    yes = people.train[people.label] == _yes(people)
+    yes = people.train[people.label] == yes_of(people)
     model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000)).fit(_as_numbers(people.train), yes)
     return _auc(people, model.predict_proba(_as_numbers(people.test))[:, 1])
 
@@ -137,12 +139,12 @@ def _plain_untrusted(people: People) -> float:
 ASKED: Mapping[str, Mapping[str, Asking]] = {
     SHARE: {TRUSTED: _share_trusted, UNTRUSTED: _share_untrusted},
     MEAN: {TRUSTED: _mean_trusted, UNTRUSTED: _mean_untrusted},
-    CHANCE: {TRUSTED: _chance_trusted, UNTRUSTED: _chance_untrusted},
+    CHANCE: {TRUSTED: chance_trusted, UNTRUSTED: _chance_untrusted},
 }
 PLAIN: Mapping[str, Callable[[People], float]] = {TRUSTED: _plain_trusted, UNTRUSTED: _plain_untrusted}
 
 
-def _of(kind: str, column: str, people: People, epsilon: float) -> dict[str, Any]:
+def about_column(kind: str, column: str, people: People, epsilon: float) -> dict[str, Any]:
     """A document about one column."""
     told = {"type": kind, "epsilon": epsilon, "featurizer": f"SELECT {column} FROM p.t"}  # noqa: S608
     return {**told, "bounds": {column: people.bounds[column]}}
@@ -150,15 +152,15 @@ def _of(kind: str, column: str, people: People, epsilon: float) -> dict[str, Any
 
 def _split(column: str, people: People, epsilon: float) -> dict[str, Any]:
     """A document about one column that each person changes as the paper has it, whatever else would err less."""
-    return {**_of("bounded", column, people, epsilon), "mechanism": "split"}
+    return {**about_column("bounded", column, people, epsilon), "mechanism": "split"}
 
 
-def _yes(people: People) -> Any:
+def yes_of(people: People) -> Any:
     return people.bounds[people.label]["values"][1]
 
 
-def _points(people: People, found: float) -> float:
-    return 100 * abs(float(found) - float(np.mean(people.train[people.label] == _yes(people))))
+def points_off(people: People, found: float) -> float:
+    return 100 * abs(float(found) - float(np.mean(people.train[people.label] == yes_of(people))))
 
 
 def _as_numbers(table: Mapping[str, NDArray[Any]]) -> NDArray[np.float64]:

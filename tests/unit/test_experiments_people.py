@@ -17,7 +17,7 @@ SEEDS = range(12)
 
 
 def error(panel: str, trust: str, epsilon: float, size: int) -> float:
-    crowd = table_people._drawn(PEOPLE, size, 0)
+    crowd = table_people.drawn(PEOPLE, size, 0)
     return float(np.mean([ASKED[panel][trust](crowd, epsilon, seed) for seed in SEEDS]))
 
 
@@ -49,7 +49,7 @@ def test_trust_and_people_and_epsilon_make_errors_smaller(panel: str) -> None:
 
 
 def test_crowds_are_drawn_of_the_people_and_the_same_seed_gives_the_same() -> None:
-    first, again, other = (table_people._drawn(PEOPLE, 50, seed) for seed in (1, 1, 2))
+    first, again, other = (table_people.drawn(PEOPLE, 50, seed) for seed in (1, 1, 2))
     assert (first.train["age"] == again.train["age"]).all()
     assert (first.train["age"] != other.train["age"]).any()
     assert {len(values) for values in first.train.values()} == {50}

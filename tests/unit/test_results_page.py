@@ -15,6 +15,7 @@ from papers.experiment import Experiment, Headline
 from papers.outcome import Found, Made, Outcome, Row
 from papers.registry import experiments
 from papers.results import Results, published
+from papers.tiresias.table_people import SHARE
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 from tools.results.epsilons import Line, matrix
@@ -22,6 +23,7 @@ from tools.results.page import made, page
 from tools.results.papers import section
 from tools.results.people import WANTED, expected
 from tools.results.tables import table
+from tools.results.trust import by_trust
 
 
 def test_the_page_links_to_its_pictures_and_outcomes_and_to_no_other() -> None:
@@ -157,6 +159,21 @@ def test_what_to_expect_is_told_by_people_and_epsilon_and_left_out_where_it_was_
     assert "|  | nobody | 1 | 7.8 | 2.5 | 0 |" in lines
     assert "|  | nobody | 1 | (0.60) | **0.88** | 0.9 |" in lines
     assert list(expected({})) == []
+
+
+def test_errors_by_trust_are_told_with_what_mixed_answers_cost_people() -> None:
+    told = {"at": 1000.0, "panel": SHARE}
+    rows = [
+        Row(**told, series="nobody, epsilon 1", ours=3.2, epsilon=1.0),
+        Row(**told, series="mixed, epsilon 1", ours=0.83, epsilon=2.66),
+        Row(**told, series="split, epsilon 0.1", ours=2.0, epsilon=0.1),
+    ]
+    lines = list(by_trust({"tiresias-trust": outcome(rows, name="tiresias-trust", across="people")}))
+    assert "| wanted | trusted | epsilon 1: 1,000 | epsilon 0.1: 1,000 |" in lines
+    assert "| a share: percentage points off | nobody | 3.2 |  |" in lines
+    assert "|  | nobody, mixed | 0.83 (2.66) |  |" in lines
+    assert "|  | one of two servers |  | 2 |" in lines
+    assert list(by_trust({})) == []
 
 
 def test_days_are_told_once_for_all_that_was_made_with_the_same() -> None:

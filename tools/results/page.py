@@ -11,6 +11,7 @@ from tools.results.failures import failures
 from tools.results.papers import drawn, file, papers
 from tools.results.people import expected
 from tools.results.questions import questions
+from tools.results.trust import by_trust
 
 BEGIN = """\
 # Results
@@ -48,6 +49,7 @@ that is kept so far. *People*, or rows, are what was learned from.
 
 def summary(kept: Kept) -> Iterator[str]:
     yield from expected(kept)
+    yield from by_trust(kept)
     yield from failures(kept)
     yield SHORT
     yield "### Nobody is trusted: noise is added before anything leaves a person\n"
