@@ -113,11 +113,6 @@ def listed_successor(key: str) -> str:
     return f"{_KEY}{_bytes(key).hex()}"
 
 
-def is_successor(listed: str) -> bool:
-    """Return whether an entry of the list is about a key, and not about a task or a group."""
-    return listed.startswith(_KEY)
-
-
 def succession(private: bytes, successor: bytes, entry: TaskLogEntry) -> Succession:
     """Sign what the key that gives way says last, once `entry` names its successor."""
     key, following, seen = public_key(private), public_key(successor), Seen(entry.index + 1, entry.hash)

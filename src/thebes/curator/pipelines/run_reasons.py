@@ -18,6 +18,17 @@ def last_judged(attempts: Sequence[Attempt]) -> Attempt | None:
     return next((one for one in reversed(attempts) if one.verdict is not None), None)
 
 
+def metrics_missed(attempts: Sequence[Attempt]) -> list[str]:
+    """Return the metrics by which the last attempt that was judged missed its target, as was released."""
+    last = last_judged(attempts)
+    told = [] if last is None else (last.validation or {}).get("metrics", ())
+    return [
+        one["metric"]
+        for one in told
+        if one.get("value") is not None and not is_met(one["metric"], one["value"], one["target"])
+    ]
+
+
 def what_helps(attempts: Sequence[Attempt]) -> str:
     """Say what would help after attempts of which none was accepted, by what the last one with a verdict released."""
     last = last_judged(attempts)

@@ -23,11 +23,11 @@ from thebes.curator.pipelines.data import Data
 from thebes.curator.pipelines.pipeline import Pipeline, Trial, seconds
 from thebes.curator.pipelines.prices import AttemptPrice, ever_paid, price
 from thebes.curator.pipelines.run_certificate import certificate_of
-from thebes.curator.pipelines.run_reasons import failure_of, last_judged, what_helps
+from thebes.curator.pipelines.run_reasons import failure_of, metrics_missed, what_helps
 from thebes.curator.pipelines.run_stream import RunStream, SpendingRights
 from thebes.curator.pipelines.scheduler import Turns
 from thebes.curator.pipelines.time_limit import OutOfTime, finished
-from thebes.curator.pipelines.validators import Validation, Verdict, is_met, together
+from thebes.curator.pipelines.validators import Validation, Verdict, together
 from thebes.curator.pipelines.workspace import Workspace
 from thebes.curator.streams.terms import DEVELOPER, Context
 from thebes.ledger import BudgetExceeded, LedgerClaim
@@ -160,14 +160,13 @@ class Runner:
                 run.id, verdict=Verdict.RETRY, reason=f"waits until more blocks can pay{why}{what_helps(attempts)}"
             )
             return False
-        if self.turns is not None:
-            loss = price(pipeline, found.epsilon, found.delta, self.stream.terms.filter).loss
-            if not self.turns.due(pipeline.name, found.blocks, loss):
-                journal.said(run.id, verdict=Verdict.RETRY, reason="waits for its turn: others want the same blocks")
-                return False
+        cost = price(pipeline, found.epsilon, found.delta, self.stream.terms.filter)
+        if self.turns is not None and not self.turns.due(pipeline.name, found.blocks, cost.loss):
+            journal.said(run.id, verdict=Verdict.RETRY, reason="waits for its turn: others want the same blocks")
+            return False
         attempt = journal.plan(run.id, epsilon=found.epsilon, delta=found.delta, blocks=found.blocks)
         try:
-            return self._attempted(run, pipeline, attempt, found)
+            return self._attempted(run, pipeline, attempt, found, cost)
         finally:
             if self.told is not None:
                 self.told(next(one for one in journal.attempts(run.id) if one.number == attempt.number))
@@ -204,9 +203,10 @@ class Runner:
             return self.bound(pipeline.context)
         return self.developer if self.stream.terms.separate == DEVELOPER else pipeline.context
 
-    def _attempted(self, run: PipelineRun, pipeline: Pipeline, attempt: Attempt, found: Next) -> bool:
+    def _attempted(
+        self, run: PipelineRun, pipeline: Pipeline, attempt: Attempt, found: Next, cost: AttemptPrice
+    ) -> bool:
         journal = self.workspace.attempts
-        cost = price(pipeline, found.epsilon, found.delta, self.stream.terms.filter)
         try:
             with self.workspace.deciding():
                 self.rights(found.blocks, found.epsilon, found.delta)
@@ -267,7 +267,7 @@ class Runner:
         model = pipeline.train(ready.part("train", pipeline.train_share), Allowance(*cost.train))
         document = model.as_json()
         written(document)  # a model with numbers that are none is found out before more is paid for
-        eta, doubted = eta_of(attempt.number, pipeline.eta), self._doubted(run)
+        eta, doubted = eta_of(attempt.number, pipeline.eta), metrics_missed(self._paid(run))
         trial = Trial(*cost.validate, run.terms["targets"], eta, cost.rho, doubted)
         found = pipeline.validate(model, ready.part("test", pipeline.train_share), trial)
         said = [found] if isinstance(found, Validation) else list(found)
@@ -322,16 +322,6 @@ class Runner:
     def certificate(self, pipeline: Pipeline, run: PipelineRun) -> Certificate:
         """Certify what a run cost so far, over all its attempts."""
         return certificate_of(self.stream, pipeline, run, self._paid(run), self.simulated)
-
-    def _doubted(self, run: PipelineRun) -> list[str]:
-        """Return the metrics by which the last attempt that was judged missed its target, as was released."""
-        last = last_judged(self._paid(run))
-        told = [] if last is None else (last.validation or {}).get("metrics", ())
-        return [
-            one["metric"]
-            for one in told
-            if one.get("value") is not None and not is_met(one["metric"], one["value"], one["target"])
-        ]
 
     def _paid(self, run: PipelineRun) -> list[Attempt]:
         return [one for one in self.workspace.attempts.attempts(run.id) if one.state.paid]
