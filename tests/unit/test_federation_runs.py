@@ -20,8 +20,8 @@ from thebes.coordinator.auth.authority import CertificateAuthority
 from thebes.coordinator.sites.federation import Federation
 from thebes.coordinator.sites.links import Links
 from thebes.coordinator.sites.session import LinkLost
+from thebes.coordinator.sites.site_answers import longest
 from thebes.coordinator.sites.site_store import FederationStore
-from thebes.coordinator.sites.task_run import longest
 from thebes.coordinator.storage.database import StoreUnavailable
 from thebes.coordinator.storage.schema import FAREWELL, RELEASE, RUN, TASK
 from thebes.data.schema import read_shown

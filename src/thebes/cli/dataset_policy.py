@@ -25,7 +25,14 @@ def grant(
     epsilon: Annotated[float, typer.Option(help="The most that they may spend here together.")],
     delta: Annotated[float | None, typer.Option(help="The same for delta; by default the data set's own.")] = None,
     noise: Annotated[
-        list[str] | None, typer.Option(help="site (default); coordinator too: then exact totals leave this site.")
+        list[str] | None,
+        typer.Option(
+            help="site (default); coordinator too: then exact totals leave this site; split: in shares, see --helpers."
+        ),
+    ] = None,
+    helpers: Annotated[
+        list[str] | None,
+        typer.Option(help="With --noise split: fingerprints of helpers, as their own institutions publish them."),
     ] = None,
     contexts: Annotated[
         list[str] | None, typer.Option(help="Of a data set that is separate by a column: whose rows; * is all.")
@@ -68,6 +75,7 @@ def grant(
         "epsilon": Decimal(str(epsilon)),
         "delta": None if delta is None else Decimal(str(delta)),
         "noise": names("--noise", noise) if noise else None,
+        "helpers": names("--helpers", helpers) if helpers else None,
         "contexts": within or None,
     }
     text = change(

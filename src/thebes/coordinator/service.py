@@ -10,6 +10,7 @@ import asyncio
 import hmac
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -158,10 +159,11 @@ class CoordinatorService:
         """Ask what sites say beforehand, where the price depends on it, or always; and whether a site would help."""
         if not isinstance(accepted, Convocation):
             return await self.inquiries.helped(accepted, asking.name)
-        await self._in_reader(lambda: self.inquiries.check_allowed(accepted, asking.name))
-        if not (always or accepted.document.by_accuracy):
-            return accepted
-        return await self.inquiries.quoted(accepted, asking.name)
+        named: Convocation = accepted
+        await self._in_reader(lambda: self.inquiries.check_allowed(named, asking.name))
+        if accepted.document.server == "split":
+            named = replace(accepted, document=await self.inquiries.helped(accepted.document, asking.name))
+        return await self.inquiries.quoted(named, asking.name) if always or named.document.by_accuracy else named
 
     async def examined(self, document: Mapping[str, Any]) -> dict[str, Any]:
         """Tell what is wrong with a document, field by field; or, where nothing is, what people would be told of it."""

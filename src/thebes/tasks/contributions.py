@@ -55,7 +55,7 @@ class Slot:
         return np.array(values, dtype=np.int64) if fits and not self.nullable else None
 
     def _texts(self, name: str, values: Sequence[Any]) -> NDArray[np.str_]:
-        texts = [_as_text(value) for value in values]
+        texts = [as_text(value) for value in values]
         if not all(isinstance(text, str) and len(text) <= self.length for text in texts):
             raise Mistake(name, f"must be text of at most {self.length} characters")
         return np.array(texts, dtype=f"<U{self.length}")
@@ -194,7 +194,7 @@ def _plain(slot: Slot, value: Any) -> Any:
     return _scalar(slot, value.item() if hasattr(value, "item") else value)
 
 
-def _as_text(value: Any) -> Any:
+def as_text(value: Any) -> Any:
     """Return the text that bytes from a frame stand for: what looks like base64 travels, and is read, as bytes."""
     if isinstance(value, np.ndarray) and value.dtype == np.uint8:
         return base64.b64encode(value.tobytes()).decode("ascii")

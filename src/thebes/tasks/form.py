@@ -258,6 +258,8 @@ EVERYWHERE: Mapping[str, Hint] = {
         told={
             "site": "at each site, before anything leaves it",
             "coordinator": "once, here: less noise, but this server sees exact totals, and sites may refuse",
+            "split": "once here and once at a helper: 1.4 times that error, but neither sees a total; three sites"
+            " at least",
         },
     ),
     "min_sites": Hint(label="Sites needed", help="one if empty", place="price"),

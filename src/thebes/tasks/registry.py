@@ -26,11 +26,12 @@ from types import ModuleType
 from typing import Any, cast, get_args, overload
 
 from thebes.data.rows import Rows
+from thebes.data.schema import Schema
 from thebes.privacy.faults import Mistake
 from thebes.privacy.guarantees import Price
 from thebes.privacy.randomness import Randomness
 from thebes.tasks import course_view, number_view, registration
-from thebes.tasks.aggregation.split_servers import Splitting
+from thebes.tasks.aggregation.split_servers import CoordinateNoise, Splitting
 from thebes.tasks.answer_view import AnswerView, Cells
 from thebes.tasks.audit.case import Case
 from thebes.tasks.choice import DocumentChoice, RuledChoice
@@ -359,6 +360,12 @@ def aggregator(document: Document, setting: Setting) -> Aggregator:
 def split(document: PeopleDocument, randomness: Randomness) -> Splitting:
     """Return how reports in shares of a document with two servers are verified, and what each adds to its sum."""
     made: Splitting = import_module(f"{packages()[document.type]}.split").statistic(document, randomness)
+    return made
+
+
+def noises(document: SiteDocument, schemas: Sequence[Schema]) -> tuple[CoordinateNoise, ...]:
+    """Return the noise that each of two servers adds to the sum of sites' shares, for rows of these declarations."""
+    made: tuple[CoordinateNoise, ...] = import_module(f"{packages()[document.type]}.split").noises(document, schemas)
     return made
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
@@ -25,9 +25,13 @@ class SiteDocument(Document):
     """The fields of every kind that sites answer. `epsilon` is what one unit pays at each site that takes part:
     somebody whose rows lie at m sites pays m times."""
 
+    SPLITS: ClassVar[bool] = False  #: whether totals may go to two servers in shares
+
     sites: Literal["all"] | tuple[Annotated[str, Field(pattern=SITE_NAME)], ...] = "all"
     dataset: str = Field(pattern=DATASET_NAME)
-    noise: Literal["site", "coordinator"] = "site"
+    noise: Literal["site", "coordinator", "split"] = Field(
+        default="site", json_schema_extra={"enum": ["site", "coordinator"]}
+    )
     min_sites: int | None = Field(default=None, ge=1, le=1000)
     #: for so many seconds a site may take to answer one phase; then the rest goes on without it
     patience: float = Field(default=PATIENCE_SECONDS, ge=0.1, le=86_400)
@@ -44,6 +48,8 @@ class SiteDocument(Document):
 
     @model_validator(mode="after")
     def _reachable(self) -> Self:
+        if self.noise == "split" and not self.SPLITS:
+            raise rule("noise", 'may be "split" for questions (query) only; here it is "site" or "coordinator"')
         if self.sites == "all":
             return self
         if not self.sites or len(set(self.sites)) != len(self.sites):
@@ -62,9 +68,27 @@ class SiteDocument(Document):
         return declared[self.dataset]
 
     @property
-    def server(self) -> Literal["trusted", "untrusted"]:
-        """Say whether the coordinator is shown what it could misuse: each site's exact totals."""
+    def server(self) -> Literal["trusted", "split", "untrusted"]:
+        """Say whether the coordinator is shown what it could misuse: each site's exact totals, or one of two shares of
+        them."""
+        if self.noise == "split":
+            return "split"
         return "trusted" if self.noise == "coordinator" else "untrusted"
+
+    @property
+    def one_noise(self) -> bool:
+        """Return whether noise hides all sites' totals together, and not each site's own."""
+        return self.noise != "site"
+
+    @property
+    def only_simulated(self) -> str | None:
+        """The field for which it can only be simulated; None where it can be put up."""
+        return None
+
+    @property
+    def only_simulated_because(self) -> str:
+        """Say why, and what to do about it."""
+        return ""
 
     @property
     def phases(self) -> int:
@@ -111,7 +135,7 @@ class SiteDocument(Document):
 
 def in_all(document: SiteDocument, price: Price, sites: int) -> dict[str, Any]:
     """Return what one unit pays in all whose rows lie at all of so many sites, as JSON."""
-    epsilon, delta = price.at_sites(sites, one_noise=document.noise == "coordinator")
+    epsilon, delta = price.at_sites(sites, one_noise=document.one_noise)
     return {"sites": sites, "epsilon": float(epsilon), "delta": float(delta)}
 
 
@@ -124,16 +148,21 @@ def in_all_words(told: Mapping[str, Any], which: str) -> str:
     return f"Somebody whose rows lie at {at} pays at most epsilon {rounded_up(told['epsilon'])}{delta} in all."
 
 
+_NOISE = {
+    "untrusted": "Noise is added at each site before anything leaves it, so nobody has to trust the coordinator.",
+    "trusted": "Each site's exact totals leave it. You would have to trust the coordinator: it promises to add the "
+    "noise once, to let nothing else out and to keep none of them.",
+    "split": "Each site's totals leave it in two shares, which are chance alone: one for the coordinator, one sealed "
+    "for the helper {helper}. Each of the two adds up its shares with noise that suffices alone, once, and only the "
+    "sums are opened. You would have to trust one of the two: both together could put a site's exact totals together.",
+}
+
+
 def explained(document: SiteDocument, *, does: str, price: str | None = None) -> str:
     """Say what every kind of this family tells the steward who decides. `does`: what is computed, in one sentence;
     `price`: what it costs, where that is not simply the document's epsilon."""
     where = "every site that has it" if document.sites == "all" else ", ".join(document.sites)
-    noise = (
-        "Noise is added at each site before anything leaves it, so nobody has to trust the coordinator."
-        if document.noise == "site"
-        else "Each site's exact totals leave it. You would have to trust the coordinator: it promises to add the noise "
-        "once, to let nothing else out and to keep none of them."
-    )
+    noise = _NOISE[document.server].format(helper=getattr(document, "helper", None) or "that it names")
     delta = f", delta {figure(document.delta)}" if document.delta else ""
     price = price or (
         f"Price at each site that answers: epsilon {figure(document.epsilon)}{delta}, over every phase of the task. "

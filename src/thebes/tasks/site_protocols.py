@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from thebes.curator.pipelines.outcome import RunOutcome
     from thebes.curator.pipelines.pipeline import Pipeline
     from thebes.curator.questions.plans import QuestionPlan
+    from thebes.tasks.aggregation.site_shares import HelperSum, SealedShare
 
 
 class SiteKind(Kind[DocumentType], Protocol[DocumentType]):
@@ -85,6 +86,24 @@ class Convened(Aggregator, Protocol):
 
     def progress(self) -> dict[str, Any]:
         """Return how far it is, in public figures, for a live view."""
+        ...
+
+
+@runtime_checkable
+class HelpedSites(Protocol):
+    """The addition to an aggregator of sites that split their totals between this server and a helper."""
+
+    @property
+    def least(self) -> int: ...
+
+    def snapshot(self) -> bytes: ...
+
+    def to_helper(self) -> list[SealedShare]:
+        """Return what the helper is to add up."""
+        ...
+
+    def from_helper(self, said: HelperSum) -> None:
+        """Take its noised sum; whose share it could not open has not answered."""
         ...
 
 

@@ -4,6 +4,8 @@ open    the task, its document            -> the helper's signed key for it, and
 verify  a numbered job of reports         -> of each whether it is counted, and the seed of its joint randomness
 close   which are not counted after all,  -> the helper's sum with its noise
         how many are, and their digest
+add     (sites) sealed shares, and by     -> of each whether it opens, and the sum of those with noise
+        which declarations of rows
 
 What must stay true: neither side trusts a byte of the other; the same step again is answered by the same bytes.
 """
@@ -21,7 +23,7 @@ from numpy.typing import NDArray
 from thebes.privacy.faults import Mistake
 from thebes.wire.refusals import Malformed
 
-OPEN, VERIFY, CLOSE = "open", "verify", "close"
+OPEN, VERIFY, CLOSE, ADD = "open", "verify", "close", "add"
 MOST_ANSWER = 2**18  #: bytes of a helper's answer
 MOST_REPORTS = 1000  #: of one job
 MOST_DROPPED = 100_000
@@ -60,16 +62,22 @@ def opened(answer: Mapping[str, Any]) -> dict[str, str]:
     return {name: str(value) for name, value in found.items()}
 
 
-def verdicts(answer: Mapping[str, Any], count: int, seed_bytes: int) -> tuple[NDArray[np.bool_], Bytes]:
-    """Read which of a job's reports a helper counts, and their seeds."""
+def counted(answer: Mapping[str, Any], count: int) -> list[bool]:
+    """Read which of so many the helper counts."""
     told = answer.get("counted")
     if not isinstance(told, str) or len(told) != count or set(told) - {"0", "1"}:
         raise Malformed("envelope", "does not say of each report whether it is counted")
+    return [each == "1" for each in told]
+
+
+def verdicts(answer: Mapping[str, Any], count: int, seed_bytes: int) -> tuple[NDArray[np.bool_], Bytes]:
+    """Read which of a job's reports a helper counts, and their seeds."""
+    told = counted(answer, count)
     try:
         seeds = unpacked(answer.get("seeds"), seed_bytes, rows=count)
     except Mistake:
         raise Malformed("envelope", "does not say a seed for each report") from None
-    return np.array([each == "1" for each in told], dtype=np.bool_), seeds
+    return np.array(told, dtype=np.bool_), seeds
 
 
 def noised_sum(answer: Mapping[str, Any]) -> list[int]:
@@ -83,6 +91,24 @@ def noised_sum(answer: Mapping[str, Any]) -> list[int]:
 def written_sum(elements: Iterable[int]) -> list[str]:
     """Write elements as JSON holds them exactly."""
     return [f"{each:016x}" for each in elements]
+
+
+def sealed_shares(message: Mapping[str, Any], sealed_bytes: int) -> list[tuple[bytes, bytes, Mapping[str, Any]]]:
+    """Read (nonce, sealed share, schema as JSON) of sites, or a Mistake."""
+    told, schemas = message.get("reports"), message.get("schemas")
+    if not isinstance(told, list) or not isinstance(schemas, list) or not 0 < len(told) <= MOST_REPORTS:
+        raise Mistake("reports", f"must be a list of at most {MOST_REPORTS}, beside the schemas that they go by")
+    found = []
+    for each in told:
+        nonce, sealed, place = each if isinstance(each, list) and len(each) == 3 else ("", "", -1)
+        known = isinstance(place, int) and not isinstance(place, bool) and 0 <= place < len(schemas)
+        if not _is_hex(nonce, 32) or not _is_hex(sealed, 2 * sealed_bytes) or not known:
+            raise Mistake("reports", "must each be a nonce and a sealed share in hex, and the place of a schema")
+        schema = schemas[place]
+        if not isinstance(schema, Mapping):
+            raise Mistake("schemas", "must be objects")
+        found.append((bytes.fromhex(nonce), bytes.fromhex(sealed), schema))
+    return found
 
 
 def dropped(message: Mapping[str, Any]) -> list[bytes]:

@@ -60,7 +60,8 @@ class HelpedStore:
         to_open = sa.and_(TASK.c.status == Status.OPEN, HELPED.c.opened.is_(None))
         to_close = sa.and_(TASK.c.status == Status.RUNNING, HELPED.c.sum.is_(None))
         joined = HELPED.join(TASK, TASK.c.id == HELPED.c.task)
-        query = select(TASK, HELPED.c.helper, HELPED.c.opened).select_from(joined).where(sa.or_(to_open, to_close))
+        of_people = (TASK.c.sites.is_(None), sa.or_(to_open, to_close))  # a run asks the helper of a task of sites
+        query = select(TASK, HELPED.c.helper, HELPED.c.opened).select_from(joined).where(*of_people)
         rows = self._database.read(lambda c: c.execute(query.order_by(TASK.c.created)).all())
         return [
             LedTask(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any, TypeVar
 
@@ -19,33 +19,22 @@ import numpy as np
 from thebes.coordinator.clock import Clock
 from thebes.coordinator.people.contribution_record import unpack
 from thebes.coordinator.sites.helped_store import HelpedStore, LedTask, VerifyJob
+from thebes.coordinator.sites.helper_steps import HelperRefused, NotNow, taken
 from thebes.coordinator.sites.links import Links
-from thebes.coordinator.sites.session import Conversation, LinkLost
+from thebes.coordinator.sites.session import Conversation
 from thebes.coordinator.storage.database import StoreUnavailable
 from thebes.coordinator.tasks.phase_end import setting
 from thebes.coordinator.tasks.states import Status
 from thebes.coordinator.tasks.task_keys import Keys, TaskKey, keys_said, place_of, sealed_keys
-from thebes.privacy.faults import ThebesError
 from thebes.tasks import registry
 from thebes.tasks.contributions import Contributions
 from thebes.tasks.document import PeopleDocument
 from thebes.tasks.protocols import Leading
 from thebes.wire import helping
-from thebes.wire.link import Code, Word
 
 T = TypeVar("T")
 PATIENCE_SECONDS = 3600.0  #: after the deadline for which a helper that is gone is waited for
-_ANSWER_SECONDS = 120.0
-_LATER = (Code.BUSY, Code.DOWN, Code.FAILED)  #: codes after which the same may be asked again
 log = logging.getLogger("thebes.coordinator")
-
-
-class HelperRefused(Exception):
-    """The helper will not go on with a task."""
-
-
-class NotNow(Exception):
-    """The helper is gone or has too much to do, or the task went on elsewhere: it is looked at again later."""
 
 
 class LedTasks:
@@ -117,7 +106,7 @@ class LedTasks:
 
     async def _open(self, task: LedTask, helper: Conversation, key: TaskKey) -> None:
         asked = {"requestor": task.requestor, "document": dict(task.document)}
-        said = helping.opened(await self._asked(helper, task, helping.OPEN, asked))
+        said = helping.opened(await taken(helper, task.id, helping.OPEN, asked))
         sealed = sealed_keys(key, task.id, said)
         await self._beside(lambda: self._store.open(task.id, sealed))
 
@@ -137,7 +126,7 @@ class LedTasks:
         both, dropped = await self._beside(lambda: self._store.counted(task))
         digest = helping.nonces_digest(bytes.fromhex(nonce) for nonce in both)
         asked = {"dropped": sorted(dropped), "count": len(both), "nonces": digest}
-        total = helping.noised_sum(await self._asked(helper, task, helping.CLOSE, asked))
+        total = helping.noised_sum(await taken(helper, task.id, helping.CLOSE, asked))
         leader.check_sum(total)
         await self._beside(lambda: self._store.conclude(task, total))
 
@@ -151,7 +140,7 @@ class LedTasks:
         sealed = np.stack([np.frombuffer(each, dtype=np.uint8) for each in reports.sealed])
         rows = np.concatenate([reports.nonces, reports.public, sealed, prepared.verifier], axis=1)
         asked = {"number": job.number, "reports": helping.packed(rows)}
-        answer = await self._asked(helper, task, helping.VERIFY, asked)
+        answer = await taken(helper, task.id, helping.VERIFY, asked)
         counted, seeds = helping.verdicts(answer, len(job.reports), prepared.seed.shape[1])
         agreed = leader.confirmed(prepared, counted, seeds)
         said = "".join("1" if each else "0" for each in counted)
@@ -194,27 +183,5 @@ class LedTasks:
         plain = [key.open(r, place_of(task.id, task.part, who)) for r, who in zip(records, names, strict=True)]
         return unpack(leader.layout(task.part), task.part, plain)
 
-    async def _asked(self, helper: Conversation, task: LedTask, step: str, more: Mapping[str, Any]) -> dict[str, Any]:
-        """Take one step with the helper; what it answers, once it is neither a refusal nor unreadable."""
-        try:
-            async with asyncio.timeout(_ANSWER_SECONDS):
-                asked = {"step": step, "task": task.id, **more}
-                answer = await helper.ask(Word.HELP, asked, most=helping.MOST_ANSWER)
-        except (LinkLost, TimeoutError):
-            raise NotNow from None
-        except ThebesError:
-            raise HelperRefused("answered what cannot be read") from None
-        if answer["kind"] == Word.REFUSAL:
-            if answer.get("code") in set(_LATER):
-                raise NotNow
-            raise HelperRefused(f"refused: {_printable(answer.get('reason'))}")
-        if answer["kind"] != Word.HELPED:
-            raise HelperRefused("answered something else than it was asked")
-        return answer
-
     def _late(self, task: LedTask, seconds: float = 0.0) -> bool:
         return self._clock.now().timestamp() >= task.expires + seconds
-
-
-def _printable(text: object) -> str:
-    return "".join(c for c in text[:300] if c.isprintable()) if isinstance(text, str) else ""

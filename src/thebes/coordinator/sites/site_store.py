@@ -217,6 +217,15 @@ class FederationStore:
 
         self.database.write(work)
 
+    def keep(self, task: ConvenedTask, phase: int, snapshot: bytes) -> None:
+        """Store where a phase stands that goes on."""
+
+        def work(connection: sa.Connection) -> None:
+            self._still_ours(connection, task.id, phase)
+            connection.execute(TASK.update().where(TASK.c.id == task.id).values(snapshot=snapshot))
+
+        self.database.write(work)
+
     def finish(self, task: ConvenedTask, phase: int, status: Status, noted: Sequence[Noted] = ()) -> None:
         """Show the end of a task that was concluded, with what sites have said of it that know so already."""
 

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from thebes.coordinator.auth.authority import CertificateAuthority
 from thebes.coordinator.auth.capabilities import Capabilities
@@ -38,6 +38,9 @@ from thebes.wire.refused_sites import GONE
 STATES = ("connected", "away", "revoked", "never")  #: in which a site may be
 _MOST_NAMED = 20  #: data sets in one refusal
 _UNASKED = unheard("was not asked: sites say it to whom they may answer", "")
+
+
+HelpedType = TypeVar("HelpedType", PeopleDocument, SiteDocument)
 
 
 class RunningFederation(Protocol):
@@ -187,14 +190,16 @@ class Inquiries:
         check_postable(document, self._clock.now())
         known = {site.name: site.datasets for site in self.store.sites() if not self._authority.revoked(site.name)}
         if document.sites == "all":
-            named = sorted(name for name, datasets in known.items() if datasets.keys() >= {*document.datasets})
+            helper = getattr(document, "helper", None)
+            there = {*document.datasets}
+            named = sorted(name for name, has in known.items() if has.keys() >= there and name != helper)
             if not named:
-                there = sorted({name for datasets in known.values() for name in datasets})
-                absent = [each for each in document.datasets if each not in there]
+                everything = sorted({name for datasets in known.values() for name in datasets})
+                absent = [each for each in document.datasets if each not in everything]
                 if not absent:
                     raise InvalidDocument([("join", "is with a data set that no site has beside the other")])
                 field = "dataset" if absent[0] == document.dataset else "join"
-                raise InvalidDocument([(field, f"names {absent[0]!r}, which no site here has{_has(there)}")])
+                raise InvalidDocument([(field, f"names {absent[0]!r}, which no site here has{_has(everything)}")])
         else:
             named = list(document.sites)
             self._all_known(document, named, known)
@@ -216,6 +221,11 @@ class Inquiries:
             raise first
         if document.min_sites is not None and document.min_sites > len(asked):
             raise InvalidDocument([("min_sites", f"must not be more than the {len(asked)} sites that can answer")])
+        if document.server == "split" and document.needed(len(asked)) > len(asked):
+            least = document.needed(len(asked))
+            raise InvalidDocument(
+                [("sites", f"must be at least {least} with totals in shares; {len(asked)} can answer")]
+            )
         return Convocation(document, asked, left_out)
 
     def _all_known(self, document: SiteDocument, named: list[str], known: Mapping[str, Mapping[str, Any]]) -> None:
@@ -265,7 +275,7 @@ class Inquiries:
         at_price = {site: said for each in await asyncio.gather(*questions) for site, said in each.items()}
         return replace(convocation, at_price=at_price)
 
-    async def helped(self, document: PeopleDocument, requestor: str) -> PeopleDocument:
+    async def helped(self, document: HelpedType, requestor: str) -> HelpedType:
         """Return a document with the fingerprint of its helper, once that says that it would help; any that has none as
         it is."""
         body = document.as_json()
@@ -281,7 +291,7 @@ class Inquiries:
         if body.get("helper_key") not in (None, said.known.get("helper_key")) or "helper_key" not in said.known:
             raise InvalidDocument([("helper_key", "is not the fingerprint that the helper says; ask its institution")])
         dated = registry.check({**body, "helper_key": said.known["helper_key"]})
-        assert isinstance(dated, PeopleDocument)  # noqa: S101
+        assert isinstance(dated, type(document))  # noqa: S101
         return dated
 
     # --- tasks ------------------------------------------------------------------------------------------

@@ -11,18 +11,20 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import sys
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from thebes.coordinator.clock import Clock
 from thebes.coordinator.process.metrics import CoordinatorMetrics
 from thebes.coordinator.sites.farewell import farewell
+from thebes.coordinator.sites.helper_steps import HelperRefused
 from thebes.coordinator.sites.links import Links
 from thebes.coordinator.sites.session import Conversation, LinkLost
+from thebes.coordinator.sites.shared_run import RunHelper
+from thebes.coordinator.sites.site_answers import Absence, UnfitAnswer, cost_of, longest, refusal
 from thebes.coordinator.sites.site_store import ConvenedTask, Ended, FederationStore, NoLongerOurs, Noted
 from thebes.coordinator.sites.stopwatch import Stopwatch
 from thebes.coordinator.storage.database import StoreUnavailable
@@ -37,13 +39,13 @@ from thebes.tasks.contributions import Layout, read_payloads
 from thebes.tasks.protocols import Ask, Setting, State, TaskClosed
 from thebes.tasks.site_document import SiteDocument, declared, schemas_of
 from thebes.tasks.site_protocols import Convened as Aggregator
+from thebes.tasks.site_protocols import HelpedSites
 from thebes.wire.link import Code, Word
 from thebes.wire.refusals import Malformed, TooLarge
 from thebes.wire.refused_sites import GONE, LATE
 
 T = TypeVar("T")
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 2.0  #: before a site that is busy or down is asked again
-_LONGEST_REASON = 200
 _FOLLOWING = {State.DONE: Status.DONE, State.EXPIRED: Status.EXPIRED, State.OPEN: Status.OPEN}
 log = logging.getLogger("thebes.coordinator")
 
@@ -59,22 +61,6 @@ class Workplace:
     metrics: CoordinatorMetrics
 
 
-@dataclass(frozen=True, slots=True)
-class Absence:
-    """The reason why a site is not in an answer: in words, and in one (`reason`)."""
-
-    words: str
-    reason: str = Code.FAILED
-
-
-class UnfitAnswer(Exception):
-    """A site's answer that cannot be counted, and what that makes of the site."""
-
-    def __init__(self, words: str | Absence) -> None:
-        self.absence = Absence(words) if isinstance(words, str) else words
-        super().__init__(self.absence.words)
-
-
 class TaskRun:
     """Used from the event loop only. What touches the aggregator or the disk happens beside it, one step at a time."""
 
@@ -84,6 +70,7 @@ class TaskRun:
         self._place = place
         self._document: SiteDocument
         self._aggregator: Aggregator
+        self._helper: RunHelper | None = None
         self._declared: dict[str, str]
         self._bench = ThreadPoolExecutor(1, thread_name_prefix="thebes-run")
         self._watch = Stopwatch((task.progress or {}).get("seconds"))
@@ -106,11 +93,21 @@ class TaskRun:
             if self._task.following is not None:  # somebody concluded and died before the key was gone
                 await self._show_end(self._task.phase, self._task.following)
                 return
-            await self._beside(self._begin)
+            self._document = self._read()
+            if self._document.server == "split":
+                self._helper = RunHelper(self.id, str(self._task.document["helper"]), self._place.links, self._patience)
+            said: Mapping[str, Any] = {}
+            if self._helper is not None and self._task.snapshot is None:  # with one all have answered
+                said = await self._helper.opened(self._task.requestor, self._task.document)
+            await self._beside(lambda: self._begin(said))
             while self._aggregator.state is State.OPEN:
                 await self._phase()
         except (StoreUnavailable, NoLongerOurs):
             raise
+        except HelperRefused as refused:
+            told = {"event": "helper.refused", "task": self.id}
+            log.warning("task %s: its helper %s", self.id, refused, extra=told)
+            await self._beside(lambda: self._place.store.fail(self._task))
         except Exception as error:
             where = error.__traceback__
             while where is not None and where.tb_next is not None:
@@ -129,21 +126,26 @@ class TaskRun:
 
     # --- phases -----------------------------------------------------------------------------------------
 
-    def _begin(self) -> None:
+    def _read(self) -> SiteDocument:
         document = registry.accepted_earlier(self._task.document)
         if not isinstance(document, SiteDocument):
             raise Fault("a task of sites is not one that sites answer")
+        return document
+
+    def _begin(self, helper: Mapping[str, Any]) -> None:
+        document = self._document
         # What a unit is every site's own schema says; the setting's is not used where institutions answer.
         setting = Setting(
             unit=Unit.EVENT,
             randomness=randomness.system(),
             sites=schemas_of(self._task.schemas),
             quotes=self._task.quotes,
+            helper=helper,
         )
         made = registry.aggregator(document, setting)
         if self._task.snapshot is not None:
             made.restore(self._opened(self._task.snapshot))
-        self._document, self._aggregator = document, made
+        self._aggregator = made
         if self._task.snapshot is None:
             self._charged = dict.fromkeys(made.missing, False)  # they declare a column differently, and are never asked
         self._declared = {site: declared(schema, document.reads) for site, schema in setting.sites.items()}
@@ -158,10 +160,23 @@ class TaskRun:
         finally:
             for each in attending:
                 each.cancel()
+        if self._helper is not None and len(self._aggregator.awaited) == 0:
+            await self._helped(self._helper, phase)
         answering = time.perf_counter() - began
         ended = await self._beside(lambda: self._concluded(phase, answering))
         if ended.waits:
             await self._show_end(phase, ended.status)
+
+    async def _helped(self, helper: RunHelper, phase: int) -> None:
+        """Have the helper add up what enough sites have answered; who they are is stored first."""
+        made = self._aggregator
+        assert isinstance(made, HelpedSites)  # noqa: S101  # its document has a helper
+        if len(self._answered()) < made.least:
+            return
+        snapshot = await self._beside(lambda: self._sealed(made.snapshot(), phase))
+        await self._beside(lambda: self._place.store.keep(self._task, phase, snapshot))
+        said = await helper.summed(await self._beside(made.to_helper))
+        await self._beside(lambda: made.from_helper(said))
 
     def _concluded(self, phase: int, answering: float) -> Ended:
         began = time.perf_counter()
@@ -256,7 +271,7 @@ class TaskRun:
         if answer.get("task") != self.id or answer.get("part") != ask.part:
             raise UnfitAnswer("answered something else than what was asked")
         if answer["kind"] == Word.REFUSAL:
-            return _refusal(answer)
+            return refusal(answer)
         if answer["kind"] != Word.CONTRIBUTION or answer.get("ask_id") != ask.ask_id:
             raise UnfitAnswer("answered something else than what was asked")
         seconds = answer.get("seconds")
@@ -275,7 +290,7 @@ class TaskRun:
         except TaskClosed:
             raise UnfitAnswer("answered when the phase was over") from None
         self._aggregator.covers(site, answer.get("covers"))
-        cost, source = _cost(answer.get("cost")), answer.get("source")
+        cost, source = cost_of(answer.get("cost")), answer.get("source")
         self._aggregator.paid(site, cost, source)
         self._answers[site] = {
             "cost": cost,
@@ -356,29 +371,3 @@ class TaskRun:
 
     async def _beside(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._bench, work)
-
-
-def longest(layout: Layout) -> int:
-    """No honest contribution of this layout travels in more bytes."""
-    each = {"text": 12, "number": 26, "integer": 20}
-    return 65_536 + sum(
-        8 * len(name) + (6 if slot.packed else each[slot.kind]) * max(1, slot.length) for name, slot in layout.items()
-    )
-
-
-def _refusal(answer: Mapping[str, Any]) -> Absence:
-    code, reason = answer.get("code"), answer.get("reason")
-    said = reason if isinstance(reason, str) and reason.isprintable() and reason else "without a reason"
-    known = code if isinstance(code, str) and code in set(Code) else str(Code.FAILED)
-    return Absence(f"refused: {said[:_LONGEST_REASON]}", known)
-
-
-def _cost(told: object) -> dict[str, float] | None:
-    """Return what the answer cost at its site, by its own word."""
-    if not isinstance(told, Mapping):
-        return None
-    epsilon, delta = told.get("epsilon"), told.get("delta", 0)
-    for value in (epsilon, delta):
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= sys.float_info.max:
-            return None
-    return {"epsilon": float(cast(float, epsilon)), "delta": float(cast(float, delta))}

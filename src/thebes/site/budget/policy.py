@@ -13,7 +13,7 @@ from decimal import Decimal
 from thebes.privacy.faults import Refusal
 
 ANY = "*"
-NOISES = ("site", "coordinator")
+NOISES = ("site", "coordinator", "split")
 LEAST_HELPED = 100  #: people, where a rule about helping does not say
 
 
@@ -26,6 +26,7 @@ class TaskFacts:
     kind: str
     noise: str
     digest: str = ""  #: of its document
+    helper: str = ""  #: with noise that is split: the fingerprint of the helper that the document names
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,8 @@ class PolicyRule:
     no more than (epsilon, delta) at each data set. `contexts` are whose rows, of a data set whose rows are kept apart;
     without them it allows nothing there. Without a delta the data set's own stands. `steady` answers leave
     at whole seconds and do not say how long they took. With `task`, the digest of a document, it is about that task
-    alone. One that is `ended` allows nothing any more. `number` counts from 1 in the file."""
+    alone. One that is `ended` allows nothing any more. `helpers` are the fingerprints of those that may be the second
+    server where noise is split. `number` counts from 1 in the file."""
 
     number: int
     requestors: tuple[str, ...]
@@ -47,6 +49,7 @@ class PolicyRule:
     steady: bool = False
     task: str = ""
     ended: bool = False
+    helpers: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return f"rule {self.number} of policy.toml"
@@ -54,6 +57,10 @@ class PolicyRule:
     def covers(self, asked: TaskFacts) -> bool:
         """Return whether the rule speaks about this."""
         return self.covers_kind(asked) and self.task in ("", asked.digest)
+
+    def trusts(self, asked: TaskFacts) -> bool:
+        """Return whether the rule lets shares be sealed for that helper. Whatever was paid counts under it anyway."""
+        return asked.noise != "split" or asked.helper in self.helpers
 
     def covers_kind(self, asked: TaskFacts) -> bool:
         """Return whether the rule speaks about a task of this kind, as far as it is not about one task alone."""
@@ -68,7 +75,8 @@ class PolicyRule:
 @dataclass(frozen=True, slots=True)
 class HelpRule:
     """For tasks that `requestors` ask of people this site is the second of two servers: of at least `min_count` people,
-    each of whom pays no more than (epsilon, delta). No row of the site is touched by it."""
+    each of whom pays no more than (epsilon, delta); with `sites` also for questions to sites. No row of the site is
+    touched by it."""
 
     number: int
     requestors: tuple[str, ...]
@@ -76,6 +84,7 @@ class HelpRule:
     delta: Decimal = Decimal(0)
     min_count: int = LEAST_HELPED
     ended: bool = False
+    sites: bool = False
 
     def covers(self, requestor: str, epsilon: Decimal, delta: Decimal) -> bool:
         """Return whether the rule allows it, whatever the number of people is."""
@@ -117,16 +126,17 @@ class Policy:
     trouble: str | None = None
     helping: tuple[HelpRule, ...] = ()
 
-    def helps(self, requestor: str, epsilon: Decimal, delta: Decimal) -> HelpRule | None:
-        """Return the first rule by which this site is the helper of a task of people; None where none allows it."""
-        found = (rule for rule in self.helping if rule.covers(requestor, epsilon, delta))
+    def helps(self, requestor: str, epsilon: Decimal, delta: Decimal, *, sites: bool = False) -> HelpRule | None:
+        """Return the first rule by which this site is the helper of a task of people, or of `sites`; None where none
+        allows it."""
+        found = (rule for rule in self.helping if rule.covers(requestor, epsilon, delta) and (rule.sites or not sites))
         return next(found, None)
 
     def rule(self, asked: TaskFacts) -> PolicyRule | None:
         """The rule that allows it; None where none does."""
         if any(refused.covers(asked) for refused in self.refusals):
             return None
-        found = [rule for rule in self.rules if not rule.ended and rule.covers(asked)]
+        found = [rule for rule in self.rules if not rule.ended and rule.covers(asked) and rule.trusts(asked)]
         return next((rule for rule in found if rule.task), found[0] if found else None)
 
     def missing(self, kinds: Sequence[str], datasets: Sequence[str]) -> str:
@@ -147,7 +157,9 @@ class Policy:
         for refused in self.refusals:
             if refused.covers(asked):
                 return f"the site's steward refused this: {refused.reason}"
-        for noise in NOISES:
+        if asked.noise == "split" and any(rule.covers(asked) and not rule.ended for rule in self.rules):
+            return "the site's policy names other helpers than this document does, by their fingerprints"
+        for noise in NOISES[:2]:
             if noise != asked.noise and self.rule(replace(asked, noise=noise)) is not None:
                 return f"the site's policy allows this only with noise added by the {noise}"
         return "the site's policy does not allow this"

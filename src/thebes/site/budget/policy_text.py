@@ -20,9 +20,21 @@ from thebes.site.toml_text import entries
 
 LONGEST = 200  #: characters of a name
 _KEYS = {
-    "allow": ("requestors", "datasets", "kinds", "epsilon", "delta", "noise", "contexts", "steady", "task", "ended"),
+    "allow": (
+        "requestors",
+        "datasets",
+        "kinds",
+        "epsilon",
+        "delta",
+        "noise",
+        "contexts",
+        "steady",
+        "task",
+        "ended",
+        "helpers",
+    ),
     "refuse": ("requestors", "reason", "datasets", "kinds", "task", "ended"),
-    "help": ("requestors", "epsilon", "delta", "min_count", "ended"),
+    "help": ("requestors", "epsilon", "delta", "min_count", "ended", "sites"),
 }
 _NEEDED = {
     "allow": ("requestors", "datasets", "kinds", "epsilon"),
@@ -30,7 +42,7 @@ _NEEDED = {
     "help": ("requestors", "epsilon"),
 }
 _CALLED = {"allow": "rule", "refuse": "refusal", "help": "help"}
-_LISTS = ("requestors", "datasets", "kinds", "noise", "contexts")
+_LISTS = ("requestors", "datasets", "kinds", "noise", "contexts", "helpers")
 _DIGEST = r"[0-9a-f]{64}"
 
 
@@ -139,7 +151,12 @@ def _rule(number: int, body: Mapping[str, Any], text: str) -> PolicyRule:
     wrong = _complaint("allow", number, text)
     lists = _common("allow", body, wrong)
     if not set(lists.get("noise", ())) <= set(NOISES):
-        raise wrong("noise", f"may name {' and '.join(NOISES)}")
+        raise wrong("noise", f"may name {', '.join(NOISES)}")
+    helpers = lists.get("helpers", ())
+    if not all(re.fullmatch(_DIGEST, helper) for helper in helpers):
+        raise wrong("helpers", "must be fingerprints, 64 hexadecimal digits each, as those institutions publish them")
+    if bool(helpers) is not ("split" in lists.get("noise", ())):
+        raise wrong("helpers", 'goes with "split" in noise, and that with it: it names whom shares may be sealed for')
     amounts = _amounts(body, wrong)
     return PolicyRule(
         number,
@@ -153,6 +170,7 @@ def _rule(number: int, body: Mapping[str, Any], text: str) -> PolicyRule:
         bool(body.get("steady", False)),
         str(body.get("task", "")),
         bool(body.get("ended", False)),
+        helpers,
     )
 
 
@@ -169,6 +187,7 @@ def _help(number: int, body: Mapping[str, Any], text: str) -> HelpRule:
         amounts["delta"] or Decimal(0),
         least,
         bool(body.get("ended", False)),
+        bool(body.get("sites", False)),
     )
 
 
@@ -217,7 +236,7 @@ def _common(table: str, body: Mapping[str, Any], wrong: Callable[[str, str], Mis
             if not isinstance(value, list) or not value or not all(_named(name) for name in value):
                 raise wrong(key, f'must be a list of names, or ["{ANY}"] for all')
             lists[key] = tuple(value)
-    for key in ("steady", "ended"):
+    for key in ("steady", "ended", "sites"):
         if not isinstance(body.get(key, False), bool):
             raise wrong(key, "must be true or false")
     if "task" in body and not (isinstance(body["task"], str) and re.fullmatch(_DIGEST, body["task"])):

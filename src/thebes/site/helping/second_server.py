@@ -1,4 +1,4 @@
-"""The helper of tasks that people answer: opens them, judges reports with the leader, says one noised sum of each.
+"""The helper of tasks with two servers: opens them, judges people's reports with the leader, says one noised sum.
 
 Promise to people, whatever the leader does, and also if everybody else who answers is the leader's: this server's
 noise, drawn once by the document's digest, is on every sum that leaves it (`tasks.aggregation.split_servers` says why
@@ -29,30 +29,31 @@ from typing import Any
 import numpy as np
 from cryptography.exceptions import InvalidTag
 
-from thebes.privacy import exact
+from thebes.data.schema import Schema, schema_of
 from thebes.privacy.faults import Mistake
-from thebes.privacy.figures import figure
 from thebes.privacy.randomness import Randomness, system
 from thebes.sharing import Prio3, SealRefused, context_of
 from thebes.sharing.expansion import NONCE_BYTES
 from thebes.sharing.field import add, total
 from thebes.sharing.sealing import SEALED_MORE
+from thebes.sharing.site_totals import SEALED_BYTES
 from thebes.site.budget.policy import Policy
+from thebes.site.helping.gate import GRACE_SECONDS, LONGEST_SECONDS, HelpGate
 from thebes.site.helping.keys import HelpedTaskKey, HelperKeys
 from thebes.site.helping.store import CLOSED, OPEN, HelpedTask, HelpedTasks, JobVerdict
 from thebes.site.requests.messages import Declined, is_task, task_of, who_asks
 from thebes.site.steward.audit_log import Audit
 from thebes.tasks import registry
 from thebes.tasks.aggregation.packets import part_of
+from thebes.tasks.aggregation.site_shares import SealedShare, helper_sum
 from thebes.tasks.aggregation.split_servers import Splitting, noised
 from thebes.tasks.document import PeopleDocument
+from thebes.tasks.site_document import SiteDocument
 from thebes.wire import helping
 from thebes.wire.link import Code, Word
 
 DATABASE = "helping.db"
 _HELPER = 1
-GRACE_SECONDS = 86_400.0  #: after its deadline everything of a task is destroyed, whatever its leader says
-LONGEST_SECONDS = 400 * 86_400.0  #: until a deadline, and for which an unknown task's farewell is remembered
 SWEEP_SECONDS = 600.0
 _FAILED = "the helper could not do this; its steward finds more in its log"
 _GONE = (
@@ -75,7 +76,7 @@ class Helper:
         randomness: Callable[[], Randomness] = system,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self.name, self._apart, self._policy, self._audit = name, apart, policy, audit
+        self._audit, self._gate = audit, HelpGate(name, apart=apart, policy=policy, clock=clock)
         self._keys, self._randomness, self._clock = HelperKeys(home), randomness, clock
         self._tasks = HelpedTasks(home / DATABASE)
         self._turn = threading.Lock()
@@ -104,8 +105,7 @@ class Helper:
 
     def concerns(self, message: Mapping[str, Any]) -> bool:
         """Return whether a quote is about helping, and not about rows."""
-        document = message.get("document")
-        return isinstance(document, Mapping) and document.get("server") == "split"
+        return self._gate.concerns(message)
 
     def quote(self, message: Mapping[str, Any]) -> dict[str, Any]:
         """Return whether this site would help with a document, and the fingerprint by which people know it."""
@@ -114,6 +114,7 @@ class Helper:
     def step(self, message: Mapping[str, Any]) -> dict[str, Any]:
         """Answer one step of a task; one at a time."""
         steps = {helping.OPEN: self._open, helping.VERIFY: self._verify, helping.CLOSE: self._close}
+        steps[helping.ADD] = self._add
         named = message.get("step")
         work = steps.get(named) if isinstance(named, str) else None
         with self._turn:
@@ -135,20 +136,20 @@ class Helper:
 
     def _quoted(self, message: Mapping[str, Any]) -> dict[str, Any]:
         requestor, raw = who_asks(message)
-        document = self._document(raw)
-        self._allowed(requestor, document)
-        self._until(document)
+        document = self._gate.document(raw)
+        self._gate.allowed(requestor, document)
+        self._gate.until(document)
         return {"kind": Word.QUOTED, "allowed": True, "helper_key": self.fingerprint()}
 
     def _open(self, message: Mapping[str, Any]) -> dict[str, Any]:
         task, (requestor, raw) = task_of(message), who_asks(message)
-        document = self._document(raw)
-        self._allowed(requestor, document)
+        document = self._gate.document(raw)
+        self._gate.allowed(requestor, document)
         if document.as_json().get("helper_key") != self.fingerprint():
             raise Declined(Code.DOCUMENT, "the document names another key of this helper than it has")
         known = self._tasks.task(task)
         if known is None:
-            until = self._until(document) + GRACE_SECONDS
+            until = self._gate.until(document) + GRACE_SECONDS
             key = self._keys.begin(task)
             self._tasks.begin(HelpedTask(task, document.digest, requestor, document.as_json(), until))
         else:
@@ -202,14 +203,12 @@ class Helper:
     def _close(self, message: Mapping[str, Any]) -> dict[str, Any]:
         task, dropped = task_of(message), sorted(helping.dropped(message))
         question = json.dumps([helping.hexed(dropped), message.get("count"), message.get("nonces")])
-        held = self._tasks.task(task)
-        if held is not None and held.state == CLOSED and held.answer is not None:
-            if held.closed != question:
-                raise Declined(Code.DOCUMENT, "this task was closed over other reports; it is closed once")
-            return dict(held.answer)
+        said = self._said(task, question)
+        if said is not None:
+            return said
         held = self._held(message)
         document, splitting = self._splitting(held)
-        least = self._allowed(held.requestor, document)
+        least = self._gate.allowed(held.requestor, document)
         away = {*dropped}
         counted = [each for each in self._tasks.counted(task) if each[0] not in away]
         names = [nonce for nonce, _, _ in counted]
@@ -217,7 +216,44 @@ class Helper:
             raise Declined(Code.DOCUMENT, "the leader counts other reports than this helper does")
         if len(names) < least:
             raise Declined(Code.POLICY, f"this helper adds up no fewer than {least} reports")
-        answer = {"sum": helping.written_sum(self._noised(held, splitting, document, counted))}
+        total = self._noised(held, splitting, document, counted)
+        return self._concluded(task, question, {"sum": helping.written_sum(total)})
+
+    def _add(self, message: Mapping[str, Any]) -> dict[str, Any]:
+        """Add up the shares of sites, once."""
+        task = task_of(message)
+        asked = json.dumps([message.get("schemas"), message.get("reports")], sort_keys=True)
+        question = f"add {hashlib.sha256(asked.encode()).hexdigest()}"
+        said = self._said(task, question)
+        if said is not None:
+            return said
+        held = self._held(message)
+        document, key = registry.accepted_earlier(held.document), self._key(held)
+        if not isinstance(document, SiteDocument):
+            raise Declined(Code.DOCUMENT, "people answer this task: its reports are judged before they are added up")
+        least = self._gate.allowed(held.requestor, document)
+        shares = [
+            SealedShare(nonce, sealed, _fitting(document, schema))
+            for nonce, sealed, schema in helping.sealed_shares(message, SEALED_BYTES)
+        ]
+        noises = registry.noises(document, [share.schema for share in shares])
+        made = helper_sum(document, part_of(0), shares, noises, key.sealing, self._randomness())
+        if sum(made.counted) < least:
+            raise Declined(Code.POLICY, f"this helper adds up the totals of no fewer than {least} sites")
+        counted = "".join("1" if each else "0" for each in made.counted)
+        return self._concluded(task, question, {"counted": counted, "sum": helping.written_sum(made.total.tolist())})
+
+    def _said(self, task: str, question: str) -> dict[str, Any] | None:
+        """Return the sum that was said of a task before, if to this question; None where none was."""
+        held = self._tasks.task(task)
+        if held is None or held.state != CLOSED or held.answer is None:
+            return None
+        if held.closed != question:
+            raise Declined(Code.DOCUMENT, "this task was closed over other reports; it is closed once")
+        return dict(held.answer)
+
+    def _concluded(self, task: str, question: str, answer: Mapping[str, Any]) -> dict[str, Any]:
+        """Store a sum, destroy what it was made of, and return it."""
         said = self._tasks.conclude(task, question, answer)
         self._keys.destroy(task)
         return said
@@ -242,37 +278,6 @@ class Helper:
 
     # --- what is asked --------------------------------------------------------------------------------------
 
-    def _document(self, raw: Mapping[str, Any]) -> PeopleDocument:
-        """The document, if this site is its helper."""
-        document = registry.posted(raw)
-        if not isinstance(document, PeopleDocument) or document.server != "split":
-            raise Declined(Code.DOCUMENT, "only a task that people answer to two servers has a helper")
-        if document.as_json().get("helper") != self.name:
-            raise Declined(Code.DOCUMENT, "the document does not name this site as its helper")
-        return document
-
-    def _allowed(self, requestor: str, document: PeopleDocument) -> int:
-        """Return over how many reports a sum must be; declined where the policy does not allow to help."""
-        if not self._apart:
-            raise Declined(Code.POLICY, "the coordinator's own site cannot be its helper: both are one institution")
-        policy = self._policy()
-        price = exact.epsilon(document.epsilon), exact.delta(document.delta)
-        rule = policy.helps(requestor, *price)
-        if rule is None:
-            raise Declined(Code.POLICY, "the site's policy has no [[help]] that allows it to help with this")
-        if document.min_count < rule.min_count:
-            raise Declined(Code.POLICY, f"this site helps only where at least {figure(rule.min_count)} people answer")
-        return document.min_count
-
-    def _until(self, document: PeopleDocument) -> float:
-        """Return until when a task goes on; declined where a key would live for nothing, or for years."""
-        if document.deadline is None:
-            raise Declined(Code.DOCUMENT, "a helper wants to know until when: the document has no expires_at")
-        until, now = document.deadline.timestamp(), self._clock()
-        if not now < until <= now + LONGEST_SECONDS:
-            raise Declined(Code.DOCUMENT, "a helper wants an expires_at that lies ahead, and within 400 days")
-        return until
-
     def _held(self, message: Mapping[str, Any]) -> HelpedTask:
         """A task that is open here; declined where it is not."""
         found = self._tasks.task(task_of(message))
@@ -296,7 +301,8 @@ class Helper:
 
     def _splitting(self, held: HelpedTask) -> tuple[PeopleDocument, Splitting]:
         document = registry.accepted_earlier(held.document)
-        assert isinstance(document, PeopleDocument)  # noqa: S101  # it was when it was opened
+        if not isinstance(document, PeopleDocument):
+            raise Declined(Code.DOCUMENT, "sites answer this task: there are no reports to judge")
         return document, registry.split(document, self._randomness())
 
     def _sweep(self) -> None:
@@ -364,7 +370,14 @@ def _opened(
     return shares, opens
 
 
-def _context(document: PeopleDocument) -> bytes:
+def _fitting(document: SiteDocument, raw: Mapping[str, Any]) -> Schema:
+    """Return the declaration of rows that a site is said to go by, or a Mistake where none such can answer."""
+    schema = schema_of(raw)
+    registry.site_kind(document).fits(document, schema)
+    return schema
+
+
+def _context(document: PeopleDocument | SiteDocument) -> bytes:
     return context_of(bytes.fromhex(document.digest), part_of(0))
 
 

@@ -24,6 +24,7 @@ from thebes.data.table import Table
 from thebes.ledger import BudgetExceeded, ClaimEnded
 from thebes.privacy.faults import Fault, Refusal, ThebesError
 from thebes.privacy.randomness import Randomness, system
+from thebes.sharing import StrangeHelper
 from thebes.site.budget.budget import SiteBudget
 from thebes.site.dataset import DataSet
 from thebes.site.requests.gate import as_declared, without_noise
@@ -114,6 +115,8 @@ class Contributing:
             made = owner.contribute(document, ask, table, charge, randomness=self._randomness())
         except (BudgetExceeded, ClaimEnded) as refused:
             raise declined(Code.BUDGET, refused) from None
+        except StrangeHelper as refused:
+            raise Declined(Code.DOCUMENT, str(refused)) from None
         if charge.claim is not None and not charge.paid:
             raise Fault("an owner's half answered without paying")
         message = _contribution(allowed, carried(layout, made), charge)

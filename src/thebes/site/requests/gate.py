@@ -38,6 +38,8 @@ class Gate:
             raise Declined(Code.DOCUMENT, "this kind of task is for people, not for sites")
         if document.sites != "all" and self.name not in document.sites:
             raise Declined(Code.DOCUMENT, "the document does not ask this site")
+        if getattr(document, "helper", None) == self.name:
+            raise Declined(Code.DOCUMENT, "the document names this site as its helper: then none of its rows are asked")
         return document
 
     def rules(self, request: SiteRequest) -> tuple[PolicyRule, ...]:
@@ -45,9 +47,9 @@ class Gate:
         policy = self._policy()
         if policy.trouble is not None:
             log.warning("%s", policy.trouble, extra={"event": "policy.unreadable"})
-        found = []
+        found, helper = [], str(request.document.get("helper_key", ""))
         for dataset in request.datasets:
-            asked = TaskFacts(request.requestor, dataset, request.kind, request.noise, request.digest)
+            asked = TaskFacts(request.requestor, dataset, request.kind, request.noise, request.digest, helper)
             rule = policy.rule(asked)
             if rule is None:
                 raise Declined(Code.POLICY, policy.refusal(asked))

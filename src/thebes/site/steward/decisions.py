@@ -113,6 +113,12 @@ def _allowed(request: SiteRequest, asked: Mapping[str, Any], scope: str, text: s
         most = exact.epsilon(Decimal(str(asked.get("epsilon"))))
     except (ArithmeticError, ValueError):
         raise Mistake("epsilon", "must be a number above 0") from None
+    if request.noise == "split":
+        raise Mistake(
+            "task",
+            "sends shares to a helper: its fingerprint is to be compared with what that institution itself publishes. "
+            "Then use thebes dataset grant with --noise split --helpers FINGERPRINT",
+        )
     general = [policy.rule(replace(about, digest="")) for about in abouts]
     rule = {
         "requestors": [request.requestor],

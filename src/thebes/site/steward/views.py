@@ -210,6 +210,7 @@ def _rule(rule: PolicyRule) -> dict[str, Any]:
         "epsilon": float(rule.epsilon),
         "delta": None if rule.delta is None else float(rule.delta),
         "noise": list(rule.noise),
+        "helpers": list(rule.helpers),
         "contexts": list(rule.contexts),
         "steady": rule.steady,
         "task": rule.task,

@@ -37,6 +37,13 @@ _BLOCKS = ("blocks", "since", "until")
 SiteDocumentType = TypeVar("SiteDocumentType", bound=SiteDocument)
 
 
+_ONE_NOISE = {
+    "coordinator": "The coordinator saw each site's exact totals and added the noise once.",
+    "split": "Of each site's totals either server heard one share, which is chance alone. Each added noise that "
+    "suffices alone, and only the noised sum of all sites was opened.",
+}
+
+
 class Convening(ABC, Generic[SiteDocumentType]):
     """An aggregator of a document that sites answer. A kind says what it wants, hears it and concludes."""
 
@@ -126,7 +133,7 @@ class Convening(ABC, Generic[SiteDocumentType]):
     @property
     def trust(self) -> str:
         """The party that must keep its word: each site at least, because it sees the rows."""
-        return "server" if self.document.noise == "coordinator" else "site"
+        return {"coordinator": "server", "split": "split"}.get(self.document.noise, "site")
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -135,8 +142,8 @@ class Convening(ABC, Generic[SiteDocumentType]):
         said += filter(None, [in_all_words(in_all(self.document, self.quote(), len(self._heard)), "answered")])
         if getattr(self.document, "column", "") is not None:  # a plain count reads no values
             said.append(ROWS_UNTOLD)
-        if self.document.noise == "coordinator":
-            said.append("The coordinator saw each site's exact totals and added the noise once.")
+        if self.document.one_noise:
+            said.append(_ONE_NOISE[self.document.noise])
             if self.document.delta:  # one noise hides what several sites' rows move together: group privacy
                 said.append(
                     "As there is one noise for all sites, m times epsilon comes with delta "

@@ -26,19 +26,23 @@ from thebes.privacy.mechanisms.offset import Off
 from thebes.privacy.mechanisms.summed_noise import together
 from thebes.privacy.promise import Adjacency
 from thebes.privacy.stability import LARGEST_TOTAL
-from thebes.tasks.aggregation.sites import CACHE, MECHANISM, SYNOPSIS, Convening
+from thebes.tasks.aggregation.site_shares import LeaderShares
+from thebes.tasks.aggregation.sites import CACHE, MECHANISM, SYNOPSIS
 from thebes.tasks.aggregation.snapshots import Arrays
+from thebes.tasks.aggregation.split_servers import CoordinateNoise
+from thebes.tasks.aggregation.split_sites import SplitSites
 from thebes.tasks.contributions import Contributions, Layout, checked
 from thebes.tasks.protocols import Setting
 from thebes.tasks.query import found_keys
 from thebes.tasks.query.accuracy import Split, reached, split
 from thebes.tasks.query.kind import KIND, QueryDocument
 from thebes.tasks.query.release import MIXED, QueryRelease
+from thebes.tasks.query.split import noises
 from thebes.tasks.query.totals import Error, error_of, layout_of, read
 from thebes.tasks.release import LEVELS
 
 
-class QueryAggregator(Convening[QueryDocument]):
+class QueryAggregator(SplitSites[QueryDocument]):
     _totals: NDArray[np.generic] | None = None  #: of the sites that have answered
 
     def __init__(self, document: QueryDocument, setting: Setting) -> None:
@@ -58,6 +62,8 @@ class QueryAggregator(Convening[QueryDocument]):
     def payload(self, site: str) -> dict[str, Any]:
         if self._keys is not None:
             return {found_keys.KEYS: list(self._keys)}
+        if self.document.noise == "split":
+            return self.shown_key()
         return dict(self.split.payloads.get(site, {})) if self.document.accuracy is not None else {}
 
     @property
@@ -75,12 +81,18 @@ class QueryAggregator(Convening[QueryDocument]):
         if self._finding:
             found_keys.read(found.fields)
             return found
+        if self.document.noise == "split":
+            LeaderShares(self._plan(site).size).read(found.fields)
+            return found
         read(self.document, self._plan(site), self._schema(site), found.fields)
         return found
 
     def hear(self, site: str, contributions: Contributions) -> None:
         if self._finding:
             self._said[site] = list(found_keys.read(contributions.fields))
+            return
+        if self.document.noise == "split":
+            self.hear_share(site, self._plan(site).size, contributions.fields)
             return
         own, error = read(self.document, self._plan(site), self._schema(site), contributions.fields)
         if not self.document.exact:
@@ -92,6 +104,9 @@ class QueryAggregator(Convening[QueryDocument]):
         else:  # two totals within 2^61 fit into 64 bits; a clamp moves no two sums further apart
             both = self._totals.astype(np.int64) + own.astype(np.int64)
             self._totals = np.clip(both, -LARGEST_TOTAL, LARGEST_TOTAL)
+
+    def noises(self, schemas: Sequence[Schema]) -> tuple[CoordinateNoise, ...]:
+        return noises(self.document, schemas)
 
     def finished(self) -> bool:
         """It ends before anybody answers where no key was found."""
@@ -105,16 +120,11 @@ class QueryAggregator(Convening[QueryDocument]):
         return self._concluded()
 
     def _concluded(self) -> QueryRelease:
-        assert self._totals is not None  # noqa: S101
+        self.play_helper()
         schemas = {site: self._schema(site) for site in sorted(self.answered)}
         plan = self._plan(self.answered[0])
         errors = {} if self.document.privacy == "none" else self._found(plan, schemas)
-        totals = self._totals.astype(np.float64)
-        if self.document.noise == "coordinator":
-            (error,) = errors.values()
-            assert error.noise is not None  # noqa: S101
-            totals = error.noise.add(self._totals.astype(np.int64), self.setting.randomness)
-        self._totals = None
+        totals = self._summed(errors)
         found = finished(plan, totals, list(errors.values()))
         answers = {site: self._answer(site, errors) for site in schemas}
         cost = {name: max(told["cost"][name] for told in answers.values()) for name in ("epsilon", "delta")}
@@ -133,8 +143,20 @@ class QueryAggregator(Convening[QueryDocument]):
         self._errors = {}
         return QueryRelease(found.value, certificate, found.intervals, extra)
 
+    def _summed(self, errors: Mapping[str, Error]) -> Floats:
+        """Return the sum of all totals with its noise, and forget them."""
+        if self.document.noise == "split":
+            return self.opened()
+        assert self._totals is not None  # noqa: S101
+        found, self._totals = self._totals, None
+        if self.document.noise != "coordinator":
+            return found.astype(np.float64)
+        (error,) = errors.values()
+        assert error.noise is not None  # noqa: S101
+        return error.noise.add(found.astype(np.int64), self.setting.randomness)
+
     def memory(self) -> tuple[dict[str, Any], Arrays]:
-        facts: dict[str, Any] = {}
+        facts = self.shares_kept()
         if self._errors:
             facts["errors"] = {site: list(told) for site, told in self._errors.items()}
         if self._said or self._keys is not None:
@@ -143,6 +165,8 @@ class QueryAggregator(Convening[QueryDocument]):
 
     def remember(self, facts: Mapping[str, Any], arrays: Mapping[str, NDArray[np.generic]]) -> None:
         self._totals = arrays.get("totals")
+        if self.answered and self.document.noise == "split":
+            self.remember_shares(facts, self._plan(self.answered[0]).size)
         self._errors = {site: tuple(told) for site, told in facts.get("errors", {}).items()}
         self._said, keys = facts.get("said", {}), facts.get("keys")
         self._keys = None if keys is None else tuple(keys)
@@ -159,6 +183,8 @@ class QueryAggregator(Convening[QueryDocument]):
         if self.document.noise == "coordinator":
             budget = {"epsilon": self.document.epsilon, "delta": self.document.delta}
             return {"coordinator": Error(noise_for(plan, loosest(schemas.values()), **budget))}
+        if self.document.noise == "split":
+            return {"coordinator": Error(self.each_noise), "helper": Error(self.each_noise)}
         return {site: error_of(self._plan(site), schema, self._errors[site]) for site, schema in schemas.items()}
 
     def _answer(self, site: str, errors: Mapping[str, Error]) -> dict[str, Any]:
@@ -199,7 +225,8 @@ class QueryAggregator(Convening[QueryDocument]):
             parameters["paid"] = {site: {**told["cost"], "source": told["source"]} for site, told in answers.items()}
         if accuracy is not None:
             parameters["accuracy"] = accuracy
-        if document.noise == "coordinator":
+        parameters |= self.of_servers
+        if document.one_noise:
             parameters["drawn_by"] = self.setting.randomness.drawn_by
         return Certificate(
             unit=self.unit,
@@ -304,7 +331,8 @@ class QueryAggregator(Convening[QueryDocument]):
         kinds = sorted({error.noise.kind for error in errors.values() if error.noise is not None})
         how = [f"{' and '.join(kinds)} noise"] if kinds else []
         how += ["a synopsis"] if any(error.noise is None for error in errors.values()) else []
-        where = "once at the coordinator" if self.document.noise == "coordinator" else "at each site"
+        places = {"coordinator": "once at the coordinator", "split": "once at each of two servers"}
+        where = places.get(self.document.noise, "at each site")
         keys = "" if self._keys is None else ", of groups that were found by a threshold"
         return f"{self.document.asks} with {' or '.join(how)} {where}{keys}"
 

@@ -27,8 +27,12 @@ from thebes.data.table import Batch, Sums, Table
 from thebes.privacy.mechanisms.key_selection import KeySelection
 from thebes.privacy.promise import Adjacency, Unit
 from thebes.privacy.randomness import system
+from thebes.sharing import SealingKey, elements
+from thebes.sharing.field import multiply
 from thebes.tasks import registry
 from thebes.tasks.aggregation.packets import part_of
+from thebes.tasks.aggregation.site_shares import LeaderShares, helper_sum
+from thebes.tasks.aggregation.split_servers import totals as opened_totals
 from thebes.tasks.audit import sites
 from thebes.tasks.audit.case import Audited, Case, Draw, Enumerated, repeatedly
 from thebes.tasks.audit.purse import Purse
@@ -124,6 +128,7 @@ QUESTIONS: dict[str, tuple[dict[str, Any], pd.DataFrame]] = {
     "several statistics": ({"statistic": None, "statistics": SEVERAL}, ALIKE),
     "several statistics by group": ({"statistic": None, "statistics": SEVERAL, "by": "g"}, SPREAD),
 }
+_SPLIT = ("count", "count by group", "sum", "mean", "quantile")  #: of these also what one of two servers learns
 
 
 class SummedTable:
@@ -176,6 +181,11 @@ def cases() -> list[Case]:
             draws = 1000 if noise == "site" else 300
             made.append(Audited(title, 1.0, document.delta, ADD, one, other, draws=draws))
             made.append(sites.drawn(title, document, tables, used=0.99))
+        if name in _SPLIT:
+            document = document_of(name, fields, "split")
+            one, other = (repeatedly(partial(_left, document, table)) for table in tables)
+            title = f"query: {name}, what the coordinator learns where noise is split"
+            made.append(Audited(title, 1.0, 0.0, ADD, one, other, draws=1000))
     return [*made, *_found(), *_joined(), *_broken()]
 
 
@@ -259,7 +269,10 @@ def _of_phase(document: QueryDocument, phase: int, table: Table) -> list[float]:
 
 
 def _broken() -> list[Case]:
-    made: list[Case] = []
+    document = document_of("count", {}, "split")
+    one, other = (repeatedly(partial(_left, document, table, rows=1)) for table in neighbours(ALIKE))
+    title = "query: count, noise of the helper for one row of a person with three"
+    made: list[Case] = [Audited(title, 1.0, 0.0, ADD, one, other, positive_control=True)]
     for name, short in (("count by group", 1), ("quantile in levels", ROWS)):
         fields, mine = QUESTIONS[name]
         document = document_of(name, fields, "site")
@@ -302,6 +315,22 @@ def _told(document: QueryDocument, table: Table) -> list[float]:
     assert bar is not None  # noqa: S101
     values = list(release.value.values()) if isinstance(release.value, dict) else [release.value]
     return [*values, *np.atleast_1d(bar.low).tolist(), *np.atleast_1d(bar.high).tolist()]
+
+
+def _left(document: QueryDocument, table: Table, *, rows: int = ROWS) -> list[float]:
+    """All that a coordinator has of a site whose totals come in shares, where all others are its own: both shares' sum
+    with the helper's noise, and none of its own. `rows` is how many of one person that noise is for."""
+    key, schema = SealingKey.generate(), table.schema
+    ask = Ask("any", "phase-0", 0, {"helper_key": key.public.hex()})
+    owner = registry.site_owner(document, simulated=True)
+    mine = LeaderShares(document.plan(schema).size)
+    mine.sites["s"] = mine.read(owner.contribute(document, ask, table, Purse(), randomness=FAST).fields)
+    noises = registry.noises(document, [_with_rows(schema, rows)])
+    said = helper_sum(document, ask.part, mine.shown({"s": schema}), noises, key, FAST)
+    (drawn,) = noises
+    share = multiply(mine.sites["s"].share, elements(np.full(mine.size, drawn.noise.finer)))
+    found: list[float] = opened_totals([share, said.total], noises).tolist()
+    return _telling(found)
 
 
 def _telling(totals: list[float]) -> list[float]:

@@ -14,6 +14,10 @@ def _asks(*statistics: str) -> Callable[[FormState], bool]:
     return lambda composed: composed.get("statistic") in statistics
 
 
+def _split(composed: FormState) -> bool:
+    return composed.get("noise") == "split"
+
+
 def _columns(composed: FormState) -> tuple[str, ...]:
     """The columns that the chosen statistic can be of."""
     keys = composed.keys if composed.get("statistic") == "histogram" else ()
@@ -67,6 +71,19 @@ FORM = Form(
             when=lambda form: form.get("asked_by") == "accuracy",
         ),
         "epsilon": Hint(place="answer", help="what one person pays at each site that answers", derived=True),
+        "helper": Hint(
+            label="Helper",
+            help="the second server: a site of another institution, which gives no rows to this",
+            place="price",
+            when=_split,
+        ),
+        "helper_key": Hint(
+            label="Its fingerprint",
+            help="64 characters; this coordinator asks it if empty",
+            place="price",
+            expert=True,
+            when=_split,
+        ),
         "features": formulas.FEATURES,
         "by": Hint(
             label="By group",

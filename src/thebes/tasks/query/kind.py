@@ -25,8 +25,9 @@ from thebes.privacy.promise import Unit
 from thebes.tasks.document import LEAST_DELTA, LEAST_EPSILON, read_as, rule
 from thebes.tasks.protocols import Words
 from thebes.tasks.query.wording import datasets, does, price
-from thebes.tasks.rows_document import RowsDocument, of_features
+from thebes.tasks.rows_document import of_features
 from thebes.tasks.site_document import DATASET_NAME, explained
+from thebes.tasks.split_noise_document import SplitNoiseDocument
 
 _MOST_KEYS = 4
 LEAST_ODDS = 1e-8  #: of one answer's missing its width: below, the width of noise is known too roughly
@@ -67,10 +68,9 @@ class AskedStatistic(BaseModel):
         return Question(statistic=self.statistic, columns=of, quantile=self.quantile, bins=self.bins, **common)
 
 
-class QueryDocument(RowsDocument):
-    """Ask one statistic of a data set, or several, over one, some or all of the sites that have it.
-
-    Several `statistics`, each by its name, are of the same rows and groups and under one noise.
+class QueryDocument(SplitNoiseDocument):
+    """Ask one statistic of a data set, or several, over one, some or all of the sites that have it. Several
+    `statistics`, each by its name, are of the same rows and groups and under one noise.
 
     With `"privacy": "none"` there is no noise and no price: only data sets that every site's steward marked public
     answer that.
@@ -183,6 +183,8 @@ class QueryDocument(RowsDocument):
             raise rule("epsilon", f"must be at least {figure(2 * LEAST_EPSILON)}: half of it finds the groups")
 
     def _affordable(self) -> None:
+        if self.noise == "split":
+            raise rule("accuracy", 'is not said with "noise": "split"; ask by epsilon and read the error bar')
         if self.statistics is None and self.statistic not in BY_ACCURACY:
             raise rule(
                 "accuracy",
@@ -285,8 +287,8 @@ class QueryDocument(RowsDocument):
 
     @property
     def exact(self) -> bool:
-        """Return whether a site's totals leave it without noise."""
-        return self.noise == "coordinator" or self.privacy == "none"
+        """Return whether a site's totals leave it without noise of its own."""
+        return self.one_noise or self.privacy == "none"
 
     @property
     def used(self) -> tuple[str, ...]:

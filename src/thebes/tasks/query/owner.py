@@ -12,7 +12,9 @@ from thebes.curator.questions.plans import QuestionPlan
 from thebes.data.schema import Schema
 from thebes.data.table import KeyedTable, Table
 from thebes.privacy.randomness import Randomness
-from thebes.tasks.contributions import Contributions, Layout
+from thebes.sharing import sealing_key
+from thebes.tasks.aggregation import site_shares
+from thebes.tasks.contributions import Contributions, Layout, as_text
 from thebes.tasks.protocols import Ask, Claim
 from thebes.tasks.query import found_keys
 from thebes.tasks.query.kind import KIND, QueryDocument
@@ -20,10 +22,14 @@ from thebes.tasks.query.totals import halves, layout_of, noised
 
 
 class QueryOwner:
+    def __init__(self, *, simulated: bool = False) -> None:
+        self._simulated = simulated
+
     def contribute(
         self, document: QueryDocument, ask: Ask, table: Table, claim: Claim, *, randomness: Randomness
     ) -> Contributions:
-        """The totals. Exact ones cost what the noise is calibrated to that the coordinator promises to add."""
+        """The totals. Exact ones cost what the noise is calibrated to that the coordinator promises to add, or each of
+        two servers that get them in shares."""
         KIND.fits(document, table.schema)
         if document.phases == 1:
             return self._answered(document, ask, table, claim, randomness)
@@ -45,11 +51,23 @@ class QueryOwner:
         epsilon, delta = document.answering
         noise = noise_for(plan, schema, epsilon=epsilon, delta=delta)
         made = (float(epsilon), delta_of([noise], delta))
+        key = self._helper_key(document, ask) if document.noise == "split" else b""
         claim.consume(epsilon=epsilon, delta=made[1])
         totals = plan.totals(table)
+        if document.noise == "split":
+            shares = site_shares.shared_totals(document, ask.part, schema, totals, key, randomness)
+            return Contributions(ask.part, 1, shares, ask.partition)
         if document.exact:
             return Contributions(ask.part, 1, halves(totals), ask.partition)
         return Contributions(ask.part, 1, noised(noise.add(totals, randomness), made=made, bound=None), ask.partition)
+
+    def _helper_key(self, document: QueryDocument, ask: Ask) -> bytes:
+        """Return the key that the helper which the document names signed for it, before anything is paid; in a
+        simulation the one that the ask names."""
+        if self._simulated:
+            return bytes.fromhex(ask.payload["helper_key"])
+        shown = {name: as_text(value) for name, value in ask.payload.items()}
+        return sealing_key(shown, document.helper_key, site_shares.context_at(document, ask.part))
 
     def planned(
         self, document: QueryDocument, ask: Ask | None, schema: Schema
@@ -76,3 +94,4 @@ class QueryOwner:
 
 
 OWNER = QueryOwner()
+SIMULATED = QueryOwner(simulated=True)

@@ -20,6 +20,7 @@ from thebes.privacy import exact
 from thebes.privacy.faults import Mistake
 from thebes.privacy.mechanisms.additive import Additive
 from thebes.privacy.stability import LARGEST_TOTAL
+from thebes.tasks.aggregation import site_shares
 from thebes.tasks.contributions import Layout, Slot
 from thebes.tasks.document import LEAST_DELTA, LEAST_EPSILON
 from thebes.tasks.query.kind import QueryDocument
@@ -36,7 +37,9 @@ _IMPROBABLE = 60.0  #: scales by which noise moves a total less than once in e^6
 
 
 def layout_of(document: QueryDocument, plan: QuestionPlan) -> Layout:
-    """One number for each total."""
+    """One number for each total; of shares one text."""
+    if document.noise == "split":
+        return site_shares.layout_of(plan.size)
     if document.exact:
         most = LARGEST_TOTAL >> _HALF
         return {

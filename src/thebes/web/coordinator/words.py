@@ -44,7 +44,7 @@ def of_sites(document: Mapping[str, Any]) -> bool:
 def trusting(document: Mapping[str, Any]) -> bool:
     """Return whether this server is shown what it could misuse, alone or together with a helper."""
     return document.get("server") in ("trusted", "split") or (
-        of_sites(document) and document.get("noise") == "coordinator"
+        of_sites(document) and document.get("noise") in ("coordinator", "split")
     )
 
 
@@ -64,7 +64,7 @@ def beside_title(document: Mapping[str, Any]) -> str:
 
 def trust(document: Mapping[str, Any]) -> str:
     """Say whom a task's contributors must trust."""
-    if document.get("server") == "split":
+    if "split" in (document.get("server"), document.get("noise")):
         return "this server or its helper is trusted"
     if trusting(document):
         return "this server is trusted"

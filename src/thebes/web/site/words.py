@@ -18,6 +18,7 @@ LINKS = {
 NOISES = {
     "site": "noise is added here, before anything leaves",
     "coordinator": "exact totals leave; the coordinator adds the noise",
+    "split": "totals leave in two shares; the coordinator and a helper each add noise",
 }
 #: where an answer comes from
 SOURCES = {"cache": "an answer before", "synopsis": "a synopsis", "mechanism": "the rows"}
@@ -81,7 +82,10 @@ def allowing(request: Mapping[str, Any]) -> str | None:
     told = [*(str(request[name]) for name in ("requestor", "kind")), *request["datasets"]]
     if request["code"] != "policy" or "*" in told or "," in told[1] or not isinstance(epsilon, (int, float)):
         return None
-    noise = ["--noise=site,coordinator"] if request["noise"] == "coordinator" else []
+    noise = {
+        "coordinator": ["--noise=site,coordinator"],
+        "split": ["--noise=site,split", "--helpers=FINGERPRINT"],  # from where its institution publishes it
+    }.get(request["noise"], [])
     words = ["thebes", "dataset", "grant", "--home=HOME", f"--to={told[0]}", f"--kinds={told[1]}"]
     each = [shlex.join([*words, f"--epsilon={epsilon:g}", *noise, "--", name]) for name in told[2:]]
     return " && ".join(each)

@@ -1,0 +1,147 @@
+"""Shares of sites' totals at the two servers that add them up: what either does with its own, and what passes between.
+
+Promise: `helper_sum` is the one place where something of a helper's shares leaves it, with noise that suffices alone
+(`split_servers`). A site's share opens only under the declaration of rows that the site itself goes by, so a
+coordinator that shows the helper another one, for less noise, is told nothing of that site. What must stay true: a
+nonce counts once.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thebes.data.schema import Schema
+from thebes.privacy.faults import Fault, Mistake
+from thebes.privacy.measurement import Floats
+from thebes.privacy.randomness import Randomness
+from thebes.sharing import Elements, SealingKey, context_of
+from thebes.sharing.field import add
+from thebes.sharing.site_totals import SharedTotals, bytes_of, helper_share, received, shared
+from thebes.tasks.aggregation.split_servers import CoordinateNoise, noised, totals
+from thebes.tasks.contributions import Layout, Slot
+from thebes.tasks.site_document import SiteDocument, declared
+from thebes.tasks.split_reports import REPORT
+
+UNOPENED = "sent a share that the helper cannot open"
+
+
+@dataclass(frozen=True, slots=True)
+class SealedShare:
+    """A site's share as its helper is given it, with the declaration that the site is said to go by."""
+
+    nonce: bytes
+    sealed: bytes
+    schema: Schema
+
+
+@dataclass(frozen=True, slots=True)
+class HelperSum:
+    """The helper's word on shares: which of them it could open, and their sum with its noise."""
+
+    counted: tuple[bool, ...]
+    total: Elements
+
+
+def context_at(document: SiteDocument, part: str) -> bytes:
+    return context_of(bytes.fromhex(document.digest), part)
+
+
+def declaration_of(document: SiteDocument, schema: Schema) -> bytes:
+    return bytes.fromhex(declared(schema, document.reads))
+
+
+def layout_of(size: int) -> Layout:
+    return {REPORT: Slot("text", length=4 * -(-bytes_of(size) // 3))}
+
+
+def shared_totals(
+    document: SiteDocument,
+    part: str,
+    schema: Schema,
+    exact: NDArray[np.int64],
+    helper_key: bytes,
+    randomness: Randomness,
+) -> dict[str, NDArray[np.generic]]:
+    """Split a site's exact totals, as they travel."""
+    place = {"declaration": declaration_of(document, schema), "context": context_at(document, part)}
+    made = shared(exact, helper_key=helper_key, **place, randomness=randomness).as_bytes()
+    return {REPORT: np.array([base64.b64encode(made).decode("ascii")])}
+
+
+def helper_sum(
+    document: SiteDocument,
+    part: str,
+    shares: Sequence[SealedShare],
+    noises: Sequence[CoordinateNoise],
+    key: SealingKey,
+    randomness: Randomness,
+) -> HelperSum:
+    """Add up the shares that open, and noise the sum. Whoever calls this must not do so twice for one task."""
+    if len({share.nonce for share in shares}) < len(shares):
+        raise Mistake("reports", "hold a share twice; each is added once")
+    size = sum(noise.count for noise in noises)
+    found, counted = np.zeros(size, dtype=np.uint64), list[bool]()
+    context = context_at(document, part)
+    for share in shares:
+        declaration = declaration_of(document, share.schema)
+        opens = {"nonce": share.nonce, "sealed": share.sealed, "declaration": declaration}
+        mine = helper_share(key, **opens, context=context, size=size)
+        counted.append(mine is not None)
+        found = found if mine is None else add(found, mine)
+    return HelperSum(tuple(counted), noised(found, noises, randomness))
+
+
+@dataclass
+class LeaderShares:
+    """The coordinator's shares of one part, by site; and the helper's sum, once it is there."""
+
+    size: int
+    sites: dict[str, SharedTotals] = field(default_factory=dict)
+    helper: Elements | None = None
+
+    def read(self, fields: Mapping[str, NDArray[np.generic]]) -> SharedTotals:
+        """Read what a site sent, or refuse what no honest site makes of any totals."""
+        (text,) = fields[REPORT].tolist()
+        try:
+            raw = base64.b64decode(str(text), validate=True)
+        except ValueError:
+            raise Mistake(f"payload.{REPORT}", "must be base64 text") from None
+        return received(raw, self.size)
+
+    def shown(self, schemas: Mapping[str, Schema]) -> list[SealedShare]:
+        """Return what the helper is given, in the order of the sites' names."""
+        return [SealedShare(own.nonce, own.sealed, schemas[site]) for site, own in sorted(self.sites.items())]
+
+    def hear(self, said: HelperSum) -> list[str]:
+        """Take the helper's sum; the sites that are not in it, and so in no answer."""
+        names = sorted(self.sites)
+        if len(said.counted) != len(names) or said.total.shape != (self.size,):
+            raise Fault("the helper's sum does not have the form of the task")
+        away = [site for site, counted in zip(names, said.counted, strict=True) if not counted]
+        for site in away:
+            del self.sites[site]
+        self.helper = said.total
+        return away
+
+    def opened(self, noises: Sequence[CoordinateNoise], randomness: Randomness) -> Floats:
+        """Open the sum of both servers, this one's with its own noise; once."""
+        if self.helper is None:
+            raise Fault("the helper of a task has not said what is needed")
+        mine = np.zeros(self.size, dtype=np.uint64)
+        for own in self.sites.values():
+            mine = add(mine, own.share)
+        both, self.helper = self.helper, None
+        return totals([noised(mine, noises, randomness), both], noises)
+
+    def as_json(self) -> dict[str, str]:
+        return {site: base64.b64encode(own.as_bytes()).decode() for site, own in sorted(self.sites.items())}
+
+    def remember(self, told: Mapping[str, Any]) -> None:
+        """The inverse of `as_json`."""
+        self.sites = {site: received(base64.b64decode(text), self.size) for site, text in told.items()}

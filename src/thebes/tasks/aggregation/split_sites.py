@@ -1,0 +1,98 @@
+"""The aggregator of a document whose sites split their totals between this server and a helper.
+
+What must stay true: this server's sum is opened only with its own noise and put together with the helper's, once; who
+is added up is settled before the helper is asked, and a share that the helper cannot open is in neither sum.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+
+from thebes.data.schema import Schema
+from thebes.privacy.faults import Fault
+from thebes.privacy.measurement import Floats
+from thebes.privacy.mechanisms.additive import Additive
+from thebes.sharing import SealingKey
+from thebes.tasks.aggregation.site_shares import UNOPENED, HelperSum, LeaderShares, SealedShare, helper_sum
+from thebes.tasks.aggregation.sites import Convening
+from thebes.tasks.aggregation.split_servers import CoordinateNoise
+from thebes.tasks.protocols import Setting
+from thebes.tasks.split_noise_document import SplitNoiseDocument
+
+SplitNoiseDocumentType = TypeVar("SplitNoiseDocumentType", bound=SplitNoiseDocument)
+_SHOWN = ("helper_key", "signed_by", "signature")  #: what sites are shown of the helper's key
+
+
+class SplitSites(Convening[SplitNoiseDocumentType]):
+    """The aggregator where the document says `"noise": "split"`. In a simulation it plays the helper, too."""
+
+    def __init__(self, document: SplitNoiseDocumentType, setting: Setting) -> None:
+        super().__init__(document, setting)
+        self._shares = LeaderShares(0)
+        self._noises: tuple[CoordinateNoise, ...] = ()
+        self._played = SealingKey.generate() if setting.simulated and document.noise == "split" else None
+
+    @abstractmethod
+    def noises(self, schemas: Sequence[Schema]) -> tuple[CoordinateNoise, ...]:
+        """Choose the noise of each of the two for rows of these declarations."""
+
+    @property
+    def of_servers(self) -> dict[str, Any]:
+        """Say of the two what stands on the certificate."""
+        if self.document.noise != "split":
+            return {}
+        if self._played is not None:
+            return {"servers": ["the coordinator", "the helper"]}
+        named = ["the coordinator", f"the helper {self.document.helper}"]
+        return {"servers": named, "helper_key": self.document.helper_key}
+
+    def shown_key(self) -> dict[str, Any]:
+        """Return the helper's key, as sites are shown it."""
+        if self._played is not None:
+            return {"helper_key": self._played.public.hex()}
+        if not self.setting.helper.keys() >= {*_SHOWN}:
+            raise Fault("the helper of a task has not said what is needed")
+        return {name: self.setting.helper[name] for name in _SHOWN}
+
+    def to_helper(self) -> list[SealedShare]:
+        """Return the shares that the helper is to add up: of everybody who has answered."""
+        return self._shares.shown(self.setting.sites)
+
+    def from_helper(self, said: HelperSum) -> None:
+        """Take the helper's sum. Whose share it could not open has not answered."""
+        self._noises = self.noises([share.schema for share in self.to_helper()])
+        for site in self._shares.hear(said):
+            self.answered.remove(site)
+            self.excuse(site, UNOPENED)
+
+    def opened(self) -> Floats:
+        """Open the noised sum of both."""
+        shares, self._shares = self._shares, LeaderShares(0)
+        return shares.opened(self._noises, self.setting.randomness)
+
+    def hear_share(self, site: str, size: int, fields: Mapping[str, Any]) -> None:
+        self._shares.size = size
+        self._shares.sites[site] = self._shares.read(fields)
+
+    def shares_kept(self) -> dict[str, Any]:
+        return {"shares": self._shares.as_json()} if self._shares.sites else {}
+
+    def remember_shares(self, facts: Mapping[str, Any], size: int) -> None:
+        """The inverse of `shares_kept`."""
+        self._shares = LeaderShares(size)
+        self._shares.remember(facts.get("shares", {}))
+
+    @property
+    def each_noise(self) -> Additive:
+        """The noise that each of the two draws, where all numbers are of one kind."""
+        (drawn,) = self._noises
+        return drawn.noise
+
+    def play_helper(self) -> None:
+        """In a simulation: add up as the helper would."""
+        if self._played is not None and self._shares.sites:
+            shares, source = self.to_helper(), self.setting.randomness
+            noises = self.noises([share.schema for share in shares])
+            self.from_helper(helper_sum(self.document, self.part, shares, noises, self._played, source))
