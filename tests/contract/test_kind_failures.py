@@ -18,7 +18,8 @@ from tests.support.forms import write
 from thebes.person.home import Person
 from thebes.requestor.server import Server
 from thebes.tasks import kind_failure, registry
-from thebes.tasks.kind_failure import KindFailed
+from thebes.tasks.document import Strict
+from thebes.tasks.kind_failure import KindFailed, guarded
 from thebes.web.coordinator.forms.draft import kinds
 
 Written = Callable[..., str]
@@ -242,3 +243,11 @@ def test_a_rehearsal_that_fails_is_refused_in_a_sentence(written: Written) -> No
         with pytest.raises(KindFailed, match=r"its rehearsal\.py raised RuntimeError"):
             registry.rehearsal("tally")
         assert registry.rehearsal("basic").refused(registry.check(AGES)) == ""
+
+
+def test_what_a_kind_asks_wrongly_of_its_document_is_told_with_its_own_line() -> None:
+    with (
+        pytest.raises(KindFailed, match=r"raised AttributeError \(test_kind_failures\.py, line \d+\)"),
+        guarded("k", "check"),
+    ):
+        Strict().columns  # type: ignore[attr-defined]  # noqa: B018

@@ -54,7 +54,9 @@ def guarded(type_: str, part: str, *, may: tuple[type[Exception], ...] = (Thebes
     except may:
         raise
     except Exception as error:
-        last = traceback.extract_tb(error.__traceback__)[-1]
+        frames = traceback.extract_tb(error.__traceback__)
+        # What reads documents raises for whoever asked wrongly, which is where there is something to mend.
+        last = next(each for each in reversed(frames) if "pydantic" not in Path(each.filename).parts)
         place = f"{Path(last.filename).name}, line {last.lineno}"
         raise KindFailed(type_, part, f"raised {type(error).__name__} ({place})") from None
 
