@@ -262,7 +262,7 @@ EVERYWHERE: Mapping[str, Hint] = {
             " at least",
         },
     ),
-    "min_sites": Hint(label="Sites needed", help="one if empty", place="price"),
+    "min_sites": Hint(label="Sites needed", help="if empty one, or three where noise is split", place="price"),
     "patience": Hint(label="Seconds a site may take", help="then the rest goes on without it", place="price"),
     "expires_at": Hint(
         label="Expires",
