@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,16 +26,30 @@ from thebes.testing.command import typed
 
 pytest.importorskip("oidc_provider_mock")
 pytestmark = pytest.mark.slow
+HERE = Path(__file__).parents[2]
 USERS = {"ana": ["analysts"], "bob": ["admins"], "eve": ["guests"], "kim": ["stewards"]}
+KNOWN = [json.dumps({"sub": name, "groups": groups}) for name, groups in USERS.items()]
 
 
 @pytest.fixture
 def provider() -> Iterator[str]:
+    given = [word for user in KNOWN for word in ("--user-claims", user)]
+    with started("oidc_provider_mock", lambda port: ["--port", port, *given]) as address:
+        yield address
+
+
+@pytest.fixture
+def public_provider() -> Iterator[str]:
+    """A provider to clients without a secret, which it holds to PKCE."""
+    with started("tests.support.public_provider", lambda port: [port, *KNOWN]) as address:
+        yield address
+
+
+@contextmanager
+def started(program: str, given: Callable[[str], list[str]]) -> Iterator[str]:
     (port,) = free_ports(1)
-    users = [json.dumps({"sub": name, "groups": groups}) for name, groups in USERS.items()]
-    given = [word for user in users for word in ("--user-claims", user)]
-    command = [sys.executable, "-m", "oidc_provider_mock", "--port", str(port), *given]
-    running = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    command = [sys.executable, "-m", program, *given(str(port))]
+    running = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=HERE)
     address = f"http://localhost:{port}"
 
     def answers() -> bool:
@@ -108,23 +123,21 @@ def test_who_has_no_group_of_this_coordinator_reads_why_nobody_comes_in(
 
 
 def test_a_steward_signs_in_at_a_site_is_shown_by_name_and_leaves(
-    provider: str, tmp_path: Path, visit: Callable[..., Visitor]
+    public_provider: str, tmp_path: Path, visit: Callable[..., Visitor]
 ) -> None:
     home = site_home(tmp_path / "site", policy=None)
-    told = {"issuer": provider, "client_id": "north", "client_secret_file": "oidc.secret", "scopes": ["groups"]}
+    told = {"issuer": public_provider, "client_id": "north", "scopes": ["groups"]}
     lines = [*(f"{name} = {json.dumps(value)}" for name, value in told.items()), 'roles = { stewards = "steward" }']
     (home.folder / "oidc.toml").write_text("\n".join(lines))
-    (home.folder / "oidc.secret").write_text("secret\n")
-    (home.folder / "oidc.secret").chmod(0o600)
     (tmp_path / "c").mkdir(mode=0o700)
     assert typed("ca", "issue", "north", "--home", str(tmp_path / "c"), "--out", str(home.folder)).returncode == 0
     running = Process("site", "--home", str(home.folder), "--coordinator", "127.0.0.1:9", "--port", "0")
     try:
         origin = running.ready()["address"]
-        eve = come(visit, origin, provider, "eve", "/", inside=False)
+        eve = come(visit, origin, public_provider, "eve", "/", inside=False)
         expect(eve.page.locator("main")).to_contain_text("None of your groups is a steward's here", ignore_case=True)
         eve.pictures("site-sign-in-refused")
-        kim = come(visit, origin, provider, "kim", "/")
+        kim = come(visit, origin, public_provider, "kim", "/")
         expect(kim.page.get_by_role("heading", name="The site north")).to_be_visible()
         expect(kim.page.locator("#browsers")).to_contain_text("kim@localhost")
         kim.pictures("site-sign-in")

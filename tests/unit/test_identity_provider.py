@@ -6,6 +6,8 @@ import json
 import re
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -215,6 +217,47 @@ def test_a_provider_that_is_away_refuses_sign_ins_and_ends_no_session(front: Fro
     for name, value in kept.items():
         front.client.cookies.set(name, value)
     assert shown_as(front) == "ana@localhost requestor"
+
+
+# --- a client without a secret -----------------------------------------------------------------------------------
+
+
+@contextmanager
+def public_front(home: Path, *, announced: bool = True) -> Iterator[Front]:
+    """A coordinator that is a client without a secret, at a provider that holds such clients to PKCE."""
+    from oidc_provider_mock._server import _threaded_server
+
+    from tests.support.public_provider import public_app
+
+    users = [oidc_provider_mock.User(sub="ana", claims={"groups": GROUPS["ana"]})]
+    home.mkdir(mode=0o700)
+    with _threaded_server(public_app(users, announced=announced)) as server:
+        told = settings(server).replace('client_secret_file = "oidc.secret"\n', "")
+        (home / "coordinator.toml").write_text(told)
+        with Front(home, clock=RealClock()) as made:  # type: ignore[arg-type]
+            yield made
+
+
+def test_a_client_without_a_secret_comes_in_by_pkce_alone(tmp_path: Path) -> None:
+    with public_front(tmp_path / "home") as front:
+        assert signed_in(front, "ana").status_code == 200
+        assert shown_as(front) == "ana@localhost requestor"
+        told = read(tmp_path / "home").oidc
+        assert told is not None
+        checker = IdentityProvider(told, None, time.time)
+        begun = checker.begin("http://testserver/sign-in/back")
+        code = parse_qs(urlsplit(decided(begun.url, "ana")).query)["code"][0]
+        other = replace(begun, verifier="x" * 43)  # whoever has the code alone
+        with pytest.raises(NotSignedIn, match="does not accept this sign-in"):
+            checker.finish(other, "http://testserver/sign-in/back", state=begun.state, code=code)
+
+
+def test_a_client_without_a_secret_is_refused_where_nobody_says_that_pkce_is_checked(tmp_path: Path) -> None:
+    with public_front(tmp_path / "home", announced=False) as front:
+        answer = front.client.get("/sign-in/begin", headers={"accept": "text/html"}, follow_redirects=False)
+        assert answer.status_code == 422
+        assert "does not say that it checks PKCE" in answer.text
+        assert "register a client with a secret there" in answer.text
 
 
 # --- tokens -----------------------------------------------------------------------------------------------------

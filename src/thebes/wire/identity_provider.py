@@ -131,6 +131,7 @@ class IdentityProvider:
             "code_challenge_method": "S256",
         }
         place = self._endpoint("authorization_endpoint")
+        self._check_pkce()
         return BegunSignIn(f"{place}{'&' if '?' in place else '?'}{urlencode(asked)}", state, nonce, verifier)
 
     def finish(self, begun: BegunSignIn, back: str, *, state: str, code: str) -> Identity:
@@ -199,6 +200,17 @@ class IdentityProvider:
         if parts is None or not (parts.scheme == "https" or is_loopback(parts.hostname or "")):
             raise Mistake("oidc.issuer", f"discovers no {name} that is an https:// address")
         return str(place)
+
+    def _check_pkce(self) -> None:
+        """Refuse a client without a secret where the provider does not say that it checks PKCE: nothing else would bind
+        a code to whoever began the sign-in."""
+        methods = (self._facts or {}).get("code_challenge_methods_supported")
+        if self._secret is None and not (isinstance(methods, list) and "S256" in methods):
+            raise Mistake(
+                "oidc.client_secret_file",
+                "is missing, and the provider does not say that it checks PKCE (S256 among its"
+                " code_challenge_methods_supported); register a client with a secret there, and name its file",
+            )
 
     def _key_of(self, token: str) -> jwt.PyJWK:
         """Return the provider's key that a token names; look for its keys anew where it is not among them."""
