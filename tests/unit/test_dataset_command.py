@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
@@ -97,7 +98,8 @@ def test_the_example_schema_is_one(run: Run, tmp_path: Path) -> None:
 def test_a_data_set_is_declared_shown_granted_and_removed(run: Run, tmp_path: Path) -> None:
     status, out, err = created(run)
     assert (status, err) == (0, "")
-    assert "4" not in out.replace(str(tmp_path), "")  # no count of rows unless it is asked for
+    assert not re.search(r"(?<![\d.])4", out.replace(str(tmp_path), ""))  # no count of rows unless it is asked for
+    assert "so many fit (filter basic): 100 of epsilon 0.02, 20 of epsilon 0.1, 10 of epsilon 0.2, " in out
     shown = json.loads(run("dataset", "show", "patients", "--home", "site", "--json")[1])
     (block,) = shown["blocks"]
     assert {name: block[name] for name in ("block", "epsilon", "delta", "remaining", "state")} == {

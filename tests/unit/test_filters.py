@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from contextlib import suppress
 from decimal import Decimal, localcontext
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,7 +17,7 @@ from thebes.curator.cache.purchase import Purchase, loss_of
 from thebes.curator.cache.synthesis.allowance import SynthesisAllowance
 from thebes.curator.pipelines import prices
 from thebes.curator.streams.terms import Terms
-from thebes.ledger import Ledger, NoKeeper
+from thebes.ledger import BudgetExceeded, Ledger, NoKeeper
 from thebes.ledger.filters import (
     BASIC,
     BEYOND,
@@ -238,3 +239,26 @@ def test_whatever_is_left_can_be_told_at_once_and_costs_no_more(name: str, left:
             assert counting.price(Pure(min(told, Decimal(10**6))), [place])[place] <= left
         if 0 < told < 10**6:
             assert counting.price(Pure(told + Decimal("2e-12")), [place])[place] >= left
+
+
+FITTING = {
+    "basic": [100, 20, 10, 5, 2],
+    "zcdp": [487, 19, 4, 1, 0],
+    "renyi": [422, 21, 9, 4, 1],
+    "either": [487, 20, 10, 5, 2],
+}
+
+
+@pytest.mark.parametrize("filter_", FITTING)
+def test_a_budget_is_told_to_pay_as_many_equal_answers_as_a_ledger_grants(filter_: str) -> None:
+    told = BudgetDeclaration.of(1, "1e-6", filter_).answers
+    assert list(told.values()) == FITTING[filter_]
+    for each, count in list(told.items())[1:]:
+        ledger = Ledger(MemoryStore(), keeper=NoKeeper())
+        ledger.open_block("a", epsilon=1, delta="1e-6", filter=filter_)
+        granted = 0
+        with suppress(BudgetExceeded):
+            while True:
+                ledger.reserve(["a"], epsilon=each, delta=0, purpose="p", spender="s").consume()
+                granted += 1
+        assert granted == count, each

@@ -149,6 +149,7 @@ def create(
             stream_of(place, grown, ledger).close()
         DataSets(place).keep(grown)
         typer.echo(f"The data set {name} grows in blocks by {block_by}; each has epsilon {epsilon} and delta {delta}.")
+        typer.echo(_fitting(budget))
         if by.kind == TIME and since is None:
             typer.echo(
                 "Its first block will be that of the earliest row, which shows; --since DAY declares it instead."
@@ -179,6 +180,7 @@ def create(
         ledger.open_block(name, **made.terms)
     DataSets(place).keep(made)
     typer.echo(f"The data set {name} is declared in {path_of(place, name)}.")
+    typer.echo(_fitting(budget))
     if figures is not None:
         _tell(figures)
     if lost:
@@ -304,6 +306,12 @@ def _tell(figures: dict[str, Any]) -> None:
     for name, counts in figures["columns"].items():
         told = [f"{count} {what}" for what, count in counts.items() if count]
         typer.echo(f"  {name}: {', '.join(told) or 'everything fits'}")
+
+
+def _fitting(budget: Any) -> str:
+    """Say how many answers a whole budget pays, if all of them cost the same."""
+    counted = [f"{count:,} of epsilon {each:f}" for each, count in budget.answers.items()]
+    return f"Of answers that cost the same, so many fit (filter {budget.filter}): {', '.join(counted)}."
 
 
 def _asking(name: str, place: Any, contexts: tuple[str, ...] = ()) -> str:

@@ -60,6 +60,12 @@ class Filter(ABC):
         """Return whether a price may be granted where `left` is left."""
         return all(amount <= left.get(place, 0) for place, amount in price.items())
 
+    def pure_answers(self, left: Mapping[str, int], epsilon: Decimal) -> int:
+        """Count the answers of one pure epsilon that can be granted, one after another, where `left` is left."""
+        price = self.price(Pure(epsilon), left)
+        counted = [left[place] // amount for place, amount in price.items()]
+        return min(counted) if self.firm else max(counted)
+
     @abstractmethod
     def reading(self, steps: Mapping[str, int], delta: int) -> Budget:
         """Steps that are left as (epsilon, delta): for `basic` themselves; else the largest pure epsilon that costs no

@@ -34,6 +34,7 @@ GROWING = "growing"  #: the kind of source whose rows lie in HOME/growing/NAME, 
 _PARTS = ("schema", "source", "budget", "public", "blocks", "cache")
 SCHEDULES = ("even", "dpf", "dpack", "fcfs")  #: whose turn it is among pipelines that wait, see `curator.waiting`
 OWN_SHARE = 0.1  #: of every block's budget, for what a synopsis is made of, unless the owner says otherwise
+ALIKE = (100, 20, 10, 5, 2)  #: parts of a budget by which it is told how many answers it pays
 _SHARES = ("size_share", "retire_below")
 _TURNS = ("schedule", "fair", "lifetime")
 _BLOCKS = ("by", "since", "size_share", "retire_below", "periods", "separate_by", "accept_separate_ledgers", *_TURNS)
@@ -55,6 +56,14 @@ class BudgetDeclaration:
         if chosen not in FILTERS:
             raise Mistake("filter", f"must be one of {', '.join(FILTERS)}")
         return cls(e, d, chosen)
+
+    @property
+    def answers(self) -> dict[Decimal, int]:
+        """Count the answers of some epsilons that a whole budget can pay, each if all are alike and pure."""
+        filter_ = FILTERS[self.filter]
+        whole = filter_.capacity(self.epsilon, self.delta)
+        each = [share for part in ALIKE if (share := self.epsilon / part) >= exact.EPSILON_STEP]
+        return {share.normalize(): filter_.pure_answers(whole, share) for share in each}
 
 
 @dataclass(frozen=True, slots=True)
