@@ -52,15 +52,16 @@ class Servers:
         self.size = asked.plan(schemas[0]).size
         self.schemas = {f"s{place}": each for place, each in enumerate(schemas)}
         self.noises = registry.noises(asked, schemas)
+        self.context = context_at(asked, PART, "t")
 
     def opened(self, leader: Randomness, helper: Randomness) -> np.ndarray:
         """Return what is opened, less what was added up."""
         mine, totals = LeaderShares(self.size), np.full(self.size, 7)
         for site, own in self.schemas.items():
-            fields = shared_totals(self.asked, PART, own, totals, self.key.public, system())
+            fields = shared_totals(self.asked, self.context, own, totals, self.key.public, system())
             mine.sites[site] = mine.read(fields)
         shares = mine.shown(self.schemas)
-        mine.hear(helper_sum(self.asked, PART, shares, self.noises, self.key, helper))
+        mine.hear(helper_sum(self.asked, self.context, shares, self.noises, self.key, helper))
         return np.asarray(mine.opened(self.noises, leader)) - 7 * len(self.schemas)
 
 
@@ -102,15 +103,16 @@ def test_the_two_noises_are_independent_and_add_up() -> None:
 def test_what_either_server_has_of_a_site_is_that_of_a_simulator_without_its_rows() -> None:
     """The simulator draws uniform numbers. Shares of two unlike totals are held against it."""
     asked, own, key = document("histogram"), schema(), SealingKey.generate()
+    context = context_at(asked, PART, "t")
     tests = 2 * 2 * 5
     for total in (0, 10**12):
         both: dict[str, list[Any]] = {"leader": [], "helper": []}
         mine = LeaderShares(5)
         for _ in range(400):
-            sent = mine.read(shared_totals(asked, PART, own, np.full(5, total), key.public, system()))
+            sent = mine.read(shared_totals(asked, context, own, np.full(5, total), key.public, system()))
             told = {"nonce": sent.nonce, "sealed": sent.sealed, "declaration": declaration_of(asked, own)}
             both["leader"].append(sent.share)
-            both["helper"].append(helper_share(key, **told, context=context_at(asked, PART), size=5))
+            both["helper"].append(helper_share(key, **told, context=context, size=5))
         for numbers in both.values():
             for column in (np.array(numbers) / float(ORDER)).T:
                 assert ks_1samp(column, uniform.cdf).pvalue > LEVEL / tests

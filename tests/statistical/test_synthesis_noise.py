@@ -89,9 +89,9 @@ def test_pairs_are_chosen_with_the_odds_that_their_share_pays_for() -> None:
     exact: dict[tuple[int, ...], Any] = {(0, 1): flat.copy(), (0, 2): flat.copy(), (1, 2): flat.copy()}
     exact[0, 1][0, 0] += 60
     exact[1, 2][0, 0] += 25
-    utility = recipe.utilities(exact, even, 180.0, 0.0)
+    utility = recipe.utilities(exact.items(), even, 180.0, 0.0)
     randomness = system()
-    chosen = Counter(tuple(recipe._chosen(exact, even, 180.0, 0.0, randomness)) for _ in range(4000))
+    chosen = Counter(tuple(recipe._chosen(utility, randomness)) for _ in range(4000))
     pairs = list(exact)
     left_out = [chosen[tuple(sorted(set(pairs) - {pair}))] for pair in pairs]
 

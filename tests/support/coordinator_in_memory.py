@@ -94,7 +94,7 @@ class CoordinatorInMemory:
         over = self.status[task_id] not in ("open", "running")
         asked = Closed() if over else self.aggregators[task_id].ask(slot, packet)
         self.after("ask")
-        return asked
+        return replace(asked, task=task_id) if isinstance(asked, Ask) else asked
 
     def submit(self, task_id: str, body: bytes, *, media_type: str = frames.JSON) -> str:
         self.before("submit")

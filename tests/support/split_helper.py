@@ -105,7 +105,8 @@ class Led:
         self.told = registry.check({**asked, "helper_key": ward.helper.fingerprint()}).as_json()
         self.opened = self.step("open", requestor="ana", document=self.told)
         self.document: Any = registry.check(self.told)
-        self.ask = Ask("a", "phase-0", 0, {n: v for n, v in self.opened.items() if n not in ("kind", "verify_key")})
+        shown = {n: v for n, v in self.opened.items() if n not in ("kind", "verify_key")}
+        self.ask = Ask("a", "phase-0", 0, shown, task=task)
         setting = Setting(Unit.DEVICE, system(), helper=self.opened)
         self.leader: Any = registry.aggregator(self.document, setting)
 

@@ -32,7 +32,7 @@ from thebes.person.tasks.task_store import Book
 from thebes.privacy.faults import Refusal
 from thebes.privacy.promise import Unit
 from thebes.privacy.randomness import system
-from thebes.sharing import HelperIdentity, SealingKey, context_of
+from thebes.sharing import HelperIdentity, SealingKey, bound_to, context_of
 from thebes.simulation import example
 from thebes.tasks import registry
 from thebes.tasks.basic.aggregator import BasicAggregator
@@ -684,7 +684,9 @@ def test_a_helpers_key_is_looked_at_again_before_computing_and_before_sending(
     two = {"server": "split", "bins": 10, "delta": 0.0, "helper": "ward", "helper_key": helper.fingerprint}
     document = registry.check(median(**two))
     task = server.post(document.as_json())
-    shown = helper.shown(SealingKey.generate().public, context_of(bytes.fromhex(document.digest), "phase-0"))
+    shown = helper.shown(
+        SealingKey.generate().public, bound_to(task, context_of(bytes.fromhex(document.digest), "phase-0"))
+    )
     setting = Setting(Unit.DEVICE, system(), helper={**shown, "verify_key": "0" * 64})
     server.aggregators[task] = registry.aggregator(document, setting)
     read = Store.featurize

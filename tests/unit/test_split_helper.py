@@ -7,6 +7,7 @@ import base64
 import secrets
 import sqlite3
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
 from functools import wraps
@@ -26,7 +27,7 @@ from thebes.coordinator.sites.helped_store import HelpedStore, LedTask, VerifyJo
 from thebes.data.rows import Rows
 from thebes.privacy.faults import Mistake
 from thebes.privacy.randomness import system
-from thebes.sharing import LEADER, HelperIdentity, SealingKey, StrangeHelper, context_of
+from thebes.sharing import LEADER, HelperIdentity, SealingKey, StrangeHelper, bound_to, context_of
 from thebes.sharing.circuits import CountCircuit
 from thebes.sharing.field import ORDER, read, roots, written
 from thebes.site.budget.policy import Policy
@@ -70,7 +71,7 @@ async def asked(coordinator: Gathering, task: str) -> Ask:
     async with asyncio.timeout(60):
         while not isinstance(found := await coordinator.service.contributions.ask(task, "me"), Ask):
             await asyncio.sleep(0.01)
-    return found
+    return replace(found, task=task)  # as whoever answers has booked it
 
 
 def made(told: dict[str, Any], ask: Ask, values: list[float]) -> list[dict[str, Any]]:
@@ -188,23 +189,38 @@ async def test_a_report_with_a_number_that_is_no_element_is_refused_by_field(tmp
 
 
 def test_nothing_is_sealed_to_a_key_that_the_named_helper_did_not_sign() -> None:
-    """A coordinator that invents a helper, or shows one's key of another document, gets nothing."""
+    """A coordinator that invents a helper, or shows one's key of another document or of another run, gets nothing."""
     honest, other = (HelperIdentity.from_bytes(HelperIdentity.new()) for _ in range(2))
     told = registry.check(document(helper_key=honest.fingerprint))
-    context = context_of(bytes.fromhex(told.digest), "phase-0")
+    context = bound_to("t", context_of(bytes.fromhex(told.digest), "phase-0"))
     owner, rows = registry.owner(told), Rows.one_each({"age": np.array([40.0])})
 
     def sealed(shown: dict[str, str]) -> Any:
-        ask = Ask("a", "phase-0", 0, shown)
+        ask = Ask("a", "phase-0", 0, shown, task="t")
         return owner.contribute(told, ask, rows, Purse(), randomness=system())
 
     good = honest.shown(SealingKey.generate().public, context)
     assert sealed(good).count == 1
-    moved = honest.shown(SealingKey.generate().public, context_of(bytes(32), "phase-0"))
+    moved = honest.shown(SealingKey.generate().public, bound_to("t", context_of(bytes(32), "phase-0")))
+    other_run = honest.shown(
+        SealingKey.generate().public, bound_to("u", context_of(bytes.fromhex(told.digest), "phase-0"))
+    )
     swapped = {**good, "helper_key": SealingKey.generate().public.hex()}
-    for bad in (other.shown(SealingKey.generate().public, context), moved, swapped, {}, {**good, "signature": "zz"}):
+    strangers = other.shown(SealingKey.generate().public, context)
+    for bad in (strangers, moved, other_run, swapped, {}, {**good, "signature": "zz"}):
         with pytest.raises(StrangeHelper):
             sealed(bad)
+
+
+def test_what_was_sealed_for_another_run_of_the_document_does_not_open(ward: Ward) -> None:
+    """Else a leader could ask one person under many ids, and have all their answers added up under one noise."""
+    one = Led(ward, task="v")
+    own = one.ask.payload["helper_key"]
+    identity = HelperKeys(ward.home).identity()
+    context = bound_to("w", context_of(bytes.fromhex(one.document.digest), "phase-0"))
+    one.ask = replace(one.ask, task="w", payload=identity.shown(bytes.fromhex(own), context))
+    strange, _ = one.rows([40.0, 50.0])
+    assert one.step("verify", number=0, reports=strange)["counted"] == "00"
 
 
 # --- accidents -------------------------------------------------------------------------------------------
@@ -476,7 +492,10 @@ def test_a_leader_that_shifts_its_share_and_mends_the_proof_learns_nothing_from_
     led = Led(ward, bounds=None, aggregator="count", missing="count")
     led.rows([40.0 if value else float("nan") for value, *_ in SHIFTS])
     reports, prio = led.sent[0], led.leader._prio
-    key, context = HelperKeys(ward.home).of("t"), context_of(bytes.fromhex(led.document.digest), "phase-0")
+    key, context = (
+        HelperKeys(ward.home).of("t"),
+        bound_to("t", context_of(bytes.fromhex(led.document.digest), "phase-0")),
+    )
     assert isinstance(prio.circuit, CountCircuit)
     assert key is not None
     shares, verifiers = reports.leader.copy(), np.empty((len(SHIFTS), prio.verifier_bytes), dtype=np.uint8)

@@ -332,14 +332,25 @@ class Leader:
     def step(self, step: str, **more: Any) -> dict[str, Any]:
         return self.helper.step({"kind": "help", "step": step, "task": "t", **more})
 
-    def share(self, total: int, schema: dict[str, Any] = AGES) -> list[Any]:
-        """Return what is told to the helper of a site with this total, which goes by this schema."""
-        made = shared_totals(self.document, "phase-0", schema_of(schema), np.array([total]), self.key, system())
+    def share(self, total: int, schema: dict[str, Any] = AGES, task: str = "t") -> list[Any]:
+        """Return what is told to the helper of a site with this total, which goes by this schema and booked it so."""
+        context = context_at(self.document, "phase-0", task)
+        made = shared_totals(self.document, context, schema_of(schema), np.array([total]), self.key, system())
         raw = base64.b64decode(made["report"][0])
         return [raw[:16].hex(), raw[16:96].hex(), 0]
 
     def add(self, shares: list[Any], schema: dict[str, Any] = AGES) -> dict[str, Any]:
         return self.step("add", schemas=[schema_of(schema).as_json()], reports=shares)
+
+
+def test_one_site_that_is_asked_under_many_ids_is_in_no_sum_twice(ward: Ward) -> None:
+    """Else one noise would hide many times what a site paid it for."""
+    leader = Leader(ward)
+    again = [leader.share(100, task=f"t{number}") for number in range(3)]
+    refused = leader.add([leader.share(100), *again])
+    assert (refused["kind"], refused["code"]) == (Word.REFUSAL, Code.POLICY)
+    said = leader.add([*(leader.share(100) for _ in range(3)), *again])
+    assert said["counted"] == "111000"
 
 
 def test_a_sum_is_said_once_whatever_it_is_asked_for_again(ward: Ward) -> None:
@@ -420,7 +431,7 @@ async def test_a_site_seals_to_no_key_that_its_helper_did_not_sign_and_pays_noth
     hospitals = Hospitals(tmp_path, ward)
     document = registry.check({**ASKED, "helper_key": ward.helper.fingerprint()})
     invented = HelperIdentity.from_bytes(HelperIdentity.new())
-    shown = invented.shown(SealingKey.generate().public, context_at(document, "phase-0"))  # type: ignore[arg-type]
+    shown = invented.shown(SealingKey.generate().public, context_at(document, "phase-0", "t"))  # type: ignore[arg-type]
     async with Gathering(tmp_path / "c") as coordinator:
         links = await hospitals.linked(coordinator)
         ward.lie = lambda message, answer: {**answer, **shown} if message["step"] == "open" else answer

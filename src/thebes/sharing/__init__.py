@@ -7,7 +7,7 @@ follows nor this implementation has been audited by an outside party.
 from thebes.sharing.field import Elements, elements, signed
 from thebes.sharing.helper_identity import HelperIdentity, StrangeHelper, sealing_key
 from thebes.sharing.prio3 import LEADER, PreparedShares, Prio3, ShardedReports, context_of, opened
-from thebes.sharing.sealing import SealingKey, SealRefused, seal
+from thebes.sharing.sealing import SealingKey, SealRefused, bound_to, seal
 
 __all__ = [
     "LEADER",
@@ -19,6 +19,7 @@ __all__ = [
     "SealingKey",
     "ShardedReports",
     "StrangeHelper",
+    "bound_to",
     "context_of",
     "elements",
     "opened",

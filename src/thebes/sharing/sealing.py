@@ -54,6 +54,13 @@ class SealingKey:
             raise SealRefused from None
 
 
+def bound_to(task: str, context: bytes) -> bytes:
+    """Return the context of a part within one run of its task: what is signed or sealed for it opens in no other run,
+    also of the same document. Otherwise a leader could ask one contributor under many ids and have one helper add up
+    all of their answers, under the noise of one."""
+    return context + b"/" + task.encode()
+
+
 def seal(share: bytes, public_key: bytes, *, context: bytes, nonce: bytes, public_share: bytes) -> bytes:
     """Seal a share to the holder of `public_key`, for this report in this context and for no other."""
     info = _info(public_key, context, nonce, public_share)

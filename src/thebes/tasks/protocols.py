@@ -59,7 +59,8 @@ class Ask:
     """The request that an aggregator has for one slot now. `part` depends on public things only; `ask_id` names the
     ask.
 
-    `partition` is the peer partition of the slot: everybody of one is asked the same.
+    `partition` is the peer partition of the slot: everybody of one is asked the same. `task` is the id under which
+    whoever answers has booked the task, never one that an answer to them names; nothing in a simulation.
     """
 
     ask_id: str
@@ -68,6 +69,7 @@ class Ask:
     payload: Mapping[str, Any] = field(default_factory=dict)
     expires_at: datetime | None = None
     partition: int = 0
+    task: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from thebes.privacy.faults import Mistake
 from thebes.privacy.randomness import Randomness
-from thebes.sharing import Prio3, context_of, seal, sealing_key
+from thebes.sharing import Prio3, bound_to, context_of, seal, sealing_key
 from thebes.sharing.expansion import NONCE_BYTES
 from thebes.sharing.field import Bytes
 from thebes.sharing.sealing import SEALED_MORE
@@ -93,12 +93,11 @@ def reports_of(
     if simulated and "helper_key" not in ask.payload:
         return Contributions(ask.part, len(numbers), {REPORT: numbers})
     context = context_of(bytes.fromhex(document.digest), ask.part)
+    bound = bound_to(ask.task, context)
     key = (
-        bytes.fromhex(ask.payload["helper_key"])
-        if simulated
-        else sealing_key(ask.payload, document.helper_key, context)
+        bytes.fromhex(ask.payload["helper_key"]) if simulated else sealing_key(ask.payload, document.helper_key, bound)
     )
-    made = sealed(splitting.make(context), numbers, context=context, helper_key=key, randomness=randomness)
+    made = sealed(splitting.make(context), numbers, context=bound, helper_key=key, randomness=randomness)
     return Contributions(ask.part, len(numbers), {REPORT: made})
 
 

@@ -78,7 +78,7 @@ class CoordinatorClient(Connection):
             answer = self._request("GET", path, params=params, headers={"Accept": accept}, kind=LONG)
         except TaskClosed:
             return Closed()
-        return _ask(self._object(self._read(answer, LONG)), self.url)
+        return _ask(self._object(self._read(answer, LONG)), self.url, task_id)
 
     def submit(self, task_id: str, body: Mapping[str, Any] | bytes, *, media_type: str = frames.JSON) -> str:
         """Send a contribution and give its receipt. Bytes are sent as they are, so a retry sends the same ones:
@@ -198,7 +198,7 @@ class CoordinatorClient(Connection):
             return None
 
 
-def _ask(body: Mapping[str, Any], url: str) -> Ask | Wait:
+def _ask(body: Mapping[str, Any], url: str, task: str) -> Ask | Wait:
     try:
         if "wait" in body:
             return Wait(float(body["wait"]))
@@ -210,6 +210,7 @@ def _ask(body: Mapping[str, Any], url: str) -> Ask | Wait:
             phase=int(body["phase"]),
             payload=dict(payload) if payload is not None else {},
             expires_at=None if moment is None else datetime.fromisoformat(moment),
+            task=task,
         )
     except (KeyError, TypeError, ValueError):
         raise Unreachable(url, "what the coordinator asks cannot be read; it may be of another version") from None

@@ -32,7 +32,7 @@ from cryptography.exceptions import InvalidTag
 from thebes.data.schema import Schema, schema_of
 from thebes.privacy.faults import Mistake
 from thebes.privacy.randomness import Randomness, system
-from thebes.sharing import Prio3, SealRefused, context_of
+from thebes.sharing import Prio3, SealRefused, bound_to, context_of
 from thebes.sharing.expansion import NONCE_BYTES
 from thebes.sharing.field import add, total
 from thebes.sharing.sealing import SEALED_MORE
@@ -155,7 +155,7 @@ class Helper:
         else:
             self._same(known, requestor, document.digest)
             key = self._key(known)
-        shown = self._keys.identity().shown(key.sealing.public, _context(document))
+        shown = self._keys.identity().shown(key.sealing.public, bound_to(task, _context(document)))
         return {**shown, "verify_key": key.verify_key.hex()}
 
     def _verify(self, message: Mapping[str, Any]) -> dict[str, Any]:
@@ -190,7 +190,7 @@ class Helper:
         names = [nonce.tobytes() for nonce in nonces]
         if len(set(names)) < len(names) or self._tasks.known(held.task, names):
             raise Declined(Code.DOCUMENT, "a report of this job was judged before; each is judged once")
-        shares, opens = _opened(key, prio, _context(document), names, public, sealed)
+        shares, opens = _opened(key, prio, bound_to(held.task, _context(document)), names, public, sealed)
         mine = prio.prepare(_HELPER, key.verify_key, nonces, public, shares)
         proven, seed = prio.decide([theirs, mine.verifier])
         counted = prio.confirmed(mine, proven, seed) & opens
@@ -237,7 +237,9 @@ class Helper:
             for nonce, sealed, schema in helping.sealed_shares(message, SEALED_BYTES)
         ]
         noises = registry.noises(document, [share.schema for share in shares])
-        made = helper_sum(document, part_of(0), shares, noises, key.sealing, self._randomness())
+        made = helper_sum(
+            document, bound_to(held.task, _context(document)), shares, noises, key.sealing, self._randomness()
+        )
         if sum(made.counted) < least:
             raise Declined(Code.POLICY, f"this helper adds up the totals of no fewer than {least} sites")
         counted = "".join("1" if each else "0" for each in made.counted)

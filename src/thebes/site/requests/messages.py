@@ -61,7 +61,7 @@ def read(message: Mapping[str, Any]) -> TaskAsk:
         raise Mistake("payload", "must be an object")
     names = [_text(told, name) for name in ("ask_id", "part")]
     counts = [_count(told, name) for name in ("phase", "partition")]
-    ask = Ask(names[0], names[1], counts[0], payload or {}, None, counts[1])
+    ask = Ask(names[0], names[1], counts[0], payload or {}, None, counts[1], task)
     declared = message.get("declared")
     if declared is not None and not (isinstance(declared, str) and len(declared) == 64):
         raise Mistake("declared", "must be the SHA-256 of a schema, in hex")

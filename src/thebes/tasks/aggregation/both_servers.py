@@ -11,7 +11,7 @@ import numpy as np
 
 from thebes.privacy.faults import Fault, Mistake
 from thebes.privacy.randomness import Randomness
-from thebes.sharing import Elements, SealingKey, elements
+from thebes.sharing import Elements, SealingKey, bound_to, elements
 from thebes.sharing.field import Bytes, add
 from thebes.sharing.prio3 import Flags, PreparedShares
 from thebes.tasks.aggregation.people import PeopleDocumentType
@@ -69,8 +69,9 @@ class BothServers(SplitGathering[PeopleDocumentType]):
 
     def _opened(self, batch: ReceivedReports) -> Bytes:
         """Open the helper's shares, which nobody else can."""
+        bound = bound_to("", self._context)
         shares = [
-            self._helper_key.open(closed, context=self._context, nonce=nonce.tobytes(), public_share=public.tobytes())
+            self._helper_key.open(closed, context=bound, nonce=nonce.tobytes(), public_share=public.tobytes())
             for closed, nonce, public in zip(batch.sealed, batch.nonces, batch.public, strict=True)
         ]
         return np.frombuffer(b"".join(shares), dtype=np.uint8).reshape(len(shares), self._prio.helper_bytes)

@@ -2,8 +2,9 @@
 
 Promise: `helper_sum` is the one place where something of a helper's shares leaves it, with noise that suffices alone
 (`split_servers`). A site's share opens only under the declaration of rows that the site itself goes by, so a
-coordinator that shows the helper another one, for less noise, is told nothing of that site. What must stay true: a
-nonce counts once.
+coordinator that shows the helper another one, for less noise, is told nothing of that site. It opens in the one task
+only under whose id the site booked its answer, of which there is one: so nobody is in a sum twice under one noise.
+What must stay true: a nonce counts once.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from thebes.data.schema import Schema
 from thebes.privacy.faults import Fault, Mistake
 from thebes.privacy.measurement import Floats
 from thebes.privacy.randomness import Randomness
-from thebes.sharing import Elements, SealingKey, context_of
+from thebes.sharing import Elements, SealingKey, bound_to, context_of
 from thebes.sharing.field import add
 from thebes.sharing.site_totals import SharedTotals, bytes_of, helper_share, received, shared
 from thebes.tasks.aggregation.split_servers import CoordinateNoise, noised, totals
@@ -48,8 +49,8 @@ class HelperSum:
     total: Elements
 
 
-def context_at(document: SiteDocument, part: str) -> bytes:
-    return context_of(bytes.fromhex(document.digest), part)
+def context_at(document: SiteDocument, part: str, task: str) -> bytes:
+    return bound_to(task, context_of(bytes.fromhex(document.digest), part))
 
 
 def declaration_of(document: SiteDocument, schema: Schema) -> bytes:
@@ -62,21 +63,21 @@ def layout_of(size: int) -> Layout:
 
 def shared_totals(
     document: SiteDocument,
-    part: str,
+    context: bytes,
     schema: Schema,
     exact: NDArray[np.int64],
     helper_key: bytes,
     randomness: Randomness,
 ) -> dict[str, NDArray[np.generic]]:
     """Split a site's exact totals, as they travel."""
-    place = {"declaration": declaration_of(document, schema), "context": context_at(document, part)}
+    place = {"declaration": declaration_of(document, schema), "context": context}
     made = shared(exact, helper_key=helper_key, **place, randomness=randomness).as_bytes()
     return {REPORT: np.array([base64.b64encode(made).decode("ascii")])}
 
 
 def helper_sum(
     document: SiteDocument,
-    part: str,
+    context: bytes,
     shares: Sequence[SealedShare],
     noises: Sequence[CoordinateNoise],
     key: SealingKey,
@@ -87,7 +88,6 @@ def helper_sum(
         raise Mistake("reports", "hold a share twice; each is added once")
     size = sum(noise.count for noise in noises)
     found, counted = np.zeros(size, dtype=np.uint64), list[bool]()
-    context = context_at(document, part)
     for share in shares:
         declaration = declaration_of(document, share.schema)
         opens = {"nonce": share.nonce, "sealed": share.sealed, "declaration": declaration}

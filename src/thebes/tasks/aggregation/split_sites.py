@@ -15,7 +15,14 @@ from thebes.privacy.faults import Fault
 from thebes.privacy.measurement import Floats
 from thebes.privacy.mechanisms.additive import Additive
 from thebes.sharing import SealingKey
-from thebes.tasks.aggregation.site_shares import UNOPENED, HelperSum, LeaderShares, SealedShare, helper_sum
+from thebes.tasks.aggregation.site_shares import (
+    UNOPENED,
+    HelperSum,
+    LeaderShares,
+    SealedShare,
+    context_at,
+    helper_sum,
+)
 from thebes.tasks.aggregation.sites import Convening
 from thebes.tasks.aggregation.split_servers import CoordinateNoise
 from thebes.tasks.protocols import Setting
@@ -95,4 +102,5 @@ class SplitSites(Convening[SplitNoiseDocumentType]):
         if self._played is not None and self._shares.sites:
             shares, source = self.to_helper(), self.setting.randomness
             noises = self.noises([share.schema for share in shares])
-            self.from_helper(helper_sum(self.document, self.part, shares, noises, self._played, source))
+            context = context_at(self.document, self.part, "")
+            self.from_helper(helper_sum(self.document, context, shares, noises, self._played, source))

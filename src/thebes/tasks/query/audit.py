@@ -31,7 +31,7 @@ from thebes.sharing import SealingKey, elements
 from thebes.sharing.field import multiply
 from thebes.tasks import registry
 from thebes.tasks.aggregation.packets import part_of
-from thebes.tasks.aggregation.site_shares import LeaderShares, helper_sum
+from thebes.tasks.aggregation.site_shares import LeaderShares, context_at, helper_sum
 from thebes.tasks.aggregation.split_servers import totals as opened_totals
 from thebes.tasks.audit import sites
 from thebes.tasks.audit.case import Audited, Case, Draw, Enumerated, repeatedly
@@ -326,7 +326,7 @@ def _left(document: QueryDocument, table: Table, *, rows: int = ROWS) -> list[fl
     mine = LeaderShares(document.plan(schema).size)
     mine.sites["s"] = mine.read(owner.contribute(document, ask, table, Purse(), randomness=FAST).fields)
     noises = registry.noises(document, [_with_rows(schema, rows)])
-    said = helper_sum(document, ask.part, mine.shown({"s": schema}), noises, key, FAST)
+    said = helper_sum(document, context_at(document, ask.part, ask.task), mine.shown({"s": schema}), noises, key, FAST)
     (drawn,) = noises
     share = multiply(mine.sites["s"].share, elements(np.full(mine.size, drawn.noise.finer)))
     found: list[float] = opened_totals([share, said.total], noises).tolist()

@@ -55,7 +55,8 @@ class QueryOwner:
         claim.consume(epsilon=epsilon, delta=made[1])
         totals = plan.totals(table)
         if document.noise == "split":
-            shares = site_shares.shared_totals(document, ask.part, schema, totals, key, randomness)
+            context = site_shares.context_at(document, ask.part, ask.task)
+            shares = site_shares.shared_totals(document, context, schema, totals, key, randomness)
             return Contributions(ask.part, 1, shares, ask.partition)
         if document.exact:
             return Contributions(ask.part, 1, halves(totals), ask.partition)
@@ -67,7 +68,7 @@ class QueryOwner:
         if self._simulated:
             return bytes.fromhex(ask.payload["helper_key"])
         shown = {name: as_text(value) for name, value in ask.payload.items()}
-        return sealing_key(shown, document.helper_key, site_shares.context_at(document, ask.part))
+        return sealing_key(shown, document.helper_key, site_shares.context_at(document, ask.part, ask.task))
 
     def planned(
         self, document: QueryDocument, ask: Ask | None, schema: Schema
