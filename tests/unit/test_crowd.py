@@ -38,7 +38,8 @@ def said() -> list[dict[str, Any]]:
 
 @pytest.fixture
 def homes(server: CoordinatorInMemory, said: list[dict[str, Any]], tmp_path: Path) -> Iterator[crowd.Homes]:
-    work = {"coordinator": server.url, "homes": str(tmp_path), "size": PEOPLE, "seed": 7, "first": 0, "end": PEOPLE}
+    work = {"coordinator": server.url, "homes": str(tmp_path), "size": PEOPLE, "seed": 7, "settings": crowd.ALLOWANCE}
+    work |= {"first": 0, "end": PEOPLE}
     made = crowd.Homes(work, said.append)
     yield made
     made.close()
