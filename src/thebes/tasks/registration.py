@@ -43,6 +43,7 @@ _OPTIONAL = {
     "form": ("FORM",),
     "accuracy": ("priced", "alone", "expected"),
     "split": ("statistic",),
+    "noises": ("noises",),
 }
 #: methods of an aggregator that do the base class's own work when they are overridden, and may write what it keeps
 _ITS_OWN_WORK = {"accept", "advance", "close", "expect", "recall", "restore", "stands", "take_over"}

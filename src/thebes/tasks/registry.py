@@ -365,7 +365,7 @@ def split(document: PeopleDocument, randomness: Randomness) -> Splitting:
 
 def noises(document: SiteDocument, schemas: Sequence[Schema]) -> tuple[CoordinateNoise, ...]:
     """Return the noise that each of two servers adds to the sum of sites' shares, for rows of these declarations."""
-    made: tuple[CoordinateNoise, ...] = import_module(f"{packages()[document.type]}.split").noises(document, schemas)
+    made: tuple[CoordinateNoise, ...] = import_module(f"{packages()[document.type]}.noises").noises(document, schemas)
     return made
 
 

@@ -36,8 +36,8 @@ from thebes.tasks.protocols import Setting
 from thebes.tasks.query import found_keys
 from thebes.tasks.query.accuracy import Split, reached, split
 from thebes.tasks.query.kind import KIND, QueryDocument
+from thebes.tasks.query.noises import noises
 from thebes.tasks.query.release import MIXED, QueryRelease
-from thebes.tasks.query.split import noises
 from thebes.tasks.query.totals import Error, error_of, layout_of, read
 from thebes.tasks.release import LEVELS
 
