@@ -143,8 +143,8 @@ def test_an_ask_a_wait_and_a_closed_task_are_what_an_aggregator_would_say() -> N
     asked = {"ask_id": "a.0", "part": "phase-0", "phase": 0, "expires_at": "2027-01-31T12:00:00+00:00", "payload": {}}
     script = Script(ok(asked), ok({**asked, "expires_at": None, "payload": None}), ok({"wait": 2}))
     client = script.client()
-    assert client.ask("t1", "slot") == Ask("a.0", "phase-0", 0, {}, datetime(2027, 1, 31, 12, tzinfo=UTC))
-    assert client.ask("t1", "slot") == Ask("a.0", "phase-0", 0, {}, None)
+    assert client.ask("t1", "slot") == Ask("a.0", "phase-0", 0, {}, datetime(2027, 1, 31, 12, tzinfo=UTC), task="t1")
+    assert client.ask("t1", "slot") == Ask("a.0", "phase-0", 0, {}, None, task="t1")
     assert client.ask("t1", "a b&c") == Wait(2.0)
     assert script.requests[2].url.params["slot"] == "a b&c"
     assert Script(refused(TaskClosed("over"))).client().ask("t1", "slot") == Closed()

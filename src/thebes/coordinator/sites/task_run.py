@@ -105,8 +105,7 @@ class TaskRun:
         except (StoreUnavailable, NoLongerOurs):
             raise
         except HelperRefused as refused:
-            told = {"event": "helper.refused", "task": self.id}
-            log.warning("task %s: its helper %s", self.id, refused, extra=told)
+            log.warning("task %s: its helper %s", self.id, refused, extra={"event": "helper.refused", "task": self.id})
             await self._beside(lambda: self._place.store.fail(self._task))
         except Exception as error:
             where = error.__traceback__

@@ -69,8 +69,8 @@ class AskedStatistic(BaseModel):
 
 
 class QueryDocument(SplitNoiseDocument):
-    """Ask one statistic of a data set, or several, over one, some or all of the sites that have it. Several
-    `statistics`, each by its name, are of the same rows and groups and under one noise.
+    """Ask one statistic of a data set, or several, over one, some or all of the sites that have it.
+    Several `statistics`, each by its name, are of the same rows and groups and under one noise.
 
     With `"privacy": "none"` there is no noise and no price: only data sets that every site's steward marked public
     answer that.
