@@ -52,6 +52,14 @@ def sealed(
     return np.array(found, dtype=f"<U{layout_of(prio)[REPORT].length}")
 
 
+def decoded(text: str) -> bytes:
+    """Return the bytes that a report's text stands for, or a Mistake."""
+    try:
+        return base64.b64decode(text, validate=True)
+    except ValueError:
+        raise Mistake(f"payload.{REPORT}", "must be base64 text") from None
+
+
 @dataclass(frozen=True, slots=True)
 class ReceivedReports:
     """Reports as the leader reads them: all but what is in the sealed shares."""
@@ -66,10 +74,7 @@ def received(prio: Prio3, texts: Sequence[str]) -> ReceivedReports:
     """Read reports, or refuse them all where one is not of the length that every report has here."""
     size, rows = bytes_of(prio), []
     for text in texts:
-        try:
-            raw = base64.b64decode(text, validate=True)
-        except ValueError:
-            raise Mistake(f"payload.{REPORT}", "must be base64 text") from None
+        raw = decoded(text)
         if len(raw) != size:
             raise Mistake(f"payload.{REPORT}", f"must hold {size} bytes")
         rows.append(np.frombuffer(raw, dtype=np.uint8))

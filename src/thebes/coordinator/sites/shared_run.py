@@ -19,6 +19,7 @@ from thebes.privacy.faults import ThebesError
 from thebes.tasks.aggregation.site_shares import HelperSum, SealedShare
 from thebes.wire import helping
 
+_MOST_SUM = 2**24  #: bytes of a sum: of more totals than any question has
 _PAUSE = 0.5  #: before a helper that has too much to do is asked again
 
 
@@ -60,6 +61,3 @@ class RunHelper:
             raise HelperRefused("did not answer in time") from None
         except ThebesError:
             raise HelperRefused("answered what cannot be read") from None
-
-
-_MOST_SUM = 2**24  #: bytes of a sum: of more totals than any question has

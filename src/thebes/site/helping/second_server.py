@@ -155,7 +155,7 @@ class Helper:
         else:
             self._same(known, requestor, document.digest)
             key = self._key(known)
-        shown = self._keys.identity().shown(key.sealing.public, bound_to(task, _context(document)))
+        shown = self._keys.identity().shown(key.sealing.public, _sealed_for(task, document))
         return {**shown, "verify_key": key.verify_key.hex()}
 
     def _verify(self, message: Mapping[str, Any]) -> dict[str, Any]:
@@ -190,7 +190,7 @@ class Helper:
         names = [nonce.tobytes() for nonce in nonces]
         if len(set(names)) < len(names) or self._tasks.known(held.task, names):
             raise Declined(Code.DOCUMENT, "a report of this job was judged before; each is judged once")
-        shares, opens = _opened(key, prio, bound_to(held.task, _context(document)), names, public, sealed)
+        shares, opens = _opened(key, prio, _sealed_for(held.task, document), names, public, sealed)
         mine = prio.prepare(_HELPER, key.verify_key, nonces, public, shares)
         proven, seed = prio.decide([theirs, mine.verifier])
         counted = prio.confirmed(mine, proven, seed) & opens
@@ -237,9 +237,7 @@ class Helper:
             for nonce, sealed, schema in helping.sealed_shares(message, SEALED_BYTES)
         ]
         noises = registry.noises(document, [share.schema for share in shares])
-        made = helper_sum(
-            document, bound_to(held.task, _context(document)), shares, noises, key.sealing, self._randomness()
-        )
+        made = helper_sum(document, _sealed_for(held.task, document), shares, noises, key.sealing, self._randomness())
         if sum(made.counted) < least:
             raise Declined(Code.POLICY, f"this helper adds up the totals of no fewer than {least} sites")
         counted = "".join("1" if each else "0" for each in made.counted)
@@ -381,6 +379,10 @@ def _fitting(document: SiteDocument, raw: Mapping[str, Any]) -> Schema:
 
 def _context(document: PeopleDocument | SiteDocument) -> bytes:
     return context_of(bytes.fromhex(document.digest), part_of(0))
+
+
+def _sealed_for(task: str, document: PeopleDocument | SiteDocument) -> bytes:
+    return bound_to(task, _context(document))
 
 
 def _place(task: str, number: int) -> bytes:

@@ -27,7 +27,7 @@ from thebes.sharing.site_totals import SharedTotals, bytes_of, helper_share, rec
 from thebes.tasks.aggregation.split_servers import CoordinateNoise, noised, totals
 from thebes.tasks.contributions import Layout, Slot
 from thebes.tasks.site_document import SiteDocument, declared
-from thebes.tasks.split_reports import REPORT
+from thebes.tasks.split_reports import REPORT, decoded
 
 UNOPENED = "sent a share that the helper cannot open"
 
@@ -108,11 +108,7 @@ class LeaderShares:
     def read(self, fields: Mapping[str, NDArray[np.generic]]) -> SharedTotals:
         """Read what a site sent, or refuse what no honest site makes of any totals."""
         (text,) = fields[REPORT].tolist()
-        try:
-            raw = base64.b64decode(str(text), validate=True)
-        except ValueError:
-            raise Mistake(f"payload.{REPORT}", "must be base64 text") from None
-        return received(raw, self.size)
+        return received(decoded(str(text)), self.size)
 
     def shown(self, schemas: Mapping[str, Schema]) -> list[SealedShare]:
         """Return what the helper is given, in the order of the sites' names."""
