@@ -150,6 +150,7 @@ def create(
         DataSets(place).keep(grown)
         typer.echo(f"The data set {name} grows in blocks by {block_by}; each has epsilon {epsilon} and delta {delta}.")
         typer.echo(_fitting(budget))
+        typer.echo(f"A block's size is bought first, with {size_share} of its epsilon: those are fewer by that.")
         if by.kind == TIME and since is None:
             typer.echo(
                 "Its first block will be that of the earliest row, which shows; --since DAY declares it instead."
@@ -309,9 +310,9 @@ def _tell(figures: dict[str, Any]) -> None:
 
 
 def _fitting(budget: Any) -> str:
-    """Say how many answers a whole budget pays, if all of them cost the same."""
-    counted = [f"{count:,} of epsilon {each:f}" for each, count in budget.answers.items()]
-    return f"Of answers that cost the same, so many fit (filter {budget.filter}): {', '.join(counted)}."
+    """Say how many answers with Laplace noise a whole budget pays, if all cost the same and nothing else is bought."""
+    counted = ", ".join(f"{count:,} of epsilon {each:f}" for each, count in budget.answers.items())
+    return f"Of answers with Laplace noise that cost the same, so many fit (filter {budget.filter}): {counted}."
 
 
 def _asking(name: str, place: Any, contexts: tuple[str, ...] = ()) -> str:
