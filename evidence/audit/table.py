@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+from concurrent.futures import ProcessPoolExecutor
 from functools import lru_cache
+from itertools import repeat
 
 from evidence.audit import (
     broken,
@@ -40,10 +42,11 @@ def cases() -> tuple[Case, ...]:
 
 def everything(*, effort: float = 1.0) -> list[Finding]:
     """Attack every case, in the table's order. Draws come from the operating system, so processes never share any."""
-    jobs = [(index, effort) for index in range(len(cases()))]
     kinds = list(registry.packages().values())
-    with multiprocessing.get_context("spawn").Pool(os.cpu_count(), initializer=_know, initargs=(kinds,)) as pool:
-        return pool.starmap(_examined, jobs, chunksize=1)
+    spawn = multiprocessing.get_context("spawn")
+    # A plain pool would start processes for ever that cannot learn of a kind; this one says so.
+    with ProcessPoolExecutor(os.cpu_count(), mp_context=spawn, initializer=_know, initargs=(kinds,)) as pool:
+        return list(pool.map(_examined, range(len(cases())), repeat(effort)))
 
 
 def _know(kinds: list[str]) -> None:

@@ -4,6 +4,7 @@ import importlib
 import math
 import pkgutil
 import sys
+from concurrent.futures.process import BrokenProcessPool
 from fractions import Fraction
 from pathlib import Path
 
@@ -46,6 +47,14 @@ def test_no_claim_is_exceeded_and_every_broken_mechanism_is_caught(table):
     assert len(findings) == len(table.cases())
     assert [(f.name, str(f.adjacency), f.lower_bound) for f in findings if not f.good] == []
     assert sum(f.positive_control for f in findings) >= 15
+
+
+@pytest.mark.slow
+def test_processes_that_cannot_learn_of_a_kind_end_the_audit(table, monkeypatch):
+    assert table.cases()
+    monkeypatch.setattr(table.registry, "packages", lambda: {"strange": "there.is.no.such"})
+    with pytest.raises(BrokenProcessPool):
+        table.everything(effort=0.01)
 
 
 def test_every_mechanism_and_estimator_has_a_place_in_the_audit():
