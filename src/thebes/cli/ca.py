@@ -22,6 +22,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
+_Site = Annotated[str, typer.Argument(metavar="NAME", help="The site, as its certificate names it.")]
 _Home = Annotated[Path, typer.Option(envvar="THEBES_HOME", help="The coordinator's home.")]
 
 
@@ -44,7 +45,7 @@ def init(
 
 @app.command()
 def issue(
-    name: str,
+    name: _Site,
     home: _Home,
     out: Annotated[Path, typer.Option(help="The site's home; the files go into its folder `link`.")],
     days: Annotated[int, typer.Option(help="For so long it counts.")] = 30,
@@ -59,7 +60,7 @@ def issue(
 
 @app.command()
 def invite(
-    name: str,
+    name: _Site,
     home: _Home,
     hours: Annotated[int, typer.Option(help="For so long the code counts.")] = 72,
     days: Annotated[int, typer.Option(help="For so long the certificate counts that it gives.")] = 30,
@@ -90,7 +91,7 @@ def invite(
 
 
 @app.command()
-def revoke(name: str, home: _Home) -> None:
+def revoke(name: _Site, home: _Home) -> None:
     """Let a site take part no longer: every certificate it has stops counting, within a second also where it is linked,
     and so does its join code.
 

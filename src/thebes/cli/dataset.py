@@ -33,7 +33,7 @@ app = typer.Typer(
 
 @app.command()
 def create(
-    name: str,
+    name: output.DataSetName,
     home: output.SiteFolder,
     schema: Annotated[Path, typer.Option(help="What the rows are: TOML or JSON.")],
     epsilon: Annotated[str, typer.Option(help="The privacy budget: what all answers may cost one unit.")],
@@ -217,7 +217,7 @@ def list_(home: output.SiteFolder, as_json: output.JsonTarget = None) -> None:
 
 @app.command()
 def show(
-    name: str,
+    name: output.DataSetName,
     home: output.SiteFolder,
     forecast: Annotated[
         bool, typer.Option("--forecast", help="Also when a synopsis would start to pay, by the questions so far.")
@@ -258,7 +258,7 @@ for each in (propose, query, ingest, count, retire, drop, grant, revoke):
 
 
 @app.command()
-def remove(name: str, home: output.SiteFolder) -> None:
+def remove(name: output.DataSetName, home: output.SiteFolder) -> None:
     """Take a data set away. Its rows stay where they are, and what was spent on it stays spent: declaring it again
     goes on from there.
 

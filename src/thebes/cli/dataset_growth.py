@@ -17,11 +17,12 @@ if TYPE_CHECKING:
     from thebes.curator.streams.stream import Stream
     from thebes.ledger import Ledger
 
+_Blocks = Annotated[list[str], typer.Argument(help="As show names them.")]
 _MOST_SHOWN = 40  #: blocks on a terminal
 
 
 def ingest(
-    name: str,
+    name: output.DataSetName,
     file: Annotated[Path, typer.Argument(help="CSV, Parquet or Arrow.")],
     home: output.SiteFolder,
     key: Annotated[
@@ -48,7 +49,7 @@ def ingest(
 
 
 def count(
-    name: str,
+    name: output.DataSetName,
     home: output.SiteFolder,
     period: Annotated[str, typer.Option(help="What names this count: the same again costs nothing.")],
 ) -> None:
@@ -62,9 +63,7 @@ def count(
     typer.echo(f"About {counted.users} users with {counted.rows} rows in {period}; {offered} blocks are offered.")
 
 
-def retire(
-    name: str, blocks: Annotated[list[str], typer.Argument(help="As show names them.")], home: output.SiteFolder
-) -> None:
+def retire(name: output.DataSetName, blocks: _Blocks, home: output.SiteFolder) -> None:
     """Take no more charges on blocks of a data set that grows, for good. Spent ones retire by themselves.
 
     Example: thebes dataset retire taxi taxi/2026-11-20 --home ./site
@@ -74,9 +73,7 @@ def retire(
     typer.echo(f"Retired: {', '.join(gone) or 'nothing; they were before'}.")
 
 
-def drop(
-    name: str, blocks: Annotated[list[str], typer.Argument(help="As show names them.")], home: output.SiteFolder
-) -> None:
+def drop(name: output.DataSetName, blocks: _Blocks, home: output.SiteFolder) -> None:
     """Delete the rows of retired blocks. What was learnt from them stays, and so does what was spent.
 
     Example: thebes dataset drop taxi taxi/2026-11-20 --home ./site

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def grant(
-    name: str,
+    name: output.DataSetName,
     home: output.SiteFolder,
     to: Annotated[list[str], typer.Option("--to", help="Who may ask, with commas between; * is everybody.")],
     kinds: Annotated[list[str], typer.Option("--kinds", help="Which kinds of task, with commas between; * is all.")],
@@ -104,7 +104,7 @@ def _note(place: SiteHome, action: str, whom: list[str], name: str, **more: str)
 
 
 def revoke(
-    name: str,
+    name: output.DataSetName,
     home: output.SiteFolder,
     to: Annotated[list[str], typer.Option("--to", help="From whom, with commas between.")],
     reason: Annotated[str, typer.Option(help="What they are told when they ask again.")] = "it was revoked",

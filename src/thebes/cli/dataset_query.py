@@ -32,7 +32,7 @@ SITE = "local"  #: what the one site is called in the certificate
 
 
 def query(
-    name: str,
+    name: output.DataSetName,
     home: output.SiteFolder,
     statistic: Annotated[str, typer.Option(help="count, sum, mean, variance, histogram, quantile or correlation.")],
     column: Annotated[

@@ -17,7 +17,7 @@ _MEMORY = "512MB"  #: more than a site's question has: hundreds of columns are r
 
 
 def synthesize(
-    name: str,
+    name: output.DataSetName,
     home: output.SiteFolder,
     rows: Annotated[int, typer.Option(help="How many; it need not be as many as there are.")],
     epsilon: Annotated[str, typer.Option(help="What they may cost one unit.")],

@@ -29,6 +29,7 @@ class Names(StrEnum):
     PRIVATE = "private"
 
 
+_Group = Annotated[str, typer.Argument(metavar="NAME", help="The group.")]
 _Home = Annotated[Path, typer.Option(envvar="THEBES_HOME", help="The coordinator's home.")]
 _Store = Annotated[str | None, typer.Option(help="The coordinator's --store, where it has one.")]
 _Epoch = Annotated[str | None, typer.Option(help="Which epoch of the group; its newest without this.")]
@@ -37,7 +38,7 @@ _Members = Annotated[Path | None, typer.Option(help="A text file with one identi
 
 @app.command()
 def create(
-    name: str,
+    name: _Group,
     home: _Home,
     minimum: Annotated[int, typer.Option(help="The size below which no member answers anything.")],
     epoch: Annotated[str | None, typer.Option(help="The new epoch's name; today's date without this.")] = None,
@@ -68,7 +69,7 @@ def create(
 
 @app.command()
 def enrol(
-    name: str,
+    name: _Group,
     home: _Home,
     identities: Annotated[list[str] | None, typer.Argument(help="Who may enrol, as you know them.")] = None,
     members: _Members = None,
@@ -98,7 +99,7 @@ def enrol(
 
 @app.command()
 def publish(
-    name: str,
+    name: _Group,
     home: _Home,
     epoch: _Epoch = None,
     store: _Store = None,
@@ -114,7 +115,7 @@ def publish(
 
 @app.command()
 def show(
-    name: str,
+    name: _Group,
     home: Annotated[
         Path | None,
         typer.Option(envvar="THEBES_HOME", help="The coordinator's home; or a person's, whose proxy is used."),
@@ -156,7 +157,7 @@ def show(
 
 @app.command()
 def join(
-    name: str,
+    name: _Group,
     home: Annotated[Path, typer.Option(envvar="THEBES_HOME", help="The person's home.")],
     code: Annotated[
         str | None,

@@ -60,6 +60,7 @@ JsonTarget = Annotated[
     str | None,
     typer.Option("--json", metavar="[FILE]", help=JSON_HELP, show_default=False, callback=json_target),
 ]
+DataSetName = Annotated[str, typer.Argument(metavar="NAME", help="The data set.")]
 SiteFolder = Annotated[Path, typer.Option("--home", envvar="THEBES_HOME", help="The site's home.")]
 
 

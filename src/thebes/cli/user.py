@@ -23,6 +23,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
+_Name = Annotated[str, typer.Argument(metavar="NAME", help="The user.")]
 _Home = Annotated[Path, typer.Option(envvar="THEBES_HOME", help="The coordinator's home.")]
 _Store = Annotated[str | None, typer.Option(help="The coordinator's --store, where it has one.")]
 _Role = Annotated[str, typer.Option(help="requestor, operator or auditor.")]
@@ -30,7 +31,7 @@ _Role = Annotated[str, typer.Option(help="requestor, operator or auditor.")]
 
 @app.command()
 def add(
-    name: str,
+    name: _Name,
     home: _Home,
     role: _Role = "requestor",
     password_stdin: Annotated[
@@ -49,7 +50,7 @@ def add(
 
 @app.command()
 def password(
-    name: str,
+    name: _Name,
     home: _Home,
     password_stdin: Annotated[
         bool, typer.Option("--password-stdin", help="Read the password's line from stdin.")
@@ -94,7 +95,7 @@ def list_(home: _Home, store: _Store = None, json: str | None = output.json_opti
 
 
 @app.command()
-def disable(name: str, home: _Home, store: _Store = None) -> None:
+def disable(name: _Name, home: _Home, store: _Store = None) -> None:
     """Let a user in no longer; tokens given before stop counting at once.
 
     Example: thebes user disable ana --home /var/lib/thebes
@@ -105,7 +106,7 @@ def disable(name: str, home: _Home, store: _Store = None) -> None:
 
 @app.command()
 def grant(
-    name: str,
+    name: _Name,
     home: _Home,
     role: Annotated[str | None, typer.Option(help="requestor, operator or auditor, instead of the one before.")] = None,
     site: Annotated[

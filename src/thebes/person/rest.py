@@ -100,10 +100,12 @@ def guarded(person: Person, access: Access, *, port: int, stop: Callable[[], Non
 
     @api.get("/api/export")
     def export() -> dict[str, Any]:
+        """Return everything that this home holds, for its owner."""
         return person.export()
 
     @api.post("/api/destroy")
     def destroy(body: Destroy) -> dict[str, Any]:
+        """Destroy the home: keys first, then all files."""
         person.destroy()
         threading.Timer(0.2, stop).start()
         return {"destroyed": True}
@@ -121,7 +123,8 @@ def guarded(person: Person, access: Access, *, port: int, stop: Callable[[], Non
 def _store(api: FastAPI, person: Person) -> None:
     @api.post("/app/{app_name}/register", openapi_extra=rest_schema.DECLARATION)
     def register(app_name: Name, body: Annotated[dict[str, Any], Body()]) -> dict[str, Any]:
-        """Declare a collector's tables: `{"tables": {T: {"description", "columns": {C: {"type", "description"}}}}}`."""
+        """Declare a collector's tables: `{"tables": {T: {"description", "columns": {C: {"type", "description"}}}}}`.
+        The same again changes nothing."""
         return {"app": app_name, "version": person.register(app_name, body)}
 
     @api.post("/app/{app_name}/insert")
@@ -132,17 +135,19 @@ def _store(api: FastAPI, person: Person) -> None:
 
     @api.get("/api/store")
     def store() -> list[dict[str, Any]]:
+        """List collectors with their tables, columns and counts of rows."""
         return person.store()
 
     @api.get("/api/store/{app_name}/{table}")
     def newest(app_name: Name, table: Name, count: Annotated[int, Query(ge=1, le=1000)] = 20) -> list[dict[str, Any]]:
-        """The latest rows of a table, for the owner's eyes only."""
+        """Return the latest rows of a table, for the owner's eyes only."""
         _exists(person, app_name, table)
         return person.newest(app_name, table, count)
 
     @api.get("/api/store/{app_name}/{table}/glance")
     def glance(app_name: Name, table: Name) -> list[dict[str, Any]]:
-        """Each column of a table at a glance, for the owner's eyes only."""
+        """Show each column of a table at a glance, from the newest 20,000 rows: missing and different values, bars of
+        its shape. For the owner's eyes only."""
         _exists(person, app_name, table)
         return person.glance(app_name, table)
 
@@ -165,6 +170,9 @@ def _exists(person: Person, app: str, table: str | None = None) -> None:
 def _tasks(api: FastAPI, person: Person) -> None:
     @api.get("/api/tasks")
     def tasks() -> list[dict[str, Any]]:
+        """List open tasks with explanation, price and state: `packets_sent` of yours are there, you may still agree
+        `turns_left` times (each a claim of its own), your participations cost `paid` so far and may still cost
+        `set_aside`, and `returnable` says whether what you sent can be taken back."""
         return person.tasks()
 
     @api.get("/api/unread")
@@ -175,12 +183,14 @@ def _tasks(api: FastAPI, person: Person) -> None:
 
     @api.get("/api/participations")
     def participations() -> list[dict[str, Any]]:
-        """Every task this person has decided about, with results."""
+        """List every task this person has decided about, with results, what each has cost (`spent`), when it was sent
+        (`sent`) and before which moment it is not (`due_at`); `times` is how often one person may take part in it."""
         return person.participations()
 
     @api.get("/api/lineage")
     def lineage() -> list[dict[str, Any]]:
-        """Tell where what left went, and whether the releases made of it hold its receipts."""
+        """Tell where what left went, the newest first: its `tables`, the digest of the `release`, the `receipts` that
+        were looked for in it, and `models` made of it."""
         return person.lineage()
 
     @api.post("/api/lineage/{task_id}/look")
@@ -190,15 +200,19 @@ def _tasks(api: FastAPI, person: Person) -> None:
 
     @api.get("/api/tasks/{task_id}")
     def task(task_id: TaskId) -> dict[str, Any]:
+        """Return one task and this person's participations in it."""
         return person.task(task_id)
 
     @api.get("/api/tasks/{task_id}/preview")
     def preview(task_id: TaskId) -> dict[str, Any]:
+        """Show exactly what would be read (`rows`, `columns`), whether that can take part (`able`), and which of it
+        does not count as it is (`misfits`)."""
         return person.preview(task_id)
 
     @api.get("/api/tasks/{task_id}/place")
     def place(task_id: TaskId) -> dict[str, str]:
-        """Say where the own value is in the answer, for the owner's eyes only; empty where nothing can be said."""
+        """Say where the own value, as it lies here now, is in the answer ("above the mean of all"), for the owner's
+        eyes only; empty where nothing can be said."""
         return {"place": person.place(task_id)}
 
     @api.get("/api/tasks/{task_id}/example")
@@ -208,15 +222,20 @@ def _tasks(api: FastAPI, person: Person) -> None:
 
     @api.post("/api/tasks/{task_id}/accept", status_code=202)
     def accept(task_id: TaskId) -> dict[str, Any]:
+        """Take part, once nothing is unfinished: 402 beyond the budget, 409 while one is unfinished, or where no
+        further one is taken."""
         return person.accept(task_id)
 
     @api.post("/api/tasks/{task_id}/decline")
     def decline(task_id: TaskId) -> dict[str, Any]:
+        """Decline a task; nothing is sent."""
         return person.decline(task_id)
 
     @api.post("/api/tasks/{task_id}/withdraw")
     def withdraw(task_id: TaskId, body: Withdraw | None = None) -> dict[str, Any]:
-        """Take it back. Who says what they saw is refused where more has left since."""
+        """Take it back: before anything was sent for free; after that it is destroyed there and the charge stays. 410
+        too late; 409 where it was mixed in at once, or where more has left than was `seen`. Several packets go back at
+        once, which shows the coordinator that they belong together; the `note` says so."""
         saw = body or Withdraw()
         return person.withdraw(task_id, seen=saw.seen, packets_sent=saw.packets_sent)
 
@@ -224,7 +243,7 @@ def _tasks(api: FastAPI, person: Person) -> None:
 def _groups(api: FastAPI, person: Person) -> None:
     @api.get("/api/coordinator")
     def coordinator() -> dict[str, Any]:
-        """By which key the coordinator's list is known here, and which ones gave way to it."""
+        """Tell by which key the coordinator's list is known here, and which ones gave way to it and when."""
         return person.coordinator_key()
 
     @api.get("/api/coordinator/about")
@@ -234,27 +253,31 @@ def _groups(api: FastAPI, person: Person) -> None:
 
     @api.get("/api/groups")
     def groups() -> dict[str, Any]:
-        """The groups this home belongs to, and in plain words what anonymity they offer."""
+        """List the groups this home belongs to (epoch, size, minimum), and in plain words what anonymity they offer."""
         return {"groups": person.groups()}
 
     @api.post("/api/groups/{name}/enrol")
     def enrol(name: GroupName, body: Enrol) -> dict[str, Any]:
-        """Join a group with a one-time code; the same again changes nothing."""
+        """Join a group with a one-time code; the same again changes nothing. One that publishes its members' names is
+        joined with `"names": "public"` only."""
         return person.enrol(name, body.code, body.pin, epoch=body.epoch, names=body.names)
 
 
 def _budget(api: FastAPI, person: Person) -> None:
     @api.get("/api/ledger")
     def ledger() -> dict[str, Any]:
+        """Tell what was spent and when, on which task and for whom, and what is left. `notices_older_copies`: whether
+        an older copy of this home, put back in its place, would be noticed."""
         return person.ledger()
 
     @api.get("/api/ledger/verified")
     def verified() -> dict[str, Any]:
-        """Tell whether the journal is whole and every balance is what it says."""
+        """Tell whether the journal is whole and every balance is what it says (`whole`), and the `findings`."""
         return person.verify()
 
     @api.get("/api/settings")
     def settings() -> dict[str, Any]:
+        """Return limits, caps and the longest delay."""
         return person.settings().as_json()
 
     @api.put("/api/settings", openapi_extra=rest_schema.SETTINGS)
@@ -264,6 +287,7 @@ def _budget(api: FastAPI, person: Person) -> None:
 
     @api.get("/api/rules")
     def rules() -> dict[str, Any]:
+        """Return the standing rules."""
         return {"rules": person.rules()}
 
     @api.get("/api/rules/agreed")

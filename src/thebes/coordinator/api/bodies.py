@@ -118,8 +118,9 @@ class Summary(BaseModel):
 class SiteRefusal(BaseModel):
     """The reason why a site is not in an answer. `reason` is its code (policy, budget, dataset, schema, document, busy,
     down, failed), or gone (its link was away) or late (it took too long). `charged` says whether the site was charged
-    anything for the task, by its own word when it heard that the task is over, or because it was never asked; where
-    that is not known it is not said."""
+    anything for the task: by its own word when it heard that the task is over, because only then is it final, or not,
+    where it was never asked. It is left out where that is not known: the site has not heard it yet, had not heard of
+    the task, or came back from a copy once, or the task is a pipeline."""
 
     reason: str
     message: str

@@ -65,7 +65,7 @@ def put_on(app: FastAPI, service: CoordinatorService) -> None:
 
     @app.post("/api/login", responses=says(401, 413, 429))
     async def login(body: Credentials) -> Session:
-        """A token for a quarter of an hour."""
+        """Sign in with a password: a token for a quarter of an hour."""
         token, end = await service.auth.login(body.username, body.password)
         return Session(token=token, expires_at=end.isoformat())
 
@@ -82,7 +82,8 @@ def put_on(app: FastAPI, service: CoordinatorService) -> None:
 
     @app.post("/api/login/device/token", responses={202: {"model": Undecided}, **says(401, 403, 413)})
     async def claim_login(body: DeviceCode) -> LastingSession:
-        """The session of a program that was let in; 202 while nobody has decided."""
+        """Return the session of a program once somebody let it in; 202 until then, 401 after ten minutes, 403 where it
+        was refused."""
         found = await service.auth.claim(body.device_code)
         if found is None:
             return JSONResponse({"interval": INTERVAL}, status_code=202)  # type: ignore[return-value]
@@ -90,7 +91,8 @@ def put_on(app: FastAPI, service: CoordinatorService) -> None:
 
     @app.post("/api/login/refresh", responses=says(401, 413))
     async def renew_login(body: RefreshToken) -> LastingSession:
-        """The same session for another quarter of an hour. A token that was used before ends it."""
+        """Prolong a session by another quarter of an hour, with a `refresh_token` for the next time. One that was used
+        before ends it: 401."""
         return _lasting(await service.auth.renew(body.refresh_token))
 
     @app.post("/api/login/end", status_code=204, responses=says(413))

@@ -127,38 +127,42 @@ def _tasks(app: FastAPI, service: CoordinatorService) -> None:
 
     @app.post("/api/task", status_code=201, responses=says(401, 403, 413))
     async def post_task(document: Document, bearer: Bearer) -> m.Posted:
-        """Put a task up."""
+        """Put a task up. The same document put up twice is two tasks."""
         task_id, digest = await service.post(document, await service.auth.who(token_of(bearer)))
         return m.Posted(task_id=task_id, digest=digest)
 
     @app.get("/api/task/{task_id}/receipts", response_class=Response, responses={**_LIST_OF_HASHES, **says(404)})
     async def receipts(task_id: TaskId) -> Response:
         """Return the hashes of the receipts of all contributions that the latest release was made from, 32 bytes each,
-        in their order: whole or not at all, so that asking tells nothing of who asks."""
+        in the order of their bytes: whole or not at all, so that asking tells nothing of who asks. 404 where no release
+        commits to any."""
         return Response(await service.receipts(task_id), media_type=_BYTES)
 
     @app.get("/api/task/{task_id}/record", responses=says(404))
     async def record(task_id: TaskId, part: Part = "release") -> m.PublishedRecord:
         """The latest release that was published of a task with what shows that it was: a file to keep, and to check
-        with `thebes verify`. `part=certificate` leaves the answer out."""
+        with `thebes verify`. `part=certificate` leaves the answer out. 404 where nothing was released yet, and while a
+        task without end goes on."""
         told = await service.record(task_id)
         body = told.as_json(certificate_only=part == "certificate")
         return JSONResponse(body)  # type: ignore[return-value]
 
     @app.delete("/api/task/{task_id}", status_code=204, responses=says(401, 403, 404, 409))
     async def cancel(task_id: TaskId, bearer: Bearer) -> None:
-        """Cancel a task: its requestor or an operator."""
+        """Cancel a task: its requestor or an operator. 409 once it has ended."""
         await service.cancel(task_id, await service.auth.who(token_of(bearer)))
 
     @app.post("/api/task/{task_id}/close", status_code=204, responses=says(401, 403, 404, 409))
     async def close_task(task_id: TaskId, bearer: Bearer) -> None:
-        """End a task that is trained without end and keep its last release: its requestor or an operator."""
+        """End a task that is trained without end and keep its last release: its requestor or an operator. 409 for every
+        other kind, and while there is no release yet."""
         await service.end(task_id, await service.auth.who(token_of(bearer)))
 
     @app.get("/api/task/{task_id}/training", responses=says(401, 404), openapi_extra=_MAY_BRING_ONE)
     async def training(task_id: TaskId, bearer: Bearer) -> m.Progress:
         """Tell how a task goes that is trained without end, or that institutions answer: everything a live view shows
-        of it. What is single models' (`norms`, `distances`, `models`) is there for its requestor and operators only."""
+        of it, a second old at the most. What is single models' (`norms`, `distances`, `models`) is what somebody sent:
+        only its requestor and operators are shown it."""
         asking = None if bearer is None else await service.auth.who(token_of(bearer))
         return JSONResponse(await service.progress(task_id, asking))  # type: ignore[return-value]
 
@@ -167,7 +171,9 @@ def _tasks(app: FastAPI, service: CoordinatorService) -> None:
     )
     async def quote(document: Document, bearer: Bearer) -> Quote:
         """Return what one contributor would pay for this document. With a requestor's token institutions are asked as
-        well whether they would answer, and what that would cost them now."""
+        well, in that requestor's name and for 5 s at most, whether they would answer and what that would cost them
+        now; of a question by accuracy for 5 s once more when its price is known. Without one the price is that of
+        sites that have released nothing yet."""
         asking = None if bearer is None else await service.auth.who(token_of(bearer))
         return Quote(**await service.quote(document, asking))
 
@@ -180,7 +186,9 @@ def _tasks(app: FastAPI, service: CoordinatorService) -> None:
 def _contributions(app: FastAPI, service: CoordinatorService) -> None:
     async def submit(request: Request, task_id: TaskId) -> m.Receipt:
         """Send a contribution. It is on the disk when this answers; of a task that is trained without end, where one
-        process alone runs the coordinator, within a second."""
+        process alone runs the coordinator, within a second. It is known by task, part and contributor, or what its
+        token proves: the same again, however it is spelled or framed, gives the same receipt, and another is refused
+        with 409. What was withdrawn stays withdrawn (410)."""
         longest = await service.contributions.largest_submission(task_id)
         sent = _submission(request.headers.get("content-type", ""), await _body(request, longest), longest)
         receipt = await service.contributions.submit(task_id, sent)
@@ -188,7 +196,8 @@ def _contributions(app: FastAPI, service: CoordinatorService) -> None:
         return Response(f'{{"receipt":"{receipt}"}}', 202, media_type=frames.JSON)  # type: ignore[return-value]
 
     async def ask(request: Request, task_id: TaskId, slot: Text, packet: Packet = 0) -> m.Asked | m.Later:
-        """Return what the task wants from this slot now, as its contributor's packet of that number."""
+        """Return what the task wants from this slot now, as its contributor's packet of that number; 410 where it wants
+        nothing more."""
         wanted = await service.contributions.ask(task_id, slot, packet)
         if isinstance(wanted, Wait):
             return JSONResponse({"wait": wanted.seconds})  # type: ignore[return-value]
@@ -211,14 +220,15 @@ def _contributions(app: FastAPI, service: CoordinatorService) -> None:
 
     @app.delete("/api/task/{task_id}/submit", status_code=204, responses=says(404, 410))
     async def withdraw(task_id: TaskId, receipt: Text) -> None:
-        """Take a contribution back before its phase closes; it is destroyed."""
+        """Take a contribution back before its phase closes; it is destroyed. 410 after that, 409 where it was mixed in
+        at once."""
         await service.contributions.withdraw(task_id, receipt)
 
 
 def _groups(app: FastAPI, service: CoordinatorService) -> None:
     @app.get("/api/group", responses=says())
     async def groups() -> list[m.Group]:
-        """Every group with its newest epoch."""
+        """List every group with its newest epoch."""
         return JSONResponse(await service.groups.all())  # type: ignore[return-value]
 
     @app.get("/api/group/{name}", responses=says(404))
@@ -272,7 +282,7 @@ def _sessions(app: FastAPI, service: CoordinatorService) -> None:
 def _everything_else(app: FastAPI, service: CoordinatorService, whom: str) -> None:
     @app.get("/api/schema", responses=says())
     async def schemas() -> dict[str, m.Collector]:
-        """The tables that collectors fill."""
+        """List the tables that collectors fill, by collector, with a version each."""
         return JSONResponse(await service.schemas())  # type: ignore[return-value]
 
     @app.post("/api/schema", status_code=201, responses=says(401, 403, 413))

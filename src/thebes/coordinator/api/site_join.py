@@ -70,7 +70,7 @@ def put_on(app: FastAPI, service: CoordinatorService) -> None:
 
     @app.post("/api/site/join", responses=says(403, 409, 413, 429))
     async def join(body: JoinRequest) -> Joined:
-        """A certificate for the site that has the code."""
+        """Give the site that has the code a certificate. 409 where the code was used by another key."""
         return Joined(**asdict(await service.joining.join(body.code, body.request, body.proof)))
 
     @app.get("/api/site/code", responses=says(401, 403))
@@ -81,7 +81,7 @@ def put_on(app: FastAPI, service: CoordinatorService) -> None:
 
     @app.post("/api/site/{name}/code", status_code=201, responses=says(401, 403, 413))
     async def invite(name: SiteName, body: Inviting, bearer: Bearer) -> Invited:
-        """A join code for a site; one that was open ends: operators."""
+        """Make a join code for a site; one that was open ends: operators."""
         asking = await service.auth.who(token_of(bearer))
         code, until = await service.joining.invite(name, asking, hours=body.hours, days=body.days)
         return Invited(code=str(code), until=until.isoformat())
