@@ -51,10 +51,10 @@ def new_home(chromium: Any, tmp_path: Path) -> Iterator[OpenHome]:
 
 def moved(me: Person, task: str, state: ParticipationState) -> None:
     """Bring a participation into a state in which it would stay for a moment only. Real work passes the same."""
-    book = me._book
-    while (at := book.participations(task_id=task)[-1]).state is not state:
+    task_store = me._task_store
+    while (at := task_store.participations(task_id=task)[-1]).state is not state:
         steps = (state,) if state in AFTER[at.state] else _between(at.state, state)
-        book.move(at, steps[0])
+        task_store.move(at, steps[0])
 
 
 def _between(at: ParticipationState, goal: ParticipationState) -> tuple[ParticipationState, ...]:
@@ -299,7 +299,7 @@ def test_the_page_of_a_task_shows_its_answer_when_it_comes(home: OpenHome, visit
     assert claim is not None
     claim.consume()
     moved(home.me, task, ParticipationState("sent"))
-    book = home.me._book
-    book.move(book.participations(task_id=task)[-1], ParticipationState.DONE, result={"value": None})
+    task_store = home.me._task_store
+    task_store.move(task_store.participations(task_id=task)[-1], ParticipationState.DONE, result={"value": None})
     expect(came.get_by_role("heading", name="The answer")).to_be_visible(timeout=1000 * SECONDS)
     expect(came).not_to_contain_text("an answer needs")

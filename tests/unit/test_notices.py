@@ -33,8 +33,8 @@ class Day:
     def begin(self) -> None:
         """As another process of the same home does."""
         self.notices = self.me._at.notices = QuestionNotices(
-            self.me._book,
-            self.me._at.board,
+            self.me._task_store,
+            self.me._at.feed,
             on=lambda: self.me.settings().notices,
             clock=lambda: self.now,
             tell=self.said.append,
@@ -122,10 +122,10 @@ def test_turned_off_it_forgets_what_it_had_said(day: Day) -> None:
     day.me.set_settings({"notices": True})
     (task,) = day.ask(1)
     day.later(0)
-    assert task in str(day.me._book.fact("notices"))
+    assert task in str(day.me._task_store.fact("notices"))
     day.me.set_settings({"notices": False})
     day.later(60)
-    assert task not in str(day.me._book.fact("notices"))
+    assert task not in str(day.me._task_store.fact("notices"))
 
 
 def test_the_number_stands_before_the_title_and_goes_when_it_was_decided(day: Day) -> None:

@@ -19,10 +19,10 @@ from thebes.data.store import Store
 from thebes.ledger import BudgetExceeded, Ledger
 from thebes.person.budget.blocks import PersonBlocks, consumed
 from thebes.person.budget.budget import PersonBudget, period
-from thebes.person.home import BOOK, Person
+from thebes.person.home import TASK_STORE, Person
 from thebes.person.settings import PersonSettings, RequestorCap
 from thebes.person.tasks.rules import AgreementRule, read_rules
-from thebes.person.tasks.task_store import Book
+from thebes.person.tasks.task_store import TaskStore
 from thebes.privacy.faults import Mistake
 from thebes.simulation import example
 
@@ -357,7 +357,7 @@ def test_a_rule_agrees_up_to_its_week(tmp_path: Path, server: CoordinatorInMemor
 def test_a_rule_from_before_without_a_limit_agrees_to_nothing(tmp_path: Path, server: CoordinatorInMemory) -> None:
     with person(tmp_path, server) as me:
         me.set_rules([ANY, {**ANY, "requestor": "bert"}])
-        with closing(sqlite3.connect(me.home / BOOK)) as file, file:
+        with closing(sqlite3.connect(me.home / TASK_STORE)) as file, file:
             file.execute("UPDATE rule SET body = ? WHERE id = 1", [json.dumps({"type": "basic"})])
         server.post(MEDIAN, requestor="ana")
         theirs = server.post({**MEDIAN, "name": "another"}, requestor="bert")
@@ -390,7 +390,7 @@ def test_a_rule_that_was_interrupted_while_it_agreed_agrees_again_and_pays_once(
         me.set_rules([{**ANY, "epsilon_per_week": 1.0}])
         task = server.post(MEDIAN)
         with monkeypatch.context() as patched:
-            patched.setattr(Book, step, full)
+            patched.setattr(TaskStore, step, full)
             with pytest.raises(OSError, match="no space"):
                 me.apply_rules()
         assert [p["state"] for p in me.participations()] == ["seen"]

@@ -14,7 +14,7 @@ import pytest
 
 from tests.support.coordinator_in_memory import CoordinatorInMemory
 from thebes.data.rows import Rows
-from thebes.person.home import BOOK, Person
+from thebes.person.home import TASK_STORE, Person
 from thebes.person.tasks.task_feed import NotListed
 from thebes.privacy.randomness import system
 from thebes.simulation import example
@@ -77,7 +77,7 @@ def test_every_packet_goes_to_its_own_part_under_its_own_slot_and_they_cost_the_
     packets = sent(server)
     assert [packet["part"] for packet in packets] == ["phase-0.packet-0", "phase-0.packet-1"]
     slots = [packet["contributor"] for packet in packets]
-    with closing(sqlite3.connect(me.home / BOOK)) as file:
+    with closing(sqlite3.connect(me.home / TASK_STORE)) as file:
         ((pseudonym,),) = file.execute("SELECT name FROM slot WHERE task_id = ?", [task])
     assert slots == [slot_of(pseudonym, 1), slot_of(pseudonym, 2)]
     # whoever hears one of them can neither work out the other nor the pseudonym that both come from

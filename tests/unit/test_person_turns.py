@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.support.coordinator_in_memory import CoordinatorInMemory
-from thebes.person.home import BOOK, Person
+from thebes.person.home import TASK_STORE, Person
 from thebes.person.participation import worker
 from thebes.simulation import example
 from thebes.wire import frames
@@ -147,7 +147,7 @@ def test_a_model_is_fetched_when_it_is_to_be_answered_and_not_before(
         me.set_settings({"delay_seconds": 600})
         task = server.post(events())
         me.accept(task)
-        with closing(sqlite3.connect(tmp_path / "home" / BOOK)) as file:
+        with closing(sqlite3.connect(tmp_path / "home" / TASK_STORE)) as file:
             ((due,),) = file.execute("SELECT due_at FROM participation WHERE task_id = ?", [task])
         for _ in range(800):
             if me.participations()[0]["state"] == "sent":

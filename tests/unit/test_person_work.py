@@ -23,12 +23,12 @@ from thebes.data.store import Store
 from thebes.ledger import Budget, BudgetExceeded, Ledger
 from thebes.ledger.amounts import Amount
 from thebes.person.budget import budget
-from thebes.person.home import BOOK, Person
+from thebes.person.home import TASK_STORE, Person
 from thebes.person.participation import worker
 from thebes.person.participation.participation import AFTER, ParticipationState
 from thebes.person.tasks.decisions import NothingToSend
 from thebes.person.tasks.task_feed import NotListed
-from thebes.person.tasks.task_store import Book
+from thebes.person.tasks.task_store import TaskStore
 from thebes.privacy.faults import Refusal
 from thebes.privacy.promise import Unit
 from thebes.privacy.randomness import system
@@ -130,14 +130,14 @@ def quick_computing(monkeypatch: pytest.MonkeyPatch) -> None:
 @contextmanager
 def kept(home: Path) -> Iterator[sqlite3.Connection]:
     """Open what a home has written down about its participations, as whoever holds the file reads and changes it."""
-    with closing(sqlite3.connect(home / BOOK)) as file, file:
+    with closing(sqlite3.connect(home / TASK_STORE)) as file, file:
         yield file
 
 
 def due_at(home: Path) -> list[float]:
     """The moments before which nothing is sent, by participation."""
-    with kept(home) as book:
-        return [due for (due,) in book.execute("SELECT due_at FROM participation ORDER BY id")]
+    with kept(home) as task_store:
+        return [due for (due,) in task_store.execute("SELECT due_at FROM participation ORDER BY id")]
 
 
 def spent(person: Person, trust: str = "trusted") -> dict[str, float]:
@@ -478,7 +478,7 @@ def test_killed_at_every_single_moment_nothing_is_lost_counted_twice_or_drawn_tw
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fuse = Fuse()
-    monkeypatch.setattr(Book, "_write", fuse.around(Book._write))
+    monkeypatch.setattr(TaskStore, "_write", fuse.around(TaskStore._write))
     monkeypatch.setattr(Ledger, "_write", fuse.around(Ledger._write))
 
     def world(name: str) -> tuple[Path, CoordinatorInMemory, str]:
@@ -562,8 +562,8 @@ def test_the_bytes_are_gone_once_the_receipt_is_there(me: Person, server: Coordi
     task = server.post(median())
     me.accept(task)
     me.wait(task)
-    with kept(me.home) as book:
-        assert book.execute("SELECT body, receipt IS NOT NULL FROM sending").fetchall() == [(b"", 1)]
+    with kept(me.home) as task_store:
+        assert task_store.execute("SELECT body, receipt IS NOT NULL FROM sending").fetchall() == [(b"", 1)]
 
 
 @pytest.mark.slow
@@ -763,9 +763,9 @@ def test_consent_to_one_document_is_none_to_another(me: Person, server: Coordina
     task, other = server.post(median()), server.post(median(epsilon=epsilon, name="other"))
     me.accept(task)
     other_digest = registry.check(server.documents[other]).digest
-    with kept(me.home) as book:
-        book.execute("INSERT INTO document VALUES (?, ?)", (other_digest, json.dumps(server.documents[other])))
-        book.execute("UPDATE participation SET digest = ?", (other_digest,))
+    with kept(me.home) as task_store:
+        task_store.execute("INSERT INTO document VALUES (?, ?)", (other_digest, json.dumps(server.documents[other])))
+        task_store.execute("UPDATE participation SET digest = ?", (other_digest,))
     assert me.wait(task)["state"] == "failed"
     assert server.bodies == []
     assert nothing_reserved(me)

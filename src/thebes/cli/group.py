@@ -200,10 +200,10 @@ def _shown(name: str, home: Path, epoch: str | None, store: str | None) -> dict[
 
 
 def _is_persons(home: Path) -> bool:
-    from thebes.person.home import BOOK
+    from thebes.person.home import TASK_STORE
     from thebes.person.settings import FILE
 
-    return any((home / file).exists() for file in (FILE, BOOK))
+    return any((home / file).exists() for file in (FILE, TASK_STORE))
 
 
 def _way(home: Path | None, coordinator: str | None, proxy: str | None) -> tuple[str, str | None]:

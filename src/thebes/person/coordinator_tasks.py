@@ -20,8 +20,8 @@ from thebes.person.participation.worker import Work
 from thebes.person.settings import PersonSettings
 from thebes.person.tasks.decisions import Decisions
 from thebes.person.tasks.own_data import OwnData
-from thebes.person.tasks.task_feed import Board
-from thebes.person.tasks.task_store import Book
+from thebes.person.tasks.task_feed import TaskFeed
+from thebes.person.tasks.task_store import TaskStore
 from thebes.privacy.faults import ThebesError
 from thebes.wire.client import CoordinatorClient
 from thebes.wire.refusals import NotFound
@@ -37,7 +37,7 @@ class CoordinatorTasks:
         client: CoordinatorClient,
         *,
         home: Path,
-        book: Book,
+        task_store: TaskStore,
         budget: PersonBudget,
         seal: Seal,
         store: Store,
@@ -48,28 +48,28 @@ class CoordinatorTasks:
         delay: bool,
         hidden: bool,
     ) -> None:
-        self.client, self._book = client, book
+        self.client, self._task_store = client, task_store
         self._about: dict[str, str | None] | None = None  #: what the coordinator says of itself, once it was asked
-        self.board = Board(client, book, home, clock=clock)
-        self.memberships = Memberships(book=book, seal=seal, client=client, listed=self.board.listed)
+        self.feed = TaskFeed(client, task_store, home, clock=clock)
+        self.memberships = Memberships(task_store=task_store, seal=seal, client=client, listed=self.feed.listed)
         self.work = Work(
-            book=book,
+            task_store=task_store,
             budget=budget,
             seal=seal,
             client=client,
             memberships=self.memberships,
             store=store,
-            listed=self.board.listed,
+            listed=self.feed.listed,
             helpers=lambda: settings().helpers,
-            counted=self.board.count,
+            counted=self.feed.count,
             clock=clock,
             pacing=Pacing(lambda: settings().delay_seconds, clock, waits=delay),
             hidden=hidden,
             steady=delay,
         )
         self.decisions = Decisions(
-            board=self.board,
-            book=book,
+            feed=self.feed,
+            task_store=task_store,
             budget=budget,
             work=self.work,
             own_data=own_data,
@@ -80,16 +80,16 @@ class CoordinatorTasks:
             clock=clock,
             delay=delay,
         )
-        self.notices = QuestionNotices(book, self.board, on=lambda: settings().notices, clock=clock)
+        self.notices = QuestionNotices(task_store, self.feed, on=lambda: settings().notices, clock=clock)
         self.work.recover()
 
     def lineage(self) -> list[dict[str, Any]]:
         """Tell where what left went. The coordinator is not asked."""
-        return lineage_report.lineage(self._book, self.work.lineage, self.board.documents())
+        return lineage_report.lineage(self._task_store, self.work.lineage, self.feed.documents())
 
     def look_for_receipts(self, task_id: str) -> list[dict[str, Any]]:
         """Look anew whether the release of a task holds the receipts of this home."""
-        mine = [p for p in self._book.participations(task_id=task_id) if self._book.receipts(p)]
+        mine = [p for p in self._task_store.participations(task_id=task_id) if self._task_store.receipts(p)]
         if not mine:
             raise NotFound("nothing of yours left for this task")
         for participation in mine:

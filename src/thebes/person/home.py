@@ -35,13 +35,13 @@ from thebes.person.participation.seal import Seal
 from thebes.person.settings import PersonSettings
 from thebes.person.tasks.own_data import OwnData
 from thebes.person.tasks.rules import in_force, read_rules
-from thebes.person.tasks.task_store import Book
+from thebes.person.tasks.task_store import TaskStore
 from thebes.privacy.faults import Mistake
 from thebes.tasks.document import PeopleDocument
 from thebes.wire.client import CoordinatorClient
 from thebes.wire.refusals import NotFound
 
-BOOK, LEDGER = "person.db", "ledger.db"
+TASK_STORE, LEDGER = "person.db", "ledger.db"
 POLL_SECONDS = 20.0  #: between looks for results and for tasks that rules cover
 LOOK_SECONDS = 0.5  #: the same while somebody waits
 
@@ -89,9 +89,9 @@ class Person(HomeStore, HomeBudget):
         self._own_data = OwnData(self._store)
         self._ledger = Ledger(f"sqlite:///{self.home / LEDGER}")
         (self.home / LEDGER).chmod(0o600)
-        self._book = Book(self.home / BOOK, self._seal)
+        self._task_store = TaskStore(self.home / TASK_STORE, self._seal)
         self._budget = PersonBudget(self._ledger, self.settings, lambda: datetime.fromtimestamp(self._clock(), UTC))
-        self._report = ParticipationReport(self._book, self._budget, spending_report.LastCharged(self._ledger))
+        self._report = ParticipationReport(self._task_store, self._budget, spending_report.LastCharged(self._ledger))
         self._closing = threading.Lock()
         self._running = BackgroundThread(self.turn, self.poll)
         self._closed = False
@@ -100,7 +100,7 @@ class Person(HomeStore, HomeBudget):
             self._at = CoordinatorTasks(
                 self._client,
                 home=self.home,
-                book=self._book,
+                task_store=self._task_store,
                 budget=self._budget,
                 seal=self._seal,
                 store=self._store,
@@ -117,10 +117,10 @@ class Person(HomeStore, HomeBudget):
     def tasks(self) -> list[dict[str, Any]]:
         """The open tasks that stand in the coordinator's signed list, each with explanation, price and state."""
         at = self._with_coordinator()
-        offers = at.board.offers()
+        offers = at.feed.offers()
         at.notices.saw(offer.task_id for offer in offers)
         mine: dict[str, list[Participation]] = {}
-        for participation in self._book.participations():
+        for participation in self._task_store.participations():
             mine.setdefault(participation.task_id, []).append(participation)
         return [
             {**offer.as_json(), **self._report.standing(offer.document, mine.get(offer.task_id, []))}
@@ -130,31 +130,31 @@ class Person(HomeStore, HomeBudget):
     def unread(self) -> list[dict[str, str]]:
         """The tasks for people that are not offered because they cannot be read or verified here, each with why, as the
         coordinator's list was read last."""
-        return [{"task_id": task_id, "why": why} for task_id, why in self._with_coordinator().board.unread.items()]
+        return [{"task_id": task_id, "why": why} for task_id, why in self._with_coordinator().feed.unread.items()]
 
     def task(self, task_id: str, *, anew: bool = True) -> dict[str, Any]:
         """One task, with every participation in it so far. Not `anew`: as it was verified last, so that looking at a
         page for long asks the coordinator nothing."""
-        board = self._with_coordinator().board
-        offer = board.offer(task_id) if anew else board.known(task_id)
-        mine = self._book.participations(task_id=task_id)
+        feed = self._with_coordinator().feed
+        offer = feed.offer(task_id) if anew else feed.known(task_id)
+        mine = self._task_store.participations(task_id=task_id)
         standing = self._report.standing(offer.document, mine)
         return {**offer.as_json(), **standing, "participations": [p.as_json() for p in mine]}
 
     def participations(self) -> list[dict[str, Any]]:
         """Every participation, oldest first, with the task's result where there is one."""
-        return [self._report.told(p) for p in self._book.participations()]
+        return [self._report.told(p) for p in self._task_store.participations()]
 
     def participation(self, task_id: str, number: int) -> dict[str, Any]:
         """One participation as it stands now."""
-        found = next((p for p in self._book.participations(task_id=task_id) if p.number == number), None)
+        found = next((p for p in self._task_store.participations(task_id=task_id) if p.number == number), None)
         if found is None:
             raise NotFound("you take no part in this task")
         return self._report.told(found)
 
     def document(self, task_id: str) -> PeopleDocument:
         """Return the document of a task that this person takes or took part in."""
-        mine = self._book.participations(task_id=task_id)
+        mine = self._task_store.participations(task_id=task_id)
         if not mine:
             raise NotFound("you take no part in this task")
         return mine[-1].document
@@ -162,25 +162,25 @@ class Person(HomeStore, HomeBudget):
     def preview(self, task_id: str) -> dict[str, Any]:
         """Exactly the rows the task would read, and which values of them do not count as they are, for the owner's eyes
         only."""
-        document = self._with_coordinator().board.offer(task_id).document
+        document = self._with_coordinator().feed.offer(task_id).document
         return {"task_id": task_id, **self._own_data.preview(document)}
 
     def able(self, task_id: str) -> bool:
         """Tell whether a yes would be taken, as far as the store goes: it has a value that fits, or the task takes that
         there is none. The coordinator is not asked about a task that was shown."""
-        return self._own_data.able(self._with_coordinator().board.known(task_id).document)
+        return self._own_data.able(self._with_coordinator().feed.known(task_id).document)
 
     def place(self, task_id: str) -> str:
         """Say where this person's own value, as it lies here now, is in the answer of a task; empty where nothing can
         be said. Computed here from what lies here; nobody is asked, and nobody is told."""
-        answered = [p for p in self._book.participations(task_id=task_id) if p.result is not None]
+        answered = [p for p in self._task_store.participations(task_id=task_id) if p.result is not None]
         if not answered:
             return ""
         return self._own_data.place(answered[-1].document, answered[-1].result or {})
 
     def example(self, task_id: str) -> dict[str, Any]:
         """One example of what noise does to the rows of a task: a fresh draw, never the one that is sent."""
-        document = self._with_coordinator().board.offer(task_id).document
+        document = self._with_coordinator().feed.offer(task_id).document
         return {"task_id": task_id, **self._own_data.example(document)}
 
     def accept(self, task_id: str) -> dict[str, Any]:
@@ -204,7 +204,7 @@ class Person(HomeStore, HomeBudget):
         self._with_coordinator()
         end, looked = time.monotonic() + timeout, 0.0
         while True:
-            mine = [each.as_json() for each in self._book.participations(task_id=task_id)]
+            mine = [each.as_json() for each in self._task_store.participations(task_id=task_id)]
             if come_to(mine, state):
                 return mine[-1]
             if time.monotonic() >= end:
@@ -251,8 +251,8 @@ class Person(HomeStore, HomeBudget):
 
     def requestors(self) -> set[str]:
         """Name the requestors of all tasks that were looked at since this was opened, or were decided about."""
-        asked = set() if self._at is None else self._at.board.requestors()
-        return asked | {participation.requestor for participation in self._book.participations()}
+        asked = set() if self._at is None else self._at.feed.requestors()
+        return asked | {participation.requestor for participation in self._task_store.participations()}
 
     def confirm_helper(self, task_id: str, fingerprint: str) -> None:
         """Confirm a task's helper by the fingerprint that its institution publishes, which the person found there.
@@ -274,14 +274,14 @@ class Person(HomeStore, HomeBudget):
         ]
 
     def _followed(self) -> list[tuple[int, dict[str, Any]]]:
-        kept = self._book.rules()
+        kept = self._task_store.rules()
         followed = in_force(kept)
         return [(number, body) for number, body in kept if number in followed]
 
     def set_rules(self, rules: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """Replace the standing rules; they see fields of documents, never data."""
         read_rules(rules)
-        self._book.set_rules(rules)
+        self._task_store.set_rules(rules)
         self._running.wake()
         return self.rules()
 
@@ -303,7 +303,7 @@ class Person(HomeStore, HomeBudget):
             "rules": self.rules(),
             "groups": [
                 {"name": m.name, "epoch": m.epoch, "digest": m.pin, "enrolled": m.enrolled}
-                for m in self._book.memberships()
+                for m in self._task_store.memberships()
             ],
         }
 
@@ -328,7 +328,7 @@ class Person(HomeStore, HomeBudget):
     def coordinator_key(self) -> dict[str, Any]:
         """By which key the coordinator's list is known here, as its fingerprint (None before first contact), and which
         ones gave way to it, with the moment at which that was noticed."""
-        return coordinator_identity.key_of(self.home, self.coordinator, self._book.earlier_keys())
+        return coordinator_identity.key_of(self.home, self.coordinator, self._task_store.earlier_keys())
 
     def about_coordinator(self) -> dict[str, Any]:
         """Tell who runs the coordinator and how to reach them, in its own words; None where it does not say. It is
@@ -343,8 +343,8 @@ class Person(HomeStore, HomeBudget):
     @property
     def moment(self) -> str:
         """A mark that is another one after anything was decided, sent, answered or spent here, or more took part."""
-        counts = 0 if self._at is None else self._at.board.counts
-        return f"{self._book.changes}.{self._ledger.head().length}.{counts}"
+        counts = 0 if self._at is None else self._at.feed.counts
+        return f"{self._task_store.changes}.{self._ledger.head().length}.{counts}"
 
     @property
     def new_questions(self) -> int:
@@ -379,7 +379,7 @@ class Person(HomeStore, HomeBudget):
         if self._client is not None:
             self._client.close()
         self._ledger.close()
-        self._book.close()
+        self._task_store.close()
         self._store.close()
         self._hold.close()
 

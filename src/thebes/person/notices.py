@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from thebes.person.participation.participation import ParticipationState
-from thebes.person.tasks.task_feed import Board
-from thebes.person.tasks.task_store import Book
+from thebes.person.tasks.task_feed import TaskFeed
+from thebes.person.tasks.task_store import TaskStore
 from thebes.privacy.figures import plural
 
 EVERY_SECONDS = 86_400.0
@@ -45,14 +45,14 @@ class QuestionNotices:
 
     def __init__(
         self,
-        book: Book,
-        board: Board,
+        task_store: TaskStore,
+        feed: TaskFeed,
         *,
         on: Callable[[], bool],
         clock: Callable[[], float],
         tell: Callable[[int], None] = on_the_desktop,
     ) -> None:
-        self._book, self._board, self._on, self._clock, self._tell = book, board, on, clock, tell
+        self._task_store, self._feed, self._on, self._clock, self._tell = task_store, feed, on, clock, tell
         self._next = 0.0  #: before which this process asks nobody again
         self._open: set[str] | None = None  #: as the coordinator's list was read last, where it was
 
@@ -66,10 +66,10 @@ class QuestionNotices:
         if now < self._next or 0 <= now - said["at"] < EVERY_SECONDS:
             return
         self._next = now + AGAIN_SECONDS
-        self.saw(offer.task_id for offer in self._board.offers())
+        self.saw(offer.task_id for offer in self._feed.offers())
         waiting = self._open - self._decided() if self._open else set[str]()
         new = sorted(waiting.difference(said["known"]))
-        self._book.set_fact(_FACT, json.dumps({"at": now, "known": sorted(waiting), "new": new}))
+        self._task_store.set_fact(_FACT, json.dumps({"at": now, "known": sorted(waiting), "new": new}))
         if new:
             self._tell(len(new))
 
@@ -86,12 +86,12 @@ class QuestionNotices:
         return len(new if self._open is None else new & self._open)
 
     def _decided(self) -> set[str]:
-        return {p.task_id for p in self._book.participations() if p.state is not ParticipationState.SEEN}
+        return {p.task_id for p in self._task_store.participations() if p.state is not ParticipationState.SEEN}
 
     def _said(self) -> dict[str, Any]:
-        kept = self._book.fact(_FACT)
+        kept = self._task_store.fact(_FACT)
         return dict(json.loads(kept)) if kept else {"at": -EVERY_SECONDS, "known": [], "new": []}
 
     def _forget(self) -> None:
-        if self._book.fact(_FACT):
-            self._book.set_fact(_FACT, "")
+        if self._task_store.fact(_FACT):
+            self._task_store.set_fact(_FACT, "")

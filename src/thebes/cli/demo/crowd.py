@@ -1,6 +1,6 @@
 """Many people on one machine, for `thebes demo`: a few processes, in each many homes, all over HTTP.
 
-Every person has a home with keys, store, book and ledger of their own and decides by standing rules; only the
+Every person has a home with keys, task store, rows and ledger of their own and decides by standing rules; only the
 process is shared. Run as a module this is one such process, which hears its work as lines of JSON.
 """
 

@@ -140,7 +140,7 @@ def of_the_list(home: Path, url: str, proxy: str | None) -> Iterator[HomeFinding
     except BrokenLog as broken:
         yield HomeFinding(How.BROKEN, what, str(broken))
     except (ThebesError, sqlite3.Error):
-        return  # said elsewhere: it does not answer, or the book cannot be read
+        return  # said elsewhere: it does not answer, or its task store cannot be read
     else:
         yield HomeFinding(How.OK, what)
 

@@ -12,7 +12,7 @@ from thebes.person.budget import spending_report
 from thebes.person.budget.budget import PersonBudget
 from thebes.person.participation import known_helpers
 from thebes.person.settings import PersonSettings
-from thebes.person.tasks.task_store import Book
+from thebes.person.tasks.task_store import TaskStore
 from thebes.privacy.faults import Mistake
 
 
@@ -21,12 +21,12 @@ class HomeBudget:
 
     home: Path
     _ledger: Ledger
-    _book: Book
+    _task_store: TaskStore
     _budget: PersonBudget
 
     def ledger(self) -> dict[str, Any]:
         """Tell what was spent, on which task, for whom, and what is left; what a server only promises stands apart."""
-        return spending_report.ledger(self._budget, self._book)
+        return spending_report.ledger(self._budget, self._task_store)
 
     def balance(self) -> dict[str, Any]:
         """Tell what is left, and whether the ledger is frozen: the part of `ledger` that costs next to nothing to

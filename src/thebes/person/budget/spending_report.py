@@ -9,14 +9,14 @@ from thebes.ledger import Budget, Ledger, LedgerClaim, Tampered
 from thebes.ledger.journal import JournalEntry
 from thebes.person.budget.blocks import CARRIED, OVERALL, base_name, consumed, loss_as_budget
 from thebes.person.budget.budget import PersonBudget
-from thebes.person.tasks.task_store import Book
+from thebes.person.tasks.task_store import TaskStore
 from thebes.privacy.promise import Adjacency, Unit
 
 
-def ledger(budget: PersonBudget, book: Book) -> dict[str, Any]:
+def ledger(budget: PersonBudget, task_store: TaskStore) -> dict[str, Any]:
     """Balances by trust, caps, and one entry for every claim. Local and trusted spending are never added up: one is
     a fact about what left this machine, the other rests on a server's promise."""
-    by_key = {p.claim_key: p for p in book.participations()}
+    by_key = {p.claim_key: p for p in task_store.participations()}
     entries = []
     for claim in budget.ledger.claims():
         if claim.purpose == CARRIED:
@@ -49,7 +49,7 @@ def ledger(budget: PersonBudget, book: Book) -> dict[str, Any]:
             for cap in budget.ledger.caps()
         ],
         "entries": entries,
-        "history": history(budget, book),
+        "history": history(budget, task_store),
     }
 
 
@@ -59,10 +59,10 @@ def balance(budget: PersonBudget) -> dict[str, Any]:
     return {**told, **budget.view()}
 
 
-def history(budget: PersonBudget, book: Book) -> list[dict[str, Any]]:
+def history(budget: PersonBudget, task_store: TaskStore) -> list[dict[str, Any]]:
     """List when what was spent, oldest first, as the journal says it."""
     claims = {claim.id: claim for claim in budget.ledger.claims() if claim.purpose != CARRIED}
-    by_key = {p.claim_key: (p.task_id, p.number) for p in book.participations()}
+    by_key = {p.claim_key: (p.task_id, p.number) for p in task_store.participations()}
     told = []
     for entry in budget.ledger.journal():
         for piece in _charges(entry):

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from thebes.person.participation.seal import Seal
-from thebes.person.tasks.task_store import Book, Membership
+from thebes.person.tasks.task_store import Membership, TaskStore
 from thebes.privacy.faults import Fault, Mistake, ThebesError
 from thebes.tasks.document import PeopleDocument
 from thebes.tokens import Context, Credential, Enrolment, GroupParameters, GroupTooSmall, UnpinnedGroup, codec
@@ -26,9 +26,9 @@ class Memberships:
     """One home's credentials. `listed` gives what the coordinator's signed list has under a name."""
 
     def __init__(
-        self, *, book: Book, seal: Seal, client: CoordinatorClient, listed: Callable[[str], str | None]
+        self, *, task_store: TaskStore, seal: Seal, client: CoordinatorClient, listed: Callable[[str], str | None]
     ) -> None:
-        self._book, self._seal, self._client, self._listed = book, seal, client, listed
+        self._task_store, self._seal, self._client, self._listed = task_store, seal, client, listed
         self._ready: dict[tuple[str, str], tuple[Credential, GroupParameters]] = {}
         self._joining = threading.Lock()
 
@@ -47,7 +47,7 @@ class Memberships:
             raise NotAllowed("the code would travel unencrypted, and whoever read it could join instead; use https")
         with self._joining:
             record = self._shown(name, epoch)
-            before = self._book.membership(name, record.epoch)
+            before = self._task_store.membership(name, record.epoch)
             pinned = pin or (None if before is None else before.pin) or record.parameters.digest
             record.parameters.require(pinned)
             if before is not None and before.pin != pinned:
@@ -92,7 +92,7 @@ class Memberships:
 
     def all(self) -> list[dict[str, Any]]:
         """Every membership, with the anonymity it offers in plain words."""
-        return [self._told(membership) for membership in self._book.memberships()]
+        return [self._told(membership) for membership in self._task_store.memberships()]
 
     def _told(self, membership: Membership) -> dict[str, Any]:
         size, minimum, names, frozen = None, None, None, False
@@ -135,7 +135,7 @@ class Memberships:
         if name is None or epoch is None:
             raise NotAllowed("this task takes tokens and does not say of which group and epoch; it cannot be answered")
         if (name, epoch) not in self._ready:
-            membership = self._book.membership(name, epoch)
+            membership = self._task_store.membership(name, epoch)
             if membership is None or not membership.enrolled:
                 raise NotAllowed(
                     f"this task takes anonymous tokens of the group {name} (epoch {epoch}), and this home is not a "
@@ -161,22 +161,22 @@ class Memberships:
             raise NotAllowed("the group was published without this home's credential; ask whoever runs the group")
         if self._listed(listed_record(record.name, record.epoch)) != record.digest:
             raise NotAllowed("the coordinator's signed list has another record of this group, or none; it is not used")
-        self._book.keep_record(membership, json.dumps(record.as_json()))
+        self._task_store.keep_record(membership, json.dumps(record.as_json()))
         return record
 
     # --- inside -----------------------------------------------------------------------------------------
 
     def _known(self, name: str, epoch: str) -> Membership:
-        found = self._book.membership(name, epoch)
+        found = self._task_store.membership(name, epoch)
         if found is None:
-            raise Fault("the book has lost a membership")
+            raise Fault("the task store has lost a membership")
         return found
 
     def _record(self, membership: Membership) -> GroupRecord | None:
         return None if membership.record is None else GroupRecord.from_json(json.loads(membership.record))
 
     def _keep(self, membership: Membership) -> None:
-        self._book.keep_membership(membership)
+        self._task_store.keep_membership(membership)
 
     def _seal_of(self, record: GroupRecord, value: dict[str, Any]) -> bytes:
         return self._seal.close(json.dumps(value).encode(), _place(record.name, record.epoch))

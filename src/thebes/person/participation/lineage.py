@@ -14,7 +14,7 @@ from typing import Any
 
 from thebes.person.participation.packets import Packets
 from thebes.person.participation.participation import Participation, ParticipationState
-from thebes.person.tasks.task_store import Book
+from thebes.person.tasks.task_store import TaskStore
 from thebes.privacy.faults import ThebesError
 from thebes.wire import receipts, release_record
 from thebes.wire.client import CoordinatorClient
@@ -73,18 +73,18 @@ class Lineage:
     def __init__(
         self,
         *,
-        book: Book,
+        task_store: TaskStore,
         packets: Packets,
         listed: Callable[[str], str | None],
         through: Callable[[Participation], CoordinatorClient],
         clock: Callable[[], float],
     ) -> None:
-        self._book, self._packets, self._listed, self._through = book, packets, listed, through
+        self._task_store, self._packets, self._listed, self._through = task_store, packets, listed, through
         self._clock = clock
 
     def verdict(self, participation: Participation) -> ReceiptVerdict:
         """Return what was found last; nothing is asked."""
-        kept = self._book.fact(_fact(participation))
+        kept = self._task_store.fact(_fact(participation))
         if kept is not None:
             told = json.loads(kept)
             return ReceiptVerdict(**{**told, "place": Place(told["place"])})
@@ -96,8 +96,8 @@ class Lineage:
 
     def due(self) -> list[Participation]:
         """Return whose receipts are still to be looked for: tasks that are answered, and what was taken back."""
-        over = self._book.participations(states=[ParticipationState.DONE, ParticipationState.WITHDRAWN])
-        waiting = [(p, self.verdict(p)) for p in over if self._book.receipts(p)]
+        over = self._task_store.participations(states=[ParticipationState.DONE, ParticipationState.WITHDRAWN])
+        waiting = [(p, self.verdict(p)) for p in over if self._task_store.receipts(p)]
         # A list that is long is looked at when the person asks, and never again by itself: whoever kept on asking about
         # a task that is over would be known for having taken back.
         return [p for p, verdict in waiting if verdict.place in _OPEN and verdict.why != LONG]
@@ -119,7 +119,7 @@ class Lineage:
         found = ReceiptVerdict(found.place, found.why, found.count, found.root or before.root, self._clock())
         if found.place is not Place.WAITING:
             told = asdict(found)
-            self._book.set_fact(_fact(participation), json.dumps({**told, "place": str(found.place)}))
+            self._task_store.set_fact(_fact(participation), json.dumps({**told, "place": str(found.place)}))
         return found
 
     def _found(self, participation: Participation, *, asked: bool) -> ReceiptVerdict:
@@ -169,7 +169,7 @@ class Lineage:
         task_id, whose = participation.task_id, self._packets.contributor
         mine = [
             receipts.leaf(task_id, sending.part, whose(participation, sending.part), sending.receipt) in there
-            for sending in self._book.sendings(participation)
+            for sending in self._task_store.sendings(participation)
             if sending.receipt is not None
         ]
         if participation.state is ParticipationState.WITHDRAWN:

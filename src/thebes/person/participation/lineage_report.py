@@ -8,17 +8,17 @@ from typing import Any
 from thebes.data.featurizer import read
 from thebes.person.participation.lineage import Lineage
 from thebes.person.participation.participation import Participation
-from thebes.person.tasks.task_store import Book
+from thebes.person.tasks.task_store import TaskStore
 from thebes.privacy.faults import Mistake
 from thebes.tasks.document import PeopleDocument
 from thebes.wire import release_record
 
 
-def lineage(book: Book, finder: Lineage, known: Mapping[str, PeopleDocument]) -> list[dict[str, Any]]:
+def lineage(task_store: TaskStore, finder: Lineage, known: Mapping[str, PeopleDocument]) -> list[dict[str, Any]]:
     """One entry for every participation of which something left, newest first. `known` are the documents of other tasks
     that were seen, in which a model may go on."""
-    documents = {**known, **{p.task_id: p.document for p in book.participations()}}
-    return [_told(p, finder, documents) for p in reversed(book.participations()) if book.receipts(p)]
+    documents = {**known, **{p.task_id: p.document for p in task_store.participations()}}
+    return [_told(p, finder, documents) for p in reversed(task_store.participations()) if task_store.receipts(p)]
 
 
 def _told(participation: Participation, finder: Lineage, documents: Mapping[str, PeopleDocument]) -> dict[str, Any]:

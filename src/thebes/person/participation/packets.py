@@ -11,7 +11,7 @@ from typing import Any, TypeGuard
 
 from thebes.person.participation.group_tokens import Memberships
 from thebes.person.participation.participation import Participation
-from thebes.person.tasks.task_store import Book
+from thebes.person.tasks.task_store import TaskStore
 from thebes.privacy.faults import Fault
 from thebes.tasks.aggregation.packets import packet_of, part_of, phase_of, slot_of
 from thebes.tasks.document import Document, PeopleDocument
@@ -23,18 +23,20 @@ def takes_tokens(document: Document) -> TypeGuard[PeopleDocument]:
 
 
 class Packets:
-    """Reads from the book how many packets of a participation have receipts, and from there knows the next. Where a
-    phase takes several turns of one person, the packets of a turn follow those of the turns before."""
+    """Reads from the task store how many packets of a participation have receipts, and from there knows the next. Where
+    a phase takes several turns of one person, the packets of a turn follow those of the turns before."""
 
-    def __init__(self, book: Book, memberships: Memberships | None) -> None:
-        self._book, self._memberships = book, memberships
+    def __init__(self, task_store: TaskStore, memberships: Memberships | None) -> None:
+        self._task_store, self._memberships = task_store, memberships
 
     def number(self, participation: Participation) -> int:
         """Of the packet that is to be sent now."""
         document = participation.document
         if not isinstance(document, PeopleDocument) or document.turns(0) == 1:
-            return len(self._book.receipts(participation))
-        return self._book.turn(participation) * document.packets(0) + len(self._book.receipts(participation))
+            return len(self._task_store.receipts(participation))
+        return self._task_store.turn(participation) * document.packets(0) + len(
+            self._task_store.receipts(participation)
+        )
 
     def slot(self, participation: Participation) -> str:
         """Under which it is asked for. Of a task with tokens it is the pseudonym of the packet's part; where the phase
@@ -73,14 +75,14 @@ class Packets:
 
     def passed(self, participation: Participation, asked: Ask | Wait | Closed) -> bool:
         """Return whether the phase that has earlier packets of this participation ended before this one left."""
-        sent = [sending.part for sending in self._book.sendings(participation) if sending.receipt is not None]
+        sent = [sending.part for sending in self._task_store.sendings(participation) if sending.receipt is not None]
         if not sent or isinstance(asked, Wait):
             return False
         return isinstance(asked, Closed) or phase_of(asked.part) != phase_of(sent[0])
 
     def further(self, participation: Participation) -> bool:
         """Return whether all packets of a participation so far have receipts, and the phase takes another."""
-        sendings, document = self._book.sendings(participation), participation.document
+        sendings, document = self._task_store.sendings(participation), participation.document
         if not isinstance(document, PeopleDocument) or any(sending.receipt is None for sending in sendings):
             return False
         return len(sendings) < document.packets(int(phase_of(sendings[0].part).removeprefix("phase-")))

@@ -104,7 +104,8 @@ AFTER: dict[ParticipationState, frozenset[ParticipationState]] = {
 
 @dataclass(frozen=True, slots=True)
 class Participation:
-    """A row of the book. `number` counts the participations in one task from 0; `slot` is the pseudonym used there."""
+    """A row of the task store. `number` counts the participations in one task from 0; `slot` is the pseudonym used
+    there."""
 
     id: int
     task_id: str

@@ -8,15 +8,15 @@ from thebes.person.budget.blocks import added, consumed
 from thebes.person.budget.budget import PersonBudget
 from thebes.person.budget.spending_report import LastCharged
 from thebes.person.participation.participation import Participation, ParticipationState
-from thebes.person.tasks.task_store import Book
+from thebes.person.tasks.task_store import TaskStore
 from thebes.tasks.document import PeopleDocument
 
 
 class ParticipationReport:
     """Tells of the participations in one home's store what they cost, by its ledger."""
 
-    def __init__(self, book: Book, budget: PersonBudget, charged: LastCharged) -> None:
-        self._book, self._budget, self._charged = book, budget, charged
+    def __init__(self, task_store: TaskStore, budget: PersonBudget, charged: LastCharged) -> None:
+        self._task_store, self._budget, self._charged = task_store, budget, charged
 
     def turns_left(self, document: PeopleDocument, mine: list[Participation]) -> int:
         """Return how often one may still agree to a task."""
@@ -38,7 +38,7 @@ class ParticipationReport:
             "state": str(ParticipationState.SEEN if latest is None else latest.state),
             "note": "" if latest is None else latest.note,
             "due_at": None if latest is None else latest.due_at,
-            "packets_sent": 0 if latest is None else len(self._book.receipts(latest)),
+            "packets_sent": 0 if latest is None else len(self._task_store.receipts(latest)),
             "returnable": latest is None or latest.returnable,
             "turns_left": self.turns_left(document, mine),
         }
@@ -48,7 +48,7 @@ class ParticipationReport:
         claim = self._budget.claim(participation.claim_key)
         return {
             **participation.as_json(),
-            "receipts": self._book.receipts(participation),
+            "receipts": self._task_store.receipts(participation),
             "spent": None if claim is None else consumed(claim).as_json(),
             "sent": None if claim is None else self._charged.of(claim),
         }

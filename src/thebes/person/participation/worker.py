@@ -22,7 +22,7 @@ from thebes.person.participation.packets import Packets, takes_tokens
 from thebes.person.participation.participation import UNFINISHED, Participation, ParticipationState, Sending, share
 from thebes.person.participation.schedule import Pacing, Packet, left_of_mixed, limits_of
 from thebes.person.participation.seal import Seal
-from thebes.person.tasks.task_store import Book
+from thebes.person.tasks.task_store import TaskStore
 from thebes.privacy.faults import Fault, Mistake, Refusal, ThebesError
 from thebes.tasks.document import PeopleDocument
 from thebes.tasks.protocols import Ask, Closed, TaskClosed, Wait
@@ -49,7 +49,7 @@ class Work:
     def __init__(
         self,
         *,
-        book: Book,
+        task_store: TaskStore,
         budget: PersonBudget,
         seal: Seal,
         client: CoordinatorClient,
@@ -63,14 +63,16 @@ class Work:
         hidden: bool = False,
         steady: bool = True,
     ) -> None:
-        self._book, self._budget, self._seal, self._client = book, budget, seal, client
+        self._task_store, self._budget, self._seal, self._client = task_store, budget, seal, client
         self._counted, self._helpers = counted, helpers
-        self._clock, self._steady, self._packets = clock, steady, Packets(book, memberships)
+        self._clock, self._steady, self._packets = clock, steady, Packets(task_store, memberships)
         self._pacing, self._hidden, self._apart = pacing, hidden, client.apart()
         self._computation = Computation(budget=budget, packets=self._packets, store=store)
         self._not_before: dict[int, float] = {}
         self._tries: dict[int, int] = {}
-        self.lineage = Lineage(book=book, packets=self._packets, listed=listed, through=self._through, clock=clock)
+        self.lineage = Lineage(
+            task_store=task_store, packets=self._packets, listed=listed, through=self._through, clock=clock
+        )
         self._turning, self._stopping = threading.Lock(), threading.Event()
 
     def stop(self) -> None:
@@ -79,15 +81,17 @@ class Work:
 
     def recover(self) -> None:
         """After a restart: what was agreed to and not yet set aside is set aside now, or forgotten if it cannot be."""
-        for participation in self._book.participations(states=[ParticipationState.SEEN, ParticipationState.DECLINED]):
+        for participation in self._task_store.participations(
+            states=[ParticipationState.SEEN, ParticipationState.DECLINED]
+        ):
             if not participation.consent:
                 continue
             try:
                 self.reserve(participation)
-                self._book.move(participation, ParticipationState.RESERVED)
+                self._task_store.move(participation, ParticipationState.RESERVED)
             except BudgetExceeded:
-                self._book.disagree(participation)
-        for participation in self._book.participations():
+                self._task_store.disagree(participation)
+        for participation in self._task_store.participations():
             if participation.state is ParticipationState.SENT:
                 self._further(participation)
             elif participation.state.final:
@@ -118,10 +122,10 @@ class Work:
     def turn(self) -> float:
         """Do what can be done now; how many seconds until there may be more."""
         with self._turning:
-            for participation in self._book.participations(states=UNFINISHED):
+            for participation in self._task_store.participations(states=UNFINISHED):
                 if self._not_before.get(participation.id, 0.0) <= self._clock():
                     self._advance(participation)
-            waiting = [p.id for p in self._book.participations(states=UNFINISHED)]
+            waiting = [p.id for p in self._task_store.participations(states=UNFINISHED)]
             self._not_before = {i: t for i, t in self._not_before.items() if i in waiting}
             self._pacing.forget(set(waiting))
             now = self._clock()
@@ -129,7 +133,7 @@ class Work:
 
     def watch(self) -> None:
         """Look whether tasks that were answered have ended, and keep their results."""
-        for participation in self._book.participations(states=[ParticipationState.SENT]):
+        for participation in self._task_store.participations(states=[ParticipationState.SENT]):
             if self._paced(participation) and not self._pacing.looks(participation.id):
                 continue
             try:
@@ -138,7 +142,7 @@ class Work:
                 raise
             except NotFound:
                 if participation.note != FORGOTTEN:
-                    self._book.note(participation, FORGOTTEN)
+                    self._task_store.note(participation, FORGOTTEN)
                 continue
             except (Mistake, Refusal):
                 continue
@@ -147,12 +151,12 @@ class Work:
             result = result if isinstance(result, dict) else None
             try:
                 if status == "done":
-                    self._book.move(participation, ParticipationState.DONE, result=result)
+                    self._task_store.move(participation, ParticipationState.DONE, result=result)
                 elif status in ("failed", "cancelled", "expired"):
                     note = f"the task is {status}; there is no answer{left_of_mixed(participation.document)}"
-                    self._book.move(participation, ParticipationState.CLOSED, note=note)
+                    self._task_store.move(participation, ParticipationState.CLOSED, note=note)
                 elif result is not None or participation.note == FORGOTTEN:
-                    self._book.note(participation, participation.note.replace(FORGOTTEN, ""), result)
+                    self._task_store.note(participation, participation.note.replace(FORGOTTEN, ""), result)
             except Conflict:
                 continue
         for participation in self.lineage.due():
@@ -213,11 +217,11 @@ class Work:
             return None
         if isinstance(ask, Closed):
             return self._end(participation, ParticipationState.CLOSED, "the task closed first; nothing was sent")
-        if isinstance(ask, Wait) or ask.part in self._book.parts_of(participation.task_id):
+        if isinstance(ask, Wait) or ask.part in self._task_store.parts_of(participation.task_id):
             self._pause(participation, min(max(ask.seconds, 0.2), _LONGEST_PAUSE) if isinstance(ask, Wait) else 1.0)
             return None
         if participation.state is ParticipationState.RESERVED:
-            participation = self._book.move(participation, ParticipationState.ASKED)
+            participation = self._task_store.move(participation, ParticipationState.ASKED)
         if (strange := stranger(participation.document, self._helpers())) is not None:
             return self._end(participation, ParticipationState.FAILED, f"{strange}; nothing was sent")
         began = time.monotonic()
@@ -227,7 +231,7 @@ class Work:
             raise
         except ThebesError as error:
             return self._end(participation, ParticipationState.FAILED, f"nothing was sent: {error}")
-        kept = self._book.keep(participation, sending)
+        kept = self._task_store.keep(participation, sending)
         # Here and not in `_pause`: other contributions, too, would leave later by what this one took.
         held = began + COMPUTING_SECONDS + longer - time.monotonic()
         if self._steady and self._stopping.wait(max(held, 0.0)):
@@ -264,7 +268,7 @@ class Work:
             self._pause(participation, participation.due_at - self._clock())
             return None
         if participation.document.endless:  # nothing has left: what is asked now is answered instead
-            return self._book.drop(participation, ParticipationState.RESERVED)
+            return self._task_store.drop(participation, ParticipationState.RESERVED)
         ask = self._ask(participation)
         if self._packets.passed(participation, ask):
             self._enough(participation)
@@ -275,14 +279,14 @@ class Work:
             self._pause(participation, min(max(ask.seconds, 0.2), _LONGEST_PAUSE))
             return None
         if ask.part != self._waiting(participation).part:
-            return self._book.drop(participation, ParticipationState.RESERVED)
-        return self._book.move(participation, ParticipationState.SENDING)
+            return self._task_store.drop(participation, ParticipationState.RESERVED)
+        return self._task_store.move(participation, ParticipationState.SENDING)
 
     def _sendable(self, participation: Participation) -> Participation | None:
         """The same straight after computing, when there is nothing to wait for."""
         if participation.due_at is not None and participation.due_at > self._clock():
             return self._ready(participation)
-        return self._book.move(participation, ParticipationState.SENDING)
+        return self._task_store.move(participation, ParticipationState.SENDING)
 
     def _sent(self, participation: Participation) -> Participation | None:
         """Consume, then send the stored bytes. Whatever comes back, what was consumed stays so."""
@@ -304,19 +308,19 @@ class Work:
         except _LATER:
             raise
         except TaskClosed:
-            if self._book.receipts(participation):
+            if self._task_store.receipts(participation):
                 self._enough(participation)
                 return None
             note = "the task closed while it was on its way; whether it was counted is not known, its cost stays spent"
             return self._end(participation, ParticipationState.CLOSED, note, result=self._result(participation))
         except (Mistake, Refusal) as error:
             return self._end(participation, ParticipationState.REFUSED, f"the server refused it: {error}")
-        return self._book.received(participation, sending, receipt)
+        return self._task_store.received(participation, sending, receipt)
 
     def _further(self, participation: Participation) -> Participation | None:
         """After a receipt: a further packet if the phase has one, else give back what was not needed."""
         if self._packets.further(participation):
-            return self._book.move(participation, ParticipationState.RESERVED)
+            return self._task_store.move(participation, ParticipationState.RESERVED)
         self._budget.release(participation.claim_key)
         return None
 
@@ -324,7 +328,7 @@ class Work:
         """The phase closed before its last packet: those that were sent count, the share of the rest goes back
         unless it had begun to leave."""
         note = "the phase closed before every packet was sent; those that were sent count"
-        self._book.drop(participation, ParticipationState.SENT, note=note)
+        self._task_store.drop(participation, ParticipationState.SENT, note=note)
         self._budget.release(participation.claim_key)
 
     def _result(self, participation: Participation) -> dict[str, Any] | None:
@@ -334,12 +338,12 @@ class Work:
     def _end(
         self, participation: Participation, state: ParticipationState, note: str, result: dict[str, Any] | None = None
     ) -> Participation:
-        ended = self._book.drop(participation, state, note=note, **({} if result is None else {"result": result}))
+        ended = self._task_store.drop(participation, state, note=note, **({} if result is None else {"result": result}))
         self._budget.release(participation.claim_key)
         return ended
 
     def _waiting(self, participation: Participation) -> Sending:
-        for sending in self._book.sendings(participation):
+        for sending in self._task_store.sendings(participation):
             if sending.receipt is None:
                 return sending
         raise Fault("the bytes that were to be sent are gone")
@@ -354,11 +358,11 @@ class Work:
         if self._paced(participation):
             seconds = self._pacing.again(self._numbered(participation), seconds, **limits_of(participation.document))
         self._pause(participation, seconds)
-        self._book.note(participation, note)
+        self._task_store.note(participation, note)
 
     def withdraw(self, participation: Participation) -> int:
         """Take back what was sent of a participation; how many packets that were."""
-        receipts = self._book.receipts(participation)
+        receipts = self._task_store.receipts(participation)
         for receipt in receipts:  # also where a further packet is still to go
             self._through(participation).withdraw(participation.task_id, receipt)
         return len(receipts)

@@ -21,8 +21,8 @@ from thebes.person.participation.worker import COMPUTING_SECONDS, Work
 from thebes.person.settings import PersonSettings
 from thebes.person.tasks.own_data import OwnData
 from thebes.person.tasks.rules import AgreementRule, in_force
-from thebes.person.tasks.task_feed import Board, NotListed, OfferedTask
-from thebes.person.tasks.task_store import Book
+from thebes.person.tasks.task_feed import NotListed, OfferedTask, TaskFeed
+from thebes.person.tasks.task_store import TaskStore
 from thebes.privacy.faults import ThebesError
 from thebes.tasks.document import PeopleDocument
 from thebes.tasks.protocols import TaskClosed
@@ -48,8 +48,8 @@ class Decisions:
     def __init__(
         self,
         *,
-        board: Board,
-        book: Book,
+        feed: TaskFeed,
+        task_store: TaskStore,
         budget: PersonBudget,
         work: Work,
         own_data: OwnData,
@@ -60,7 +60,7 @@ class Decisions:
         clock: Callable[[], float],
         delay: bool,
     ) -> None:
-        self._board, self._book, self._budget, self._work = board, book, budget, work
+        self._feed, self._task_store, self._budget, self._work = feed, task_store, budget, work
         self._own_data, self._report, self._settings = own_data, report, settings
         self._memberships, self._clock, self._delay = memberships, clock, delay
         self._safe = client.private
@@ -68,35 +68,35 @@ class Decisions:
 
     def accept(self, task_id: str, *, rule: int | None = None) -> Participation:
         """Agree to one participation: sets the price aside, then asks, computes and sends in the background."""
-        offer = self._board.offer(task_id)
+        offer = self._feed.offer(task_id)
         if offer.status not in _OPEN:
             raise TaskClosed("this task is closed; nothing was agreed to")
         with self._deciding:
             undecided = self._may_take_part(offer)
             if rule is None and not self._own_data.able(offer.document):
                 raise NothingToSend("your store has no value that fits what this task reads, so you cannot agree to it")
-            made = undecided or self._book.begin(offer.task_id, offer.document, offer.requestor, _pseudonym)
-            self._book.agree(made, self._work.consent(made), rule=rule, now=self._clock(), due=self._due(offer))
+            made = undecided or self._task_store.begin(offer.task_id, offer.document, offer.requestor, _pseudonym)
+            self._task_store.agree(made, self._work.consent(made), rule=rule, now=self._clock(), due=self._due(offer))
             try:
                 self._work.reserve(made)
             except ThebesError:
-                self._book.disagree(made)
+                self._task_store.disagree(made)
                 raise
-            return self._book.move(self._book.participation(made.id), ParticipationState.RESERVED)
+            return self._task_store.move(self._task_store.participation(made.id), ParticipationState.RESERVED)
 
     def decline(self, task_id: str) -> Participation:
         """Say no; the task is not offered by rules again. One may still change one's mind."""
-        offer = self._board.offer(task_id)
+        offer = self._feed.offer(task_id)
         with self._deciding:
             undecided = self._undecided(offer.task_id)
-            if undecided is None and self._book.participations(task_id=task_id):
+            if undecided is None and self._task_store.participations(task_id=task_id):
                 raise Conflict("you took part in this task already; withdraw takes a contribution back")
             if undecided is None:
-                undecided = self._book.begin(
+                undecided = self._task_store.begin(
                     offer.task_id, offer.document, offer.requestor, _pseudonym, ParticipationState.DECLINED
                 )
             elif undecided.state is ParticipationState.SEEN:
-                undecided = self._book.move(undecided, ParticipationState.DECLINED)
+                undecided = self._task_store.move(undecided, ParticipationState.DECLINED)
             return undecided
 
     def withdraw(self, task_id: str, *, seen: str | None = None, packets_sent: int | None = None) -> Participation:
@@ -104,11 +104,11 @@ class Decisions:
         back at once, and the note says what that shows: spread over minutes the few of them would be known as well,
         and the phase could close in between. Where more has left than somebody saw who said how much, it is left as it
         is: they wanted back what cost nothing yet."""
-        mine = self._book.participations(task_id=task_id)
+        mine = self._task_store.participations(task_id=task_id)
         if not mine:
             raise NotFound("you take no part in this task")
         latest = mine[-1]
-        unseen = packets_sent is not None and len(self._book.receipts(latest)) > packets_sent
+        unseen = packets_sent is not None and len(self._task_store.receipts(latest)) > packets_sent
         if unseen or (seen in _BEFORE_IT_LEFT and latest.state in _LEFT):
             raise Conflict(MEANWHILE)
         if latest.state is ParticipationState.SENDING:
@@ -127,21 +127,21 @@ class Decisions:
         if packets > 1:
             note += f". That its {packets} packets went back at once showed the server that they belong together"
         if not before_more:
-            return self._book.move(latest, ParticipationState.WITHDRAWN, note=note)
-        gone = self._book.drop(latest, ParticipationState.WITHDRAWN, note=note)
+            return self._task_store.move(latest, ParticipationState.WITHDRAWN, note=note)
+        gone = self._task_store.drop(latest, ParticipationState.WITHDRAWN, note=note)
         self._budget.release(latest.claim_key)
         return gone
 
     def apply_rules(self) -> None:
         """Agree to what the rules cover."""
-        rules = list(in_force(self._book.rules()).items())
+        rules = list(in_force(self._task_store.rules()).items())
         if not rules:
             return
-        mine = self._book.participations()
+        mine = self._task_store.participations()
         # What was begun and not agreed to, because this process was killed or its disk was full, is begun again.
         mine = [p for p in mine if p.state is not ParticipationState.SEEN]
         known = {p.task_id for p in mine}
-        for offer in self._board.offers():
+        for offer in self._feed.offers():
             if offer.task_id not in known and offer.status in _OPEN:
                 self._apply(rules, offer, mine)
 
@@ -150,7 +150,7 @@ class Decisions:
             if (
                 not rule.covers(offer)
                 or not self._unasked(offer)
-                or not self._book.tossed(number, offer.task_id, rule.toss)
+                or not self._task_store.tossed(number, offer.task_id, rule.toss)
             ):
                 continue
             if rule.affords(offer, [p for p in mine if p.rule == number], self._clock()):
@@ -164,7 +164,7 @@ class Decisions:
                         extra={"event": "rule.not-agreed"},
                     )
                 else:
-                    mine.extend(self._book.participations(task_id=offer.task_id))
+                    mine.extend(self._task_store.participations(task_id=offer.task_id))
                 return
 
     def _unasked(self, offer: OfferedTask) -> bool:
@@ -184,7 +184,7 @@ class Decisions:
         if takes_tokens(offer.document):
             self._memberships.require(offer.document)
         self._know_helper(offer.document)
-        mine = self._book.participations(task_id=offer.task_id)
+        mine = self._task_store.participations(task_id=offer.task_id)
         if any(p.digest != offer.digest for p in mine):
             raise NotListed("this task had another document before; nothing was agreed to")
         if any(p.state.unfinished for p in mine):
@@ -203,7 +203,7 @@ class Decisions:
             raise NotAllowed(f"{strange}; nothing was agreed to")
 
     def _undecided(self, task_id: str) -> Participation | None:
-        found = self._book.participations(
+        found = self._task_store.participations(
             task_id=task_id, states=[ParticipationState.SEEN, ParticipationState.DECLINED]
         )
         return found[-1] if found else None

@@ -15,7 +15,7 @@ from typing import Any
 
 from thebes.database import private_files
 from thebes.person.participation.participation import is_trusted, share, trust_of
-from thebes.person.tasks.task_store import Book
+from thebes.person.tasks.task_store import TaskStore
 from thebes.privacy.faults import Mistake, Refusal
 from thebes.privacy.guarantees import Price
 from thebes.privacy.plain_text import plain_text
@@ -77,14 +77,14 @@ class OfferedTask:
         }
 
 
-class Board:
+class TaskFeed:
     """Reads the coordinator's tasks and its signed list. Safe to share between threads."""
 
     def __init__(
-        self, client: CoordinatorClient, book: Book, home: Path, *, clock: Callable[[], float] = time.time
+        self, client: CoordinatorClient, task_store: TaskStore, home: Path, *, clock: Callable[[], float] = time.time
     ) -> None:
         self._client = client
-        self._book = book
+        self._task_store = task_store
         self._home = home
         self._clock = clock
         self._lock = threading.Lock()
@@ -174,24 +174,24 @@ class Board:
     def _listed(self, wanted: set[str]) -> dict[str, str]:
         """The signed list as far as it is known; read on where something is not in it yet."""
         with self._lock:
-            known = self._book.listed()
+            known = self._task_store.listed()
             if wanted <= set(known) and self._pinned() is not None:
                 return known
             self._read_on()
-            return self._book.listed()
+            return self._task_store.listed()
 
     def _read_on(self) -> None:
-        seen, pinned = self._book.seen(), self._pinned()
+        seen, pinned = self._task_store.seen(), self._pinned()
         body = self._client.log(after=seen.length)
         if pinned is not None and body.get("key") != pinned:
             body = self._client.log()  # whole: what made another key the right one may have been read long ago
             pinned = list_pin.meant(pinned, body)
         verified = task_log.verify(body, key=pinned, seen=seen)
         if verified.earlier:
-            self._book.note_keys(verified.earlier, self._clock())
+            self._task_store.note_keys(verified.earlier, self._clock())
         if verified.key != self._pinned():
             pin(self._home, verified.key)
-        self._book.read_on(verified.entries, verified.seen)
+        self._task_store.read_on(verified.entries, verified.seen)
 
     def _pinned(self) -> str | None:
         return pinned_in(self._home)

@@ -69,8 +69,8 @@ class Membership:
     record: str | None = None  #: the published record, once it was checked
 
 
-class Book:
-    """The book of one home. Safe to share between threads of one process; one process at a time holds a home."""
+class TaskStore:
+    """The task store of one home. Safe to share between threads of one process; one process at a time holds a home."""
 
     def __init__(self, path: Path, seal: Seal) -> None:
         self._seal = seal
@@ -120,7 +120,7 @@ class Book:
         with self._lock:
             row = self._db.execute(_SELECT + "WHERE p.id = ?", (id_,)).fetchone()
         if row is None:
-            raise Fault("the book has lost a participation")
+            raise Fault("the task store has lost a participation")
         return self._read(row)
 
     def participations(

@@ -27,8 +27,8 @@ def routes(layout: PersonLayout) -> APIRouter:
             request, "rules.html", title="Standing rules", types=registry.people_types(), **_context(person)
         )
 
-    @made.get("/rules/book")
-    def book(request: Request) -> Response:
+    @made.get("/rules/in-force")
+    def in_force(request: Request) -> Response:
         return layout.part("rules_in_force.html", **_context(person))
 
     @made.post("/rules/sentence")
