@@ -30,9 +30,10 @@ from thebes.coordinator.auth.authority import CertificateAuthority
 from thebes.coordinator.clock import SystemClock
 from thebes.data.growing.block_rule import block_by
 from thebes.data.schema import schema_of
+from thebes.database import private_files
 from thebes.ledger import Block, Ledger, NoKeeper
 from thebes.site.dataset import BlockDeclaration, BudgetDeclaration, DataSet, DataSets
-from thebes.site.home import SiteHome, written
+from thebes.site.home import SiteHome
 from thebes.site.streams import stream_of
 
 ROWS, DAYS, DAILY = 1000, 8, 2000  #: of each site; of the stream, and rows of each of its days
@@ -76,7 +77,7 @@ class Institutions:
             home = SiteHome(self.folder / f"site-{number:02}")
             rows = pd.DataFrame(training.patients(ROWS, seed=number))
             declare(home, rows, schema=training.SCHEMA, epsilon=BUDGET, delta=0.1, filter="basic")
-            written(home.policy, EVERYBODY)
+            private_files.write(home.policy, EVERYBODY)
             self.names.append(home.folder.name)
 
     @contextmanager
@@ -217,7 +218,7 @@ def _stream(home: SiteHome) -> None:
         stream = opened.enter_context(closing(stream_of(home, dataset, ledger)))
         stream.ingest(pd.DataFrame({"at": at, "km": km, "minutes": minutes}))
         stream.seal([block.name for block in stream.blocks()])
-    written(home.policy, EVERYBODY)
+    private_files.write(home.policy, EVERYBODY)
     DataSets(home).keep(dataset)
 
 

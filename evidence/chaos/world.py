@@ -27,9 +27,10 @@ from thebes.coordinator.people.groups import ContributorGroups
 from thebes.coordinator.storage.database import Database
 from thebes.data.growing.block_rule import block_by
 from thebes.data.schema import schema_of
+from thebes.database import private_files
 from thebes.ledger import Ledger, NoKeeper
 from thebes.site.dataset import BlockDeclaration, BudgetDeclaration, DataSet, DataSets
-from thebes.site.home import SiteHome, written
+from thebes.site.home import SiteHome
 from thebes.site.streams import stream_of
 
 START_SECONDS = 120.0
@@ -264,7 +265,7 @@ class World:
         declare(home, rows, schema=_SCHEMA, epsilon=1_000_000, delta=1e-3)
         if number == 0 and "pipeline" in self._kinds:
             _grow(home)
-        written(home.policy, EVERYBODY.replace("1000", "1000000"))
+        private_files.write(home.policy, EVERYBODY.replace("1000", "1000000"))
         CertificateAuthority(self.coordinator.home, SystemClock()).issue(name, home.folder, days=1)
         to = ("--coordinator", f"127.0.0.1:{self.links.port}", "--port", "0")
         made = self._process(name, home.folder, "site", "--home", str(home.folder), *to)

@@ -205,14 +205,15 @@ def sites() -> Seeds:
     from evidence.fuzz.targets.sites import ASKED
     from tests.support.federation import PATIENTS, Gathering
     from tests.support.site_home import EVERYBODY, declare
+    from thebes.database import private_files
     from thebes.site.algorithm_process import Office
-    from thebes.site.home import SiteHome, written
+    from thebes.site.home import SiteHome
 
     with tempfile.TemporaryDirectory() as scratch:
         home, rows = SiteHome(Path(scratch) / "site"), [{"age": 20 + n, "sex": "fm"[n % 2]} for n in range(60)]
         schema = {**PATIENTS, "max_rows_per_unit": 1}
         declare(home, pd.DataFrame(rows), schema=schema, epsilon=1000.0, delta=1e-3)
-        written(home.policy, EVERYBODY)
+        private_files.write(home.policy, EVERYBODY)
         office = Office(home, "site")
         for letter, document in ASKED.items():
             said: list[dict[str, Any]] = []

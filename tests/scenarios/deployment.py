@@ -18,8 +18,9 @@ from tests.support.ports import free_ports
 from tests.support.site_home import EVERYBODY, declare
 from thebes.coordinator.auth.authority import CertificateAuthority
 from thebes.coordinator.clock import SystemClock
+from thebes.database import private_files
 from thebes.ledger import Block, JournalEntry, Ledger, NoKeeper
-from thebes.site.home import AUDIT, SiteHome, written
+from thebes.site.home import AUDIT, SiteHome
 from thebes.site.steward.audit_log import Audit
 
 SOON = 240.0  #: for whatever takes seconds on an idle machine
@@ -149,7 +150,7 @@ class Institutions:
         """A site with one data set and a certificate, not started yet."""
         home = SiteHome(self.folder / name)
         declare(home, rows, **declared)
-        written(home.policy, policy)
+        private_files.write(home.policy, policy)
         self.authority.issue(name, home.folder, days=days)
         self.sites[name] = Institution(name, home, f"127.0.0.1:{self.site_port}")
         return self.sites[name]

@@ -17,10 +17,11 @@ from test_site_process import World, until
 
 from thebes.curator.pipelines.workspace import Workspace
 from thebes.data.table import Sums, Term
+from thebes.database import private_files
 from thebes.ledger import Ledger, NoKeeper
 from thebes.requestor.refusals import SitesRefused
 from thebes.site.dataset import DataSets
-from thebes.site.home import SiteHome, written
+from thebes.site.home import SiteHome
 from thebes.site.streams import stream_of
 
 pytestmark = pytest.mark.slow
@@ -180,7 +181,7 @@ def test_a_pipeline_beside_a_running_site_and_its_tasks_spend_one_budget_under_o
     rows = [rides(tmp_path / f"{day}.csv", f"2026-01-0{day}", 300) for day in (1, 2, 3)]
     for file in rows:
         thebes("dataset", "ingest", "rides", file, "--home", home)
-    written(site.home.policy, RULE)
+    private_files.write(site.home.policy, RULE)
     world.linked(site)
     until(lambda: any("rides" in (one["datasets"] or {}) for one in world.server.sites()))
     (tmp_path / "shares.json").write_text(json.dumps(SHARES))

@@ -18,12 +18,13 @@ from processes import PATIENCE
 
 import thebes
 from tests.support.site_home import declare
+from thebes.database import private_files
 from thebes.ledger import Ledger
 from thebes.privacy.faults import Mistake
 from thebes.requestor.institutions import Round
 from thebes.requestor.refusals import NotFinished, SitesRefused
 from thebes.site.budget.policy_text import appended
-from thebes.site.home import SiteHome, written
+from thebes.site.home import SiteHome
 from thebes.tasks.document import InvalidDocument
 from thebes.tasks.release_reader import release_from_json
 
@@ -106,7 +107,7 @@ def test_two_data_sets_of_a_real_site_are_joined_on_the_person_and_both_pay(ther
         schema={**told, "max_rows_per_unit": 2, "columns": bills},
     )
     rule = {"requestors": ["*"], "datasets": ["stays", "bills"], "kinds": ["query"], "epsilon": 9}
-    written(home.policy, appended(home.policy.read_text(encoding="utf-8"), rule))
+    private_files.write(home.policy, appended(home.policy.read_text(encoding="utf-8"), rule))
     end = time.monotonic() + PATIENCE
     while "bills" not in there.server.sites()[0]["datasets"] and time.monotonic() < end:
         time.sleep(0.2)

@@ -12,10 +12,11 @@ import pytest
 
 from tests.scenarios.deployment import SOON, Institution, Institutions, until
 from thebes.data.rows import Rows
+from thebes.database import private_files
 from thebes.person.home import Person
 from thebes.privacy.randomness import system
 from thebes.site.helping.keys import FOLDER, HelperKeys
-from thebes.site.home import SiteHome, written
+from thebes.site.home import SiteHome
 from thebes.tasks import registry
 from thebes.tasks.audit.purse import Purse
 from thebes.tasks.gradient.scene import LOSS, MODEL
@@ -45,7 +46,7 @@ def document() -> dict[str, Any]:
 def ward_of(institutions: Institutions) -> Institution:
     """An institution without a row, certified and linked."""
     home = SiteHome(institutions.folder / "ward")
-    written(home.policy, HELPS)
+    private_files.write(home.policy, HELPS)
     institutions.authority.issue("ward", home.folder, days=30)
     ward = institutions.sites["ward"] = Institution("ward", home, f"127.0.0.1:{institutions.site_port}")
     ward.start()

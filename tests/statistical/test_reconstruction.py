@@ -14,11 +14,12 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 from tests.support.site_home import EVERYBODY, ask, declare
+from thebes.database import private_files
 from thebes.privacy.accounting.odds import meaning
 from thebes.privacy.guarantees import Guarantee, as_replace_one
 from thebes.privacy.losses import Pure
 from thebes.site.algorithm_process import Office
-from thebes.site.home import SiteHome, written
+from thebes.site.home import SiteHome
 
 PEOPLE, QUESTIONS = 48, 72
 ODDS = 1e-9
@@ -57,7 +58,7 @@ def attack(
     home = SiteHome(folder)
     rows = pd.DataFrame({"place": np.arange(PEOPLE), "ill": np.where(ill, "yes", "no")})
     declare(home, rows, schema=SCHEMA, epsilon=budget)
-    written(home.policy, EVERYBODY.replace("1000", "1000000"))
+    private_files.write(home.policy, EVERYBODY.replace("1000", "1000000"))
     office = Office(home, "north")
     try:
         told: dict[int, float] = {}

@@ -9,9 +9,10 @@ from typing import Any
 import pandas as pd
 
 from thebes.data.schema import Schema, schema_of
+from thebes.database import private_files
 from thebes.ledger import Ledger, NoKeeper
 from thebes.site.dataset import BudgetDeclaration, DataSet, DataSets
-from thebes.site.home import SiteHome, written
+from thebes.site.home import SiteHome
 from thebes.tasks import registry
 from thebes.tasks.site_document import SiteDocument, declared
 
@@ -55,7 +56,7 @@ def site_home(folder: Path, *, rows: int = 100, policy: str | None = EVERYBODY, 
     home = SiteHome(folder)
     declare(home, pd.DataFrame({"age": [20 + n % 60 for n in range(rows)]}), **more)
     if policy is not None:
-        written(home.policy, policy)
+        private_files.write(home.policy, policy)
     return home
 
 

@@ -23,11 +23,12 @@ from thebes.curator.streams.stream import Stream, Terms
 from thebes.data.engines.source import table_of
 from thebes.data.growing.block_rule import block_by
 from thebes.data.schema import schema_of
+from thebes.database import private_files
 from thebes.ledger import Ledger, NoKeeper
 from thebes.privacy.faults import Mistake
 from thebes.privacy.randomness import seeded_for_simulation
 from thebes.site.algorithm_process import Office
-from thebes.site.home import SiteHome, written
+from thebes.site.home import SiteHome
 from thebes.site.steward.questions import StewardQuestion
 from thebes.site.steward.synthesis import Wish, synthesized
 from thebes.tasks import registry
@@ -212,7 +213,7 @@ def frame(rows: int = 60) -> pd.DataFrame:
 def test_no_site_sets_anything_aside_for_what_a_document_and_the_schema_decide(tmp_path: Path) -> None:
     home = SiteHome(tmp_path)
     declare(home, frame(), name="rides", schema={"unit": "event", "columns": COLUMNS}, epsilon=1000, delta=1e-3)
-    written(home.policy, EVERYBODY.replace("epsilon = 1000", "epsilon = 1000\ndelta = 1e-3"))
+    private_files.write(home.policy, EVERYBODY.replace("epsilon = 1000", "epsilon = 1000\ndelta = 1e-3"))
     office = Office(home, "north")
     paid, refused = 0, 0
     for number, document in enumerate(site_documents()):

@@ -22,11 +22,12 @@ from thebes.data.engines.source import joined_table
 from thebes.data.join import join
 from thebes.data.schema import Schema, read_shown, schema_of
 from thebes.data.table import Sums, Term
+from thebes.database import private_files
 from thebes.ledger import BudgetExceeded
 from thebes.privacy.faults import Mistake
 from thebes.site.algorithm_process import Office
 from thebes.site.dataset import DataSets
-from thebes.site.home import SiteHome, written
+from thebes.site.home import SiteHome
 from thebes.wire.link import write_envelope
 
 DRAW = np.random.default_rng(3)
@@ -329,7 +330,7 @@ def site(folder: Path, *, policy: str = ALLOW, **more: dict[str, Any]) -> SiteHo
     home = SiteHome(folder)
     for name, rows in ROWS.items():
         declare(home, rows, name=name, **{"schema": SCHEMAS[name], "epsilon": 4.0, **more.get(name, {})})
-    written(home.policy, policy)
+    private_files.write(home.policy, policy)
     return home
 
 

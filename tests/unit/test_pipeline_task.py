@@ -17,13 +17,14 @@ from tests.support.pipelines import RIDES
 from tests.support.site_home import ask
 from thebes.data.growing.block_rule import block_by
 from thebes.data.schema import schema_of
+from thebes.database import private_files
 from thebes.ledger import Ledger, NoKeeper
 from thebes.privacy import randomness
 from thebes.privacy.faults import Mistake
 from thebes.privacy.promise import Unit
 from thebes.site.algorithm_process import Office
 from thebes.site.dataset import BlockDeclaration, BudgetDeclaration, DataSet, DataSets
-from thebes.site.home import SiteHome, written
+from thebes.site.home import SiteHome
 from thebes.site.requests.messages import BEYOND
 from thebes.site.streams import stream_of
 from thebes.tasks import registry
@@ -79,7 +80,7 @@ def office(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Office]:
         stream = stream_of(home, dataset, ledger)
         stream.ingest(rides(8, 4000))
         stream.close()
-    written(home.policy, RULE)
+    private_files.write(home.policy, RULE)
     made = Office(home, "north")
     yield made
     made.ledger.close()
@@ -185,7 +186,7 @@ def test_a_target_beyond_reach_ends_with_retry_or_reject_and_without_a_model(off
 def test_a_pipeline_that_waits_for_budget_tells_everybody_that_and_its_steward_how_much_is_left(
     tmp_path: Path, office: Office
 ) -> None:
-    written(SiteHome(tmp_path / "site").policy, RULE.replace("epsilon = 3", "epsilon = 1.3125"))
+    private_files.write(SiteHome(tmp_path / "site").policy, RULE.replace("epsilon = 3", "epsilon = 1.3125"))
     document = {**DOCUMENT, "target": {"mse": 1e-6}, "start_epsilon": 1.0, "epsilon": 1.0}
     release: Any = heard(document, asked(office, document)).release()
     assert release.verdict == "RETRY"

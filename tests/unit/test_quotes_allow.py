@@ -24,13 +24,14 @@ from thebes.coordinator.sites import federation
 from thebes.curator.cache.planner import BOUGHT
 from thebes.data.growing.block_rule import block_by
 from thebes.data.schema import schema_of
+from thebes.database import private_files
 from thebes.ledger import Ledger, NoKeeper
 from thebes.requestor.handle import Handle
 from thebes.requestor.refusals import SitesRefused
 from thebes.requestor.server import Server
 from thebes.site.algorithm_process import Office
 from thebes.site.dataset import BlockDeclaration, BudgetDeclaration, Cache, DataSet, DataSets
-from thebes.site.home import SiteHome, written
+from thebes.site.home import SiteHome
 from thebes.site.requests.messages import BEYOND
 from thebes.site.streams import stream_of
 from thebes.tasks import registry
@@ -224,7 +225,7 @@ def growing_at(folder: Path, *, filter: str, cache: str, policy: str = TAXI, **m
     with Ledger(home.ledger, keeper=NoKeeper()) as ledger, closing(stream_of(home, dataset, ledger)) as stream:
         came = {"at": pd.to_datetime(days), "km": 10.0, "minutes": 9.0, "zone": ["eu", "us"] * 500}
         stream.ingest(pd.DataFrame(came))
-    written(home.policy, policy)
+    private_files.write(home.policy, policy)
     return Office(home, "north")
 
 

@@ -17,11 +17,12 @@ from thebes.cli import task_runs
 from thebes.coordinator.api.routes import interface
 from thebes.coordinator.auth.accounts import ADMIN, Role, Somebody
 from thebes.coordinator.storage.database import StoreUnavailable
+from thebes.database import private_files
 from thebes.privacy.faults import ThebesError
 from thebes.requestor.handle import Handle
 from thebes.requestor.refusals import SitesRefused, TaskExpired
 from thebes.site.algorithm_process import Office
-from thebes.site.home import SiteHome, written
+from thebes.site.home import SiteHome
 from thebes.site.requests.messages import BEYOND
 from thebes.web.coordinator.pages import put_on
 from thebes.wire.refused_sites import WORDS, nobody_charged, why
@@ -191,7 +192,7 @@ def test_a_site_that_was_paid_and_then_refuses_does_not_pass_for_free(tmp_path: 
         if message["kind"] != "ask":
             return None
         assert office.answer(message)["kind"] == "contribution"
-        written(SiteHome(tmp_path / "north").policy, "")
+        private_files.write(SiteHome(tmp_path / "north").policy, "")
         return office.answer(message)
 
     assert everywhere(told(tmp_path, at(office, but=lost), COUNT), "policy", charged=True)
@@ -202,7 +203,7 @@ def test_a_home_that_came_back_from_a_copy_does_not_say_that_it_charged_nothing(
     office.ledger.freeze()
     everywhere(told(tmp_path / "frozen", at(office), COUNT), "budget", charged=None)
     office.ledger.thaw()
-    written(SiteHome(tmp_path / "north").policy, "")
+    private_files.write(SiteHome(tmp_path / "north").policy, "")
     everywhere(told(tmp_path / "thawed", at(office), COUNT), "policy", charged=None)
 
 
@@ -340,7 +341,7 @@ def test_the_page_for_asking_says_beforehand_what_the_sites_would_say(tmp_path: 
                 told = [(await client.post("/ask/quote", json=draft)).text for draft in drafts]
                 return [stranger.text, *told, (await client.post("/ask/check", json=drafts[0])).text]
 
-    written(SiteHome(tmp_path / "north").policy, RULE.replace("ana", ADMIN.name))
+    private_files.write(SiteHome(tmp_path / "north").policy, RULE.replace("ana", ADMIN.name))
     head = office.ledger.head()
     stranger, refused, wrong, nowhere, checked = asyncio.run(scenario())
     assert "You are not signed in" in stranger

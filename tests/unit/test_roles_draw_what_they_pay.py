@@ -20,12 +20,13 @@ from thebes.data.growing.block_rule import block_by
 from thebes.data.rows import Rows
 from thebes.data.schema import schema_of
 from thebes.data.store import Store
+from thebes.database import private_files
 from thebes.person.home import Person
 from thebes.person.participation import computation
 from thebes.privacy.randomness import Randomness
 from thebes.site.algorithm_process import Office
 from thebes.site.dataset import BlockDeclaration, BudgetDeclaration, Cache, DataSet, DataSets
-from thebes.site.home import SiteHome, written
+from thebes.site.home import SiteHome
 from thebes.site.steward.synthesis import SyntheticRows, Wish, synthesized
 from thebes.testing.transcripts import NoiseLoss, loss
 
@@ -71,7 +72,7 @@ def office(
     home = SiteHome(folder)
     dataset = declare(home, pd.DataFrame(rows, columns=["who", "age", "sex"]), schema=PATIENTS, **more)
     DataSets(home).keep(dataset if cache is None else replace(dataset, cache=cache))
-    written(home.policy, EVERYBODY)
+    private_files.write(home.policy, EVERYBODY)
     made = Office(home, "north")
     made.contributing._randomness = lambda: source
     yield made
@@ -161,7 +162,7 @@ def test_answers_and_sizes_of_a_growing_set_are_what_a_row_s_own_block_has_spent
             DataSets(home).keep(
                 DataSet("rides", schema, {"kind": "growing"}, BudgetDeclaration.of("10"), blocks, Cache("none"))
             )
-            written(home.policy, EVERYBODY)
+            private_files.write(home.policy, EVERYBODY)
             made = Office(home, "north")
             made.contributing._randomness = lambda: source
             dataset = made.datasets.get("rides")

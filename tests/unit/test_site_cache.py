@@ -32,6 +32,7 @@ from thebes.curator.cache.synopsis import Pay, SynopsisPart, View, ViewRows
 from thebes.curator.questions.plans import Plan
 from thebes.curator.questions.question import question_of
 from thebes.data.schema import schema_of
+from thebes.database import private_files
 from thebes.ledger import Ledger, NoKeeper
 from thebes.privacy.events import LaplaceEvent
 from thebes.privacy.faults import Mistake
@@ -42,7 +43,7 @@ from thebes.site.algorithm_process import Office, serve
 from thebes.site.budget.budget import SiteBudget
 from thebes.site.budget.policy import PolicyRule
 from thebes.site.dataset import Cache, DataSets, read
-from thebes.site.home import SiteHome, written
+from thebes.site.home import SiteHome
 from thebes.site.requests.planned_question import Planning
 from thebes.site.requests.response_store import ResponseStore, SiteRequest
 from thebes.site.steward.rest import guarded, one_time
@@ -297,7 +298,7 @@ def test_who_asks_what_was_released_waits_for_no_rows_that_others_have_read(
 
 
 def test_a_task_that_no_rule_allows_is_told_nothing_that_was_released(home: SiteHome) -> None:
-    written(home.policy, RULE)
+    private_files.write(home.policy, RULE)
     office = Office(home, "north")
     office.answer(ask(COUNT))
     assert office.again(ask(COUNT, task="t9")) is not None
@@ -312,7 +313,7 @@ def test_a_task_that_no_rule_allows_is_told_nothing_that_was_released(home: Site
 
 
 def test_whoever_has_nothing_left_is_still_told_what_others_were(home: SiteHome) -> None:
-    written(home.policy, RULE)
+    private_files.write(home.policy, RULE)
     office = Office(home, "north")
     for task, where in enumerate(("age > 20", "age > 30")):
         assert office.answer(ask({**COUNT, "where": where}, task=f"t{task}"))["kind"] == "contribution"
@@ -563,7 +564,7 @@ def test_a_rule_that_allows_no_other_attempt_beside_what_one_has_bought_refuses_
     deaths = ["0.1"]
     monkeypatch.setattr(caches, "synopsis_of", lambda kind, *_, **__: Wavering(deaths))
     home = site_home(tmp_path / "site", delta=1e-6, filter="zcdp")
-    written(home.policy, RULE.replace("epsilon = 1", "epsilon = 0.5\ndelta = 1e-6"))
+    private_files.write(home.policy, RULE.replace("epsilon = 1", "epsilon = 0.5\ndelta = 1e-6"))
     with pytest.raises(Killed):
         Office(home, "north").answer(ask(COUNT))
     office = Office(home, "north")
@@ -649,7 +650,7 @@ def test_all_that_a_data_set_bought_for_itself_counts_and_a_crash_does_not_count
 
 
 def test_a_synopsis_that_the_rule_does_not_allow_leaves_the_answer_to_the_mechanism(home: SiteHome) -> None:
-    written(home.policy, RULE.replace("epsilon = 1", "epsilon = 0.25"))
+    private_files.write(home.policy, RULE.replace("epsilon = 1", "epsilon = 0.25"))
     office = Office(home, "north")
     answer = office.answer(ask({**COUNT, "epsilon": 0.25}))
     assert (answer["source"], answer["cost"]["epsilon"]) == ("mechanism", 0.25)

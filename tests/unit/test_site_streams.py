@@ -22,12 +22,13 @@ from thebes.curator.pipelines.attempt_store import key_of
 from thebes.curator.pipelines.workspace import Workspace, deciding
 from thebes.data.growing.block_rule import block_by
 from thebes.data.schema import schema_of
+from thebes.database import private_files
 from thebes.ledger import BudgetExceeded, Ledger, NoKeeper
 from thebes.privacy.faults import Mistake
 from thebes.site.algorithm_process import Office
 from thebes.site.budget.pipeline_rights import PipelineRights
 from thebes.site.dataset import BlockDeclaration, BudgetDeclaration, Cache, DataSet, DataSets, read
-from thebes.site.home import SiteHome, written
+from thebes.site.home import SiteHome
 from thebes.site.steward import views
 from thebes.site.steward.rest import MOST_ROWS, read_rows
 from thebes.site.streams import Streams, stream_of
@@ -74,7 +75,7 @@ def grown(
         stream = stream_of(home, dataset, ledger)
         stream.ingest(rides(DAYS))
         stream.close()
-    written(home.policy, policy)
+    private_files.write(home.policy, policy)
     return dataset
 
 
@@ -177,7 +178,7 @@ def test_a_block_that_cannot_pay_is_left_out_and_where_none_can_the_ask_is_refus
     home: SiteHome, office: Office
 ) -> None:
     dear = {**QUERY, "epsilon": 2.5}
-    written(home.policy, RULE.replace("= 3", "= 100"))
+    private_files.write(home.policy, RULE.replace("= 3", "= 100"))
     for task in range(3):
         assert office.answer(ask(dear, task=f"t{task}"))["kind"] == "contribution"
     office.streams(office.datasets.get("taxi")).ingest(rides(["2026-01-05"]))  # type: ignore[arg-type]
@@ -194,7 +195,7 @@ def test_a_rule_counts_at_each_block(home: SiteHome, office: Office) -> None:
     assert office.answer(ask(QUERY, task="t4"))["code"] == "budget"
     office.streams(office.datasets.get("taxi")).ingest(rides(["2026-01-04"]))  # type: ignore[arg-type]
     assert office.answer(ask(QUERY, task="t5"))["covers"]["blocks"] == 1
-    written(home.policy, RULE.replace("= 3", "= 4"))
+    private_files.write(home.policy, RULE.replace("= 3", "= 4"))
     assert office.answer(ask(QUERY, task="t6"))["covers"]["blocks"] == 4
 
 
@@ -303,18 +304,18 @@ def test_a_query_is_about_the_contexts_of_its_rule_alone(home: SiteHome) -> None
         came = rides(DAYS)
         stream.ingest(came.assign(zone=["eu", "us"] * (len(came) // 2) + ["eu"] * (len(came) % 2)))
         stream.close()
-    written(home.policy, RULE)
+    private_files.write(home.policy, RULE)
     office = Office(home, "north")
     refused = office.answer(ask(QUERY, schema=APART))
     assert (refused["kind"], refused["code"]) == ("refusal", "policy")
     assert "does not say in which contexts" in refused["reason"]
-    written(home.policy, RULE + 'contexts = ["us"]\n')
+    private_files.write(home.policy, RULE + 'contexts = ["us"]\n')
     answer = office.answer(ask(QUERY, task="t2", schema=APART))
     assert answer["kind"] == "contribution", answer
     paid = {block.name for block in office.ledger.blocks() if block.meters["epsilon"].spent}
     assert paid == {name for name in paid if name.endswith("@us")} != set()
     assert answer["covers"]["blocks"] == len(paid)
-    written(home.policy, RULE + 'contexts = ["eu"]\n')
+    private_files.write(home.policy, RULE + 'contexts = ["eu"]\n')
     most = {**QUERY, "epsilon": 2.9, "statistic": "count"}
     assert office.answer(ask(most, task="t3", schema=APART))["kind"] == "refusal", "3 over all contexts"
 

@@ -20,11 +20,12 @@ from thebes.curator.pipelines.runner import Runner
 from thebes.curator.pipelines.workspace import Workspace
 from thebes.data.growing.block_rule import block_by
 from thebes.data.schema import schema_of
+from thebes.database import private_files
 from thebes.privacy.losses import Pure
 from thebes.privacy.randomness import seeded_for_simulation
 from thebes.site.algorithm_process import Office
 from thebes.site.dataset import BlockDeclaration, BudgetDeclaration, DataSet, DataSets
-from thebes.site.home import SiteHome, written
+from thebes.site.home import SiteHome
 from thebes.site.steward.rest import guarded, one_time
 from thebes.site.streams import turns_of
 from thebes.web.site import block_map
@@ -145,7 +146,7 @@ def grown(home: SiteHome) -> Office:
             BlockDeclaration(block_by("time:1d", SCHEMA), {"schedule": "dpf"}),
         )
     )
-    written(home.policy, RULE)
+    private_files.write(home.policy, RULE)
     office = Office(home, "north")
     dataset = office.datasets.get("rides")
     assert dataset is not None

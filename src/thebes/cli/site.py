@@ -79,7 +79,8 @@ def init(home: Annotated[Path, _HomeOption]) -> None:
 
     Example: thebes site init --home /var/lib/thebes-site
     """
-    from thebes.site.home import SiteHome, written
+    from thebes.database import private_files
+    from thebes.site.home import SiteHome
     from thebes.site.steward.example_files import POLICY, SCHEMA
 
     made = SiteHome(home)
@@ -88,7 +89,7 @@ def init(home: Annotated[Path, _HomeOption]) -> None:
         if path.exists():
             typer.echo(f"{path} is there already and stays as it is")
             continue
-        written(path, text)
+        private_files.write(path, text)
         typer.echo(f"{path} is new")
     typer.echo(
         "Next: declare a data set (thebes dataset create), say in policy.toml who may ask about it, and join a "

@@ -21,11 +21,12 @@ from thebes.data.connectors.connector import read_source
 from thebes.data.growing.block_rule import USER, BlockBy, block_by
 from thebes.data.growing.source import GrowingSource
 from thebes.data.schema import Schema, schema_of
+from thebes.database import private_files
 from thebes.ledger.filters import BASIC, FILTERS, usual
 from thebes.privacy import exact
 from thebes.privacy.faults import Mistake
 from thebes.privacy.promise import Adjacency, Unit
-from thebes.site.home import SiteHome, stamp, written
+from thebes.site.home import SiteHome, stamp
 from thebes.site.toml_text import entries, value_of
 from thebes.tasks.site_document import DATASET_NAME
 
@@ -210,7 +211,7 @@ class DataSets:
 
     def keep(self, dataset: DataSet) -> None:
         """Write it down."""
-        written(path_of(self.home, dataset.name), dataset.as_toml())
+        private_files.write(path_of(self.home, dataset.name), dataset.as_toml())
 
 
 def path_of(home: SiteHome, name: str) -> Path:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from thebes import machine
-from thebes.database import private_files
 from thebes.privacy.faults import Mistake
 from thebes.wire.homes import HomeRole, has_of
 from thebes.wire.local_server import Hold
@@ -76,11 +75,6 @@ class SiteHome:
     def hold_rows(self) -> Hold:
         """The right to answer from its rows, in the same way."""
         return Hold(self.folder, file=_ROWS_HELD)
-
-
-def written(path: Path, text: str) -> None:
-    """A file of a home, whole or not at all."""
-    private_files.write(path, text)
 
 
 def stamp(path: Path) -> tuple[int, int, int] | None:

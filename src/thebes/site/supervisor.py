@@ -21,9 +21,10 @@ from types import FrameType
 from typing import Any
 
 from thebes import machine
+from thebes.database import private_files
 from thebes.ledger import Ledger
 from thebes.privacy.faults import Mistake, Refusal, ThebesError
-from thebes.site.home import SiteHome, written
+from thebes.site.home import SiteHome
 from thebes.site.link import certificate, connector, joining
 from thebes.site.link.control import Ear, tell
 from thebes.site.process_start import (
@@ -195,7 +196,7 @@ class Supervisor:
                 confined = bool(message.get("confined"))
                 if not confined:
                     _say("this system cannot keep the connector process away from the rows; docs/sites.md says more")
-                written(self._home.folder / DAEMON, json.dumps({"url": self.address, "pid": os.getpid()}))
+                private_files.write(self._home.folder / DAEMON, json.dumps({"url": self.address, "pid": os.getpid()}))
                 line = {"ready": True, "url": message["url"], "address": self.address}
                 line |= {"site": self.name, "confined": confined, "notices_older_copies": self._noticing}
                 _announce(line)

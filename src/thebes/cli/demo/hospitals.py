@@ -17,6 +17,7 @@ from thebes.coordinator.auth.authority import CertificateAuthority
 from thebes.coordinator.clock import SystemClock
 from thebes.data.growing.block_rule import block_by
 from thebes.data.schema import schema_of
+from thebes.database import private_files
 from thebes.ledger import Ledger
 from thebes.privacy.faults import Fault
 from thebes.privacy.figures import figure
@@ -26,7 +27,7 @@ from thebes.simulation.patients import DATASET, NAMES, SCHEMA, hospital, write_c
 from thebes.site.budget.policy_text import appended
 from thebes.site.dataset import GROWING, BlockDeclaration, BudgetDeclaration, DataSet, DataSets
 from thebes.site.helping.keys import HelperKeys
-from thebes.site.home import SiteHome, written
+from thebes.site.home import SiteHome
 from thebes.site.streams import stream_of
 from thebes.tasks.scene import MadeUpHospitals
 
@@ -131,7 +132,7 @@ class Hospitals:
             policy = appended(policy, {**grows, "epsilon": EPSILON, "noise": ["site"]})
         if name == self.helper:
             policy += HELPS
-        written(home.policy, policy)
+        private_files.write(home.policy, policy)
 
     def _grow(self, home: SiteHome) -> None:
         """Do what `thebes dataset create --block-by time:1d` and `ingest` do."""

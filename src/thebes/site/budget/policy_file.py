@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from thebes import machine
+from thebes.database import private_files
 from thebes.privacy.faults import Mistake, Refusal
 from thebes.site.budget.policy import Policy
 from thebes.site.budget.policy_text import edition, read_policy
-from thebes.site.home import stamp, written
+from thebes.site.home import stamp
 
 
 class PolicyChanged(Refusal):
@@ -68,7 +69,7 @@ def change(
         made = make(text)
         if made != text:
             noted()
-            written(path, made)
+            private_files.write(path, made)
         return made
 
 

@@ -14,9 +14,10 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Protocol
 
+from thebes.database import private_files
 from thebes.database.folder_sync import settle
 from thebes.privacy.faults import Mistake, Refusal
-from thebes.site.home import AUDIT, AUTHORITY, CERTIFICATE, KEY, SiteHome, written
+from thebes.site.home import AUDIT, AUTHORITY, CERTIFICATE, KEY, SiteHome
 from thebes.site.link import certificate
 from thebes.site.steward.audit_log import Audit
 from thebes.wire.certificates import issued
@@ -57,9 +58,9 @@ def join(home: SiteHome, code: JoinCode, door: JoinDoor) -> certificate.SiteIden
             authority = sha256(answer["authority"].encode()).hexdigest()
             audit.note(("joined", {"site": code.site, "authority": authority}))
         place = home.folder / FOLDER
-        written(place / JOINED, code.name)
-        written(place / AUTHORITY, answer["authority"])
-        written(place / CERTIFICATE, answer["certificate"])  # from here on it is to be settled
+        private_files.write(place / JOINED, code.name)
+        private_files.write(place / AUTHORITY, answer["authority"])
+        private_files.write(place / CERTIFICATE, answer["certificate"])  # from here on it is to be settled
         settle(place)
         settled(home)
         found = _identity(home)
@@ -107,10 +108,10 @@ def _request(home: SiteHome, code: JoinCode) -> str:
     pem, pkcs8 = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, code.site)])
     made = x509.CertificateSigningRequestBuilder().subject_name(subject).sign(key, hashes.SHA256())
-    written(place / KEY, key.private_bytes(pem, pkcs8, serialization.NoEncryption()).decode())
+    private_files.write(place / KEY, key.private_bytes(pem, pkcs8, serialization.NoEncryption()).decode())
     request = made.public_bytes(pem).decode()
-    written(place / REQUEST, request)
-    written(place / JOINED, code.name)
+    private_files.write(place / REQUEST, request)
+    private_files.write(place / JOINED, code.name)
     settle(place)
     settle(home.folder)
     return request

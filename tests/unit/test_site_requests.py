@@ -17,9 +17,10 @@ from tests.support.half_kinds import known
 from tests.support.reaper import Killed, Reaper
 from tests.support.site_home import AGES, ask, declare, site_home
 from thebes.data.schema import schema_of
+from thebes.database import private_files
 from thebes.ledger import Ledger
 from thebes.site.algorithm_process import Office
-from thebes.site.home import SiteHome, written
+from thebes.site.home import SiteHome
 from thebes.tasks import registry
 from thebes.wire.link import write_envelope
 
@@ -207,7 +208,7 @@ def test_a_task_that_was_closed_is_not_answered_any_more_and_gives_back_what_it_
 
 
 def test_only_the_end_of_a_task_says_whether_it_was_charged(home: SiteHome, office: Office) -> None:
-    written(home.policy, ALLOW)
+    private_files.write(home.policy, ALLOW)
     refused = office.answer(ask(relay(), requestor="eve"))
     assert (refused["code"], "charged" in refused) == ("policy", False)
     assert close(office) == close(office) == {"kind": "noted", "charged": False}
@@ -257,7 +258,7 @@ def test_a_home_that_came_back_from_a_copy_never_says_what_it_charged(
         ledger.freeze()
         if thawed:
             ledger.thaw()
-    written(home.policy, "")
+    private_files.write(home.policy, "")
     office = Office(home, "north")
     assert office.answer(ask(relay()))["code"] == "policy"
     assert close(office) == {"kind": "noted"}
@@ -265,7 +266,7 @@ def test_a_home_that_came_back_from_a_copy_never_says_what_it_charged(
 
 
 def test_a_thaw_while_a_site_works_ends_its_words_of_charges(home: SiteHome, office: Office) -> None:
-    written(home.policy, "")
+    private_files.write(home.policy, "")
     for task in ("t1", "t2"):
         assert office.answer(ask(relay(), task=task))["code"] == "policy"
     assert close(office, "t1") == {"kind": "noted", "charged": False}
@@ -364,7 +365,7 @@ def test_a_budget_is_never_passed_and_what_is_left_can_still_be_asked(tmp_path: 
 
 def test_a_rule_is_a_budget_of_all_its_requestors_together(home: SiteHome) -> None:
     other = ALLOW.replace('["ana", "bob"]', '["carl"]')
-    written(home.policy, ALLOW + other)
+    private_files.write(home.policy, ALLOW + other)
     office = Office(home, "north")
     codes = [
         office.answer(ask(relay(), task=f"t{number}", requestor=who)).get("code")
@@ -375,7 +376,7 @@ def test_a_rule_is_a_budget_of_all_its_requestors_together(home: SiteHome) -> No
 
 
 def test_a_rule_pays_no_more_than_what_it_has_left(home: SiteHome) -> None:
-    written(home.policy, ALLOW)
+    private_files.write(home.policy, ALLOW)
     office = Office(home, "north")
     prices = [("ana", 2.0), ("bob", 1.5), ("bob", 0.75), ("ana", 0.5), ("ana", 0.25), ("bob", 0.25)]
     codes = [
@@ -394,7 +395,7 @@ def test_a_rule_adds_up_what_documents_say_however_the_block_counts(tmp_path: Pa
             told = office.answer(ask(relay(delta=1e-6, name="gaussian"), task=f"t{number}"))
             assert told.get("code") == ("budget" if number == 3 else None)
         shut(office)
-    written(home.policy, ALLOW.replace("= 3", "= 30") + "delta = 4e-6")
+    private_files.write(home.policy, ALLOW.replace("= 3", "= 30") + "delta = 4e-6")
     office = Office(home, "north")
     codes = [office.answer(ask(relay(delta=1e-6, name="gaussian"), task=f"d{n}")).get("code") for n in range(2)]
     assert codes == [None, "budget"]
@@ -402,23 +403,23 @@ def test_a_rule_adds_up_what_documents_say_however_the_block_counts(tmp_path: Pa
 
 
 def test_what_was_spent_under_a_rule_counts_after_a_restart_and_however_the_file_is_edited(home: SiteHome) -> None:
-    written(home.policy, ALLOW)
+    private_files.write(home.policy, ALLOW)
     office = Office(home, "north")
     for number in range(3):
         assert office.answer(ask(relay(), task=f"t{number}"))["kind"] == "contribution"
     shut(office)
     office = Office(home, "north")
     assert office.answer(ask(relay(), task="t4"))["code"] == "budget"
-    written(home.policy, "# edited\n" + ALLOW.replace("bob", "dora") + 'noise = ["coordinator", "site"]')
+    private_files.write(home.policy, "# edited\n" + ALLOW.replace("bob", "dora") + 'noise = ["coordinator", "site"]')
     assert office.answer(ask(relay(), task="t5"))["code"] == "budget"
-    written(home.policy, ALLOW.replace("= 3", "= 4"))
+    private_files.write(home.policy, ALLOW.replace("= 3", "= 4"))
     assert office.answer(ask(relay(), task="t6"))["kind"] == "contribution"
     assert office.answer(ask(relay(), task="t7"))["code"] == "budget"
     shut(office)
 
 
 def test_claims_of_a_task_that_nobody_remembers_count_against_every_rule_of_its_requestor(home: SiteHome) -> None:
-    written(home.policy, ALLOW)
+    private_files.write(home.policy, ALLOW)
     with Ledger(home.ledger) as ledger:
         ledger.reserve(["patients"], epsilon=3, purpose="from before", spender="ana").consume()
     office = Office(home, "north")
@@ -427,7 +428,7 @@ def test_claims_of_a_task_that_nobody_remembers_count_against_every_rule_of_its_
 
 
 def test_what_a_task_gives_back_can_be_spent_again_under_its_rule(home: SiteHome) -> None:
-    written(home.policy, ALLOW)
+    private_files.write(home.policy, ALLOW)
     office = Office(home, "north")
     assert office.answer(ask(relay(epsilon=3, rounds=3)))["kind"] == "contribution"
     assert office.answer(ask(relay(epsilon=2), task="t2"))["code"] == "budget"
@@ -446,18 +447,18 @@ def test_a_policy_that_changes_its_mind_stops_a_task_in_the_middle(home: SiteHom
 
 
 def test_a_rule_that_is_made_smaller_stops_tasks_that_hold_more_than_it_allows(home: SiteHome) -> None:
-    written(home.policy, ALLOW)
+    private_files.write(home.policy, ALLOW)
     office, document = Office(home, "north"), relay(epsilon=3, rounds=3)
     first = office.answer(ask(document))
     assert first["kind"] == "contribution"
-    written(home.policy, ALLOW.replace("= 3", "= 2"))
+    private_files.write(home.policy, ALLOW.replace("= 3", "= 2"))
     refused = office.answer(ask(document, phase=1))
     assert (refused["code"], spent(office)) == ("budget", Decimal(1))
     noted = office.outbox.request(refused["task"])
     assert noted is not None
     assert "rule 1 of policy.toml" in noted.reason
     assert office.answer(ask(document)) == first  # what has left already may leave again
-    written(home.policy, ALLOW)
+    private_files.write(home.policy, ALLOW)
     assert office.answer(ask(document, phase=1))["kind"] == "contribution"
     shut(office)
 
@@ -472,11 +473,11 @@ def test_a_frozen_ledger_pays_for_nothing(home: SiteHome, office: Office) -> Non
 def test_a_data_set_whose_file_was_changed_into_another_budget_is_not_answered(home: SiteHome, office: Office) -> None:
     path = home.datasets / "patients.toml"
     text = path.read_text()
-    written(path, text.replace("epsilon = 10.0", "epsilon = 100.0"))
+    private_files.write(path, text.replace("epsilon = 10.0", "epsilon = 100.0"))
     assert office.answer(ask(relay()))["code"] == "dataset"
-    written(path, "nonsense")
+    private_files.write(path, "nonsense")
     assert office.answer(ask(relay()))["code"] == "dataset"
-    written(path, text)
+    private_files.write(path, text)
     assert office.answer(ask(relay()))["kind"] == "contribution"
 
 
@@ -515,7 +516,7 @@ def test_steady_answers_leave_at_whole_seconds_and_do_not_say_how_long_they_took
     office = Office(home, "north")
     office.desk._pause, office.desk._moment = pauses.append, lambda: next(moments)
     assert office.answer(ask(relay()))["seconds"] == {"compute": 0.31}
-    written(home.policy, ALLOW + "steady = true")
+    private_files.write(home.policy, ALLOW + "steady = true")
     moments = iter([10.0, 10.3, 11.25])
     assert "seconds" not in office.answer(ask(relay(), task="t2"))
     moments = iter([10.0, 12.75])
@@ -547,7 +548,7 @@ def test_a_site_tells_schemas_without_keys_and_never_how_many_rows_it_has(tmp_pa
 
 
 def test_everything_a_site_did_for_whom_stands_in_its_log(home: SiteHome, office: Office) -> None:
-    written(home.policy, ALLOW)
+    private_files.write(home.policy, ALLOW)
     office.answer(ask(relay()))
     office.answer(ask(relay()))
     office.answer(ask(relay(), task="t2", requestor="eve"))
@@ -680,7 +681,7 @@ def test_killed_at_every_single_moment_spent_covers_what_left_and_nothing_is_pai
 def test_groups_that_nobody_declared_are_found_and_answered_for_one_price(tmp_path: Path) -> None:
     schema = {**AGES, "columns": {"drug": {"type": "string"}}}
     home = SiteHome(tmp_path / "open")
-    written(home.policy, ALLOW)
+    private_files.write(home.policy, ALLOW)
     rows = pd.DataFrame({"drug": ["aspirin"] * 300 + ["statin"] * 200 + ["rare"]})
     declare(home, rows, schema=schema, epsilon=4, delta=1e-5, filter="basic")
     document = {**QUERY, "by": "drug", "epsilon": 2, "delta": 1e-6, "max_groups_per_person": 1}
@@ -703,7 +704,7 @@ def test_groups_that_nobody_declared_are_found_and_answered_for_one_price(tmp_pa
 
 def test_a_budget_that_cannot_pay_a_delta_refuses_to_find_groups_in_words(tmp_path: Path) -> None:
     home = SiteHome(tmp_path / "open")
-    written(home.policy, ALLOW)
+    private_files.write(home.policy, ALLOW)
     schema = {**AGES, "columns": {"drug": {"type": "string"}}}
     declare(home, pd.DataFrame({"drug": ["aspirin"] * 300}), schema=schema, epsilon=4, delta=1e-5)
     office = Office(home, "north")
