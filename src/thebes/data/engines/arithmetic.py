@@ -16,7 +16,7 @@ from thebes.data.filter import Among, Compared, Condition, Either, Every, Presen
 from thebes.data.schema import Column
 from thebes.data.table import Factor
 
-_ONE, _OTHER = 48_271, 69_621  # multipliers of generators modulo this prime
+ONE, _OTHER = 48_271, 69_621  # multipliers of generators modulo this prime
 
 
 _COUNTED = 16  # so many bins are found by comparing with every edge
@@ -106,7 +106,7 @@ def bin_of(name: str, column: Column, edges: Sequence[float]) -> nw.Expr:
     return among(0, len(edges) - 2).cast(nw.Int64)
 
 
-def scattered(numbers: Sequence[nw.Expr], multiplier: int = _ONE) -> nw.Expr:
+def scattered(numbers: Sequence[nw.Expr], multiplier: int = ONE) -> nw.Expr:
     """Portable numbers as one below 2^31, every step a product that fits into 63 bits. An engine may compute an
     expression again wherever it stands, so each number stands in it once."""
     factor, terms = 1, list[nw.Expr]()

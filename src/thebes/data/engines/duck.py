@@ -15,6 +15,7 @@ from typing import Any
 import duckdb
 import narwhals.stable.v2 as nw
 import pandas as pd
+from numpy.typing import NDArray
 
 from thebes.data.connectors.connector import Connector, Joining, SourceUnavailable
 from thebes.data.connectors.scanned_source import ScannedSource, connection, held, quoted, text
@@ -27,6 +28,8 @@ from thebes.data.schema import Schema
 
 MEMORY = "128MB"
 MOST_THREADS = 4
+MOST_FEW, _FEW_VALUES = 20_000, 200_000  #: rows that are added up outside DuckDB, and values that they have together
+_LONGEST = 200  # bytes of a text of theirs
 _ROW_BYTES = 100  # of memory for each row that is sorted at once
 _PERSON_BYTES, _TIME_BYTES = 1_000, 200  # of memory for each person whose latest times are looked for, and each time
 
@@ -50,6 +53,7 @@ class DuckSession:
             raise
         self.memory = _bytes(limit)
         self.sortable = max(100_000, self.memory // _ROW_BYTES)  #: rows at once
+        self.most_few = MOST_FEW
 
     def table(self, what: str) -> str:
         """A name that no table has yet."""
@@ -92,6 +96,8 @@ class DuckEngine:
         self._own: DuckSession | None = None
         self._asides: list[KeptTable] = []
         self._counted: tuple[object, ...] | None = None  # the files in which people's rows were counted
+        self._few: tuple[object, Mapping[str, NDArray[Any]]] | None = None
+        self._many: object = None  # what was found to be no few rows
         try:
             if session is None:
                 session = self._own = DuckSession(scratch, memory=memory, threads=threads)
@@ -117,6 +123,39 @@ class DuckEngine:
         else:
             source, made = self._copy(columns, where), [quoted(name) for name in columns]
         return f"SELECT {', '.join(made)} FROM {source}"
+
+    def few(self, columns: Sequence[str], where: RowFilter | None) -> Mapping[str, NDArray[Any]] | None:
+        asked = (tuple(columns), where if self._from is None else None)
+        if self._few is not None and self._few[0] == asked:
+            return self._few[1]
+        about = (*asked, self._files())
+        if self._many == about:
+            return None
+        if self._from is not None:  # also of rows that are worked out: it is one look
+            source = f"(SELECT {', '.join(map(self._typed, columns))} FROM {self._from})"
+        else:
+            source = self._copy(columns, where)
+        found = self.few_of(self._schema, columns, source)
+        if found is None:
+            self._many = about
+            return None
+        self._few = asked, found
+        return found
+
+    def few_of(self, schema: Schema, columns: Sequence[str], source: str) -> Mapping[str, NDArray[Any]] | None:
+        """Return these columns of a table, where it has few rows and no long text."""
+        texts = [quoted(name) for name in columns if schema.columns[name].type == "string"]
+        long = " OR ".join(f"coalesce(strlen({name}), 0) > {_LONGEST}" for name in texts) or "false"
+        cut = [
+            f"CASE WHEN strlen({name}) <= {_LONGEST} THEN {name} END AS {name}" if name in texts else name
+            for name in map(quoted, columns)
+        ]
+        most = min(self.session.most_few, _FEW_VALUES // len(columns))
+        found: dict[str, NDArray[Any]] = self.run(
+            f"SELECT {', '.join(cut)}, {long} AS _long FROM {source} LIMIT {most + 1}"
+        ).fetchnumpy()
+        long_ones = found.pop("_long")
+        return None if len(long_ones) > most or long_ones.any() else found
 
     def numbered(self, frame: nw.LazyFrame[Any], names: Collection[str]) -> nw.LazyFrame[Any]:
         return self.lazy(numbered_sql(self._schema, statement_of(frame), names))
@@ -189,7 +228,7 @@ class DuckEngine:
             raise self._unavailable(error) from None
 
     def forget(self) -> None:
-        self._counted = None
+        self._counted = self._few = None
         self._let_go()
         if self._copied is not None:
             self.run(f"DROP TABLE {self._copied[1]}")

@@ -6,7 +6,7 @@ expressions that all of them compute.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -15,6 +15,7 @@ from thebes.data.filter import RowFilter
 if TYPE_CHECKING:
     import narwhals.stable.v2 as nw
     import pandas as pd
+    from numpy.typing import NDArray
 
 #: The prime to which every portable number is brought before it is mixed.
 PRIME = 2**31 - 1
@@ -28,6 +29,11 @@ class Engine(Protocol):
 
     def rows(self, columns: Sequence[str], where: RowFilter | None) -> nw.LazyFrame[Any]:
         """Return these columns of every row. Rows may be left out for which `where` is certainly not true."""
+        ...
+
+    def few(self, columns: Sequence[str], where: RowFilter | None) -> Mapping[str, NDArray[Any]] | None:
+        """Return the same columns at once where the rows are few, masked where a value is missing; None where they are
+        many, or where an engine does not give them so."""
         ...
 
     def numbered(self, frame: nw.LazyFrame[Any], names: Collection[str]) -> nw.LazyFrame[Any]:

@@ -78,6 +78,9 @@ class FrameEngine:
         made = {name: self._column(name) for name in columns}
         return _lazy(pd.DataFrame(made, index=pd.RangeIndex(len(self._frame))))
 
+    def few(self, columns: Sequence[str], where: RowFilter | None) -> None:
+        return None
+
     def numbered(self, frame: nw.LazyFrame[Any], names: Collection[str]) -> nw.LazyFrame[Any]:
         found = self.collected(frame).reset_index(drop=True)
         return _lazy(found.assign(**{MARK + name: self._numbers(name, found[name]) for name in names}))

@@ -8,12 +8,13 @@ Rows that are not told apart by it are alike in every column that is asked for, 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import narwhals.stable.v2 as nw
 import pandas as pd
+from numpy.typing import NDArray
 
 from thebes.data.connectors.connector import Connector
 from thebes.data.connectors.scanned_source import quoted
@@ -45,6 +46,9 @@ class JoinedEngine:
     def rows(self, columns: Sequence[str], where: RowFilter | None) -> nw.LazyFrame[Any]:
         made = ", ".join(quoted(name) for name in columns)
         return self._sides[0].lazy(f"SELECT {made} FROM {self._joined(tuple(columns))}")
+
+    def few(self, columns: Sequence[str], where: RowFilter | None) -> Mapping[str, NDArray[Any]] | None:
+        return self._sides[0].few_of(self._join.schema, columns, self._joined(tuple(columns)))
 
     def numbered(self, frame: nw.LazyFrame[Any], names: Collection[str]) -> nw.LazyFrame[Any]:
         return self._sides[0].lazy(numbered_sql(self._join.schema, statement_of(frame), names))

@@ -61,6 +61,9 @@ class SparkEngine:
     def rows(self, columns: Sequence[str], where: RowFilter | None) -> nw.LazyFrame[Any]:
         return _lazy(self._frame.selectExpr(*(f"{self._typed(name)} AS {_quoted(name)}" for name in columns)))
 
+    def few(self, columns: Sequence[str], where: RowFilter | None) -> None:
+        return None
+
     def numbered(self, frame: nw.LazyFrame[Any], names: Collection[str]) -> nw.LazyFrame[Any]:
         numbers = (f"{self._number(name)} AS {_quoted(MARK + name)}" for name in names)
         return _lazy(frame.to_native().selectExpr("*", *numbers))

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -22,7 +21,9 @@ from thebes.data.engines.arithmetic import clamped, drawn, folded, holds, share,
 from thebes.data.engines.axis_cells import Packs, cell, numbered
 from thebes.data.engines.clipping import Clipping, in_parts
 from thebes.data.engines.engine import MARK, MOST_NUMBER, PRIME, Computed, Engine, KeptRows
+from thebes.data.engines.few_rows import FewRows
 from thebes.data.engines.misfits import misfits_of
+from thebes.data.engines.sum_limits import check_axes, check_sums
 from thebes.data.engines.sum_terms import place_of, product_of, share_name
 from thebes.data.filter import ENDS, RowFilter
 from thebes.data.schema import Column, Schema, as_held
@@ -31,8 +32,6 @@ from thebes.privacy.faults import Fault, Mistake
 from thebes.privacy.promise import Unit
 from thebes.privacy.stability import LARGEST_TOTAL
 
-MOST_BITS = 52  #: of one row's product: still exact as a double
-MOST_CELLS = 1_000_000
 _HALF = 26  # a product of more bits is added up in two halves, so that sums of up to 2^36 rows fit into 63 bits
 _FINE = 26  # bits of the grid by which rows of a batch are told apart
 
@@ -49,27 +48,15 @@ class EngineTable:
 
     def sums(self, wanted: Sums) -> NDArray[np.int64]:
         """One row of totals for each cell, one column for each term; clamped to 2^61."""
-        self._check(wanted)
-        ranged = list(dict.fromkeys(f.column for term in wanted.terms for f in term.factors))
-        made = {
-            f"_t{i}": steps(clamped(n, self._column(n)), self._column(n), wanted.bits) for i, n in enumerate(ranged)
-        }
-        place = {name: f"_t{i}" for i, name in enumerate(ranged)}
-        inside, signs, signature = self._inside(dict(enumerate(wanted.axes)))
-        made, signature = {**made, **inside}, [*place.values(), *signature]
-        totals = [[0] * len(wanted.terms) for _ in range(wanted.cells)]
-        read = list(dict.fromkeys([*wanted.columns, *(axis.column for axis in wanted.axes)]))
-        frame = self._complete(wanted.columns, wanted.where, wanted.axes)
-        for part in self._clipped(frame, read, made, signs, list(dict.fromkeys(signature))):
-            if wanted.units and self._owner is not None:
-                part = part.select(self._owner, *(f"_a{i}" for i in range(len(wanted.axes)))).unique()
-            self._add(part, wanted, place, totals)
+        check_sums(self.schema, wanted)
+        few = self.engine.few(self._read(wanted.columns, wanted.where, wanted.axes), wanted.where)
+        totals = self._summed(wanted) if few is None else FewRows.of(self.schema, self._owner, few).sums(wanted)
         return np.array([[min(total, LARGEST_TOTAL) for total in cell] for cell in totals], dtype=np.int64)
 
     def cells(self, axes: Sequence[Axis], *, rows: int = 16_384) -> Iterator[NDArray[np.int64]]:
         """The cells of every row that counts, one column for each axis, about `rows` rows at a time; -1 where a row is
         in none: what it has elsewhere counts there."""
-        self._check_axes(axes)
+        check_axes(self.schema, axes)
         packs = Packs.of([(axis, self._column(axis.column)) for axis in axes])
         made, signs, signature = self._inside({i: replace(axes[i], missing=True) for i in packs.alone})
         frame = self._complete((), None, axes)
@@ -148,12 +135,16 @@ class EngineTable:
     def _column(self, name: str) -> Column:
         return self.schema.column(name)
 
-    def _complete(self, named: Sequence[str], where: RowFilter | None, axes: Sequence[Axis] = ()) -> Frame:
-        """The rows that are asked for and have every column that is named."""
+    def _read(self, named: Sequence[str], where: RowFilter | None, axes: Sequence[Axis] = ()) -> list[str]:
+        """Every column that a question reads."""
         asked = where.columns if where is not None else ()
         extra = [c for c in (self._owner, self.schema.time if self._owner else None) if c is not None]
-        read = list(dict.fromkeys([*named, *(axis.column for axis in axes)]))
-        wanted = list(dict.fromkeys([*read, *asked, *extra])) or [next(iter(self.schema.columns))]
+        read = dict.fromkeys([*named, *(axis.column for axis in axes), *asked, *extra])
+        return list(read) or [next(iter(self.schema.columns))]
+
+    def _complete(self, named: Sequence[str], where: RowFilter | None, axes: Sequence[Axis] = ()) -> Frame:
+        """The rows that are asked for and have every column that is named."""
+        wanted = self._read(named, where, axes)
         frame = self.engine.rows(wanted, where)
         tests = [~nw.col(name).is_null() for name in [*named, *([self._owner] if self._owner else [])]]
         if self._owner is not None and self.schema.columns[self._owner].type == "integer":
@@ -206,22 +197,23 @@ class EngineTable:
 
     # --- sums -------------------------------------------------------------------------------------------
 
-    def _check(self, wanted: Sums) -> None:
-        if not wanted.terms:
-            raise Mistake("terms", "must name at least one number to add up")
-        self._check_axes(wanted.axes)
-        if wanted.units and any(term.factors for term in wanted.terms):
-            raise Mistake("terms", "of units are counts: a unit has no number of its own")
-        if wanted.cells > MOST_CELLS:
-            raise Mistake("axes", f"must have at most {MOST_CELLS} cells together")
-        for term in wanted.terms:
-            for factor in term.factors:
-                if not self._column(factor.column).ranged:
-                    raise Mistake("terms", f"{factor.column!r} has no bounds and cannot be added up")
-                if factor.degree not in (1, 2) or not 0 <= factor.place <= factor.degree:
-                    raise Mistake("terms", "a factor's degree is 1 or 2, and its place is at most that")
-            if len(term.factors) * wanted.bits > MOST_BITS or (2 * wanted.bits + 1 > MOST_BITS and term.factors):
-                raise Mistake("bits", f"times the factors of a term must be at most {MOST_BITS}")
+    def _summed(self, wanted: Sums) -> list[list[int]]:
+        """The totals as the engine adds them up."""
+        ranged = list(dict.fromkeys(f.column for term in wanted.terms for f in term.factors))
+        made = {
+            f"_t{i}": steps(clamped(n, self._column(n)), self._column(n), wanted.bits) for i, n in enumerate(ranged)
+        }
+        place = {name: f"_t{i}" for i, name in enumerate(ranged)}
+        inside, signs, signature = self._inside(dict(enumerate(wanted.axes)))
+        made, signature = {**made, **inside}, [*place.values(), *signature]
+        totals = [[0] * len(wanted.terms) for _ in range(wanted.cells)]
+        read = list(dict.fromkeys([*wanted.columns, *(axis.column for axis in wanted.axes)]))
+        frame = self._complete(wanted.columns, wanted.where, wanted.axes)
+        for part in self._clipped(frame, read, made, signs, list(dict.fromkeys(signature))):
+            if wanted.units and self._owner is not None:
+                part = part.select(self._owner, *(f"_a{i}" for i in range(len(wanted.axes)))).unique()
+            self._add(part, wanted, place, totals)
+        return totals
 
     def _inside(self, axes: Mapping[int, Axis]) -> tuple[dict[str, nw.Expr], dict[str, nw.Expr], list[str]]:
         """The cells of these axes, the signs of rows that have to be chosen from, and the signature of a row."""
@@ -235,16 +227,6 @@ class EngineTable:
                 sign, signs[f"_m{i}"] = f"_m{i}", nw.col(sign).fill_null(-1)
             signature.append(sign)
         return made, signs, signature
-
-    def _check_axes(self, axes: Sequence[Axis]) -> None:
-        for axis in axes:
-            column = self._column(axis.column)
-            if (axis.values is None) is (axis.edges is None):
-                raise Mistake("axes", "an axis has either values or edges")
-            if axis.edges is not None:
-                ends = (axis.edges[0], axis.edges[-1]) if len(axis.edges) > 1 else None
-                if ends != (column.low, column.high) or any(a >= b for a, b in pairwise(axis.edges)):
-                    raise Mistake("axes", f"the edges of {axis.column!r} must rise from its low to its high")
 
     def _add(self, frame: Frame, wanted: Sums, place: dict[str, str], totals: list[list[int]]) -> None:
         frame = frame.with_columns(
