@@ -13,6 +13,7 @@ from types import ModuleType
 
 #: what is imported -> what people call it, and the extras that bring it
 PARTS = {
+    "PIL": ("Pillow", ("torch",)),
     "adbc_driver_postgresql": ("the ADBC driver", ("postgres",)),
     "dp_accounting": ("dp-accounting", ("learn", "site", "coordinator")),
     "duckdb": ("DuckDB", ("site",)),

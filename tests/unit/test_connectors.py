@@ -85,7 +85,7 @@ def test_a_description_is_refused_by_its_field(source: dict[str, Any], field: st
 
 
 def test_a_field_that_no_such_source_has_is_refused_with_those_that_it_has(tmp_path: Path) -> None:
-    with pytest.raises(Mistake, match="is not a field of such a source, which has kind, path, table"):
+    with pytest.raises(Mistake, match="is not a field of such a source, which has files, kind, path, table"):
         open_connector({"kind": "sqlite", "path": "x.db", "table": "t", "tabel": "t"}, folder=tmp_path)
 
 

@@ -125,10 +125,11 @@ def test_names_never_collide_and_a_value_that_is_a_question_mark_is_none() -> No
 
 FILLED = {
     "delimiter": ";", "unit": "person", "max_rows_per_unit": "2",
-    "column": ["Patient-ID", "Größe (cm)", "Geschlecht", "note"],
-    "name": ["patient_id", "groesse_cm", "Geschlecht", "note"],
-    "kind": ["key", "float", "string", "absent"],
-    "low": ["", "30", "", ""], "high": ["", "250.5", "", ""], "values": ["", "", 'm, "f,x"', ""],
+    "column": ["Patient-ID", "Größe (cm)", "Geschlecht", "note", "Foto", "trace"],
+    "name": ["patient_id", "groesse_cm", "Geschlecht", "note", "Foto", "trace"],
+    "kind": ["key", "float", "string", "absent", "image", "array"],
+    "low": ["", "30", "", "", "", "0"], "high": ["", "250.5", "", "", "", "1"],
+    "values": ["", "", 'm, "f,x"', "", "", ""], "size": ["", "", "", "", "32 x 24", "2, 3"],
 }  # fmt: skip
 
 
@@ -165,11 +166,16 @@ def test_what_the_form_makes_declares_the_data_set(pages: TestClient, folder: Pa
             "patient_id": {"type": "string", "key": True},
             "groesse_cm": {"type": "float", "low": 30, "high": 250.5},
             "Geschlecht": {"type": "string", "values": ["m", "f,x"]},
+            "Foto": {"type": "image", "width": 32, "height": 24, "channels": 3},
+            "trace": {"type": "array", "shape": [2, 3], "low": 0, "high": 1},
         },
     }
     (folder / "schema.toml").write_text(schema)
     (folder / "source.toml").write_text(source)
-    (folder / "rows.csv").write_text("Patient-ID;Größe (cm);Geschlecht;note\n1;180;m;x\n2;170;f;y\n")
+    (folder / "rows.csv").write_text(
+        "Patient-ID;Größe (cm);Geschlecht;note;Foto;trace\n1;180;m;x;a.png;[0]\n2;170;f;y;b.png;[]\n"
+    )
+    (folder / "files").mkdir()
     line = ("--home", "site", "--schema", "schema.toml", "--source", "source.toml", "--epsilon", "1", "--check")
     assert exit_status("dataset", "create", "patients", *line) == 0
 
@@ -178,15 +184,19 @@ def test_what_the_form_makes_declares_the_data_set(pages: TestClient, folder: Pa
     ("change", "said"),
     [
         ({"unit": ""}, "unit"),
-        ({"kind": ["key", "", "string", "absent"]}, "groesse_cm"),
-        ({"low": ["", "", "", ""]}, "groesse_cm"),
-        ({"low": ["", "x", "", ""]}, "groesse_cm.low"),
-        ({"low": ["", "300", "", ""]}, "groesse_cm"),
-        ({"low": ["", "nan", "", ""]}, "groesse_cm"),
-        ({"name": ["a", "a", "b", "c"]}, "two columns"),
-        ({"kind": ["absent"] * 4}, "left out"),
+        ({"kind": ["key", "", *["absent"] * 4]}, "groesse_cm"),
+        ({"low": [""] * 6}, "groesse_cm"),
+        ({"low": ["", "x", "", "", "", "0"]}, "groesse_cm.low"),
+        ({"low": ["", "300", "", "", "", "0"]}, "groesse_cm"),
+        ({"low": ["", "nan", "", "", "", "0"]}, "groesse_cm"),
+        ({"low": ["", "30", "", "", "", ""]}, "trace"),
+        ({"size": ["", "", "", "", "32", "2, 3"]}, "Foto.size"),
+        ({"size": ["", "", "", "", "32 x 24", ""]}, "trace.size"),
+        ({"size": ["", "", "", "", "32 x 0", "2, 3"]}, "Foto.height"),
+        ({"name": ["a", "a", "b", "c", "d", "e"]}, "two columns"),
+        ({"kind": ["absent"] * 6}, "left out"),
         ({"kind": ["key"]}, "load the page anew"),
-        ({"kind": [7, "float", "string", "absent"]}, "load the page anew"),
+        ({"kind": [7, "float", "string", "absent", "image", "array"]}, "load the page anew"),
         ({"delimiter": "x"}, "delimiter"),
         ({"max_rows_per_unit": "0.5"}, "max_rows_per_unit"),
     ],

@@ -19,7 +19,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 #: whose name in the index differs from what is imported
 CALLED = {
     "adbc_driver_postgresql": "adbc-driver-postgresql", "dp_accounting": "dp-accounting", "grpc": "grpcio",
-    "prometheus_client": "prometheus-client", "sklearn": "scikit-learn",
+    "PIL": "pillow", "prometheus_client": "prometheus-client", "sklearn": "scikit-learn",
 }  # fmt: skip
 
 SCHEMA = {"unit": "person", "columns": {"a": {"type": "float", "low": 0, "high": 1}}}

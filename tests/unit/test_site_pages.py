@@ -53,6 +53,7 @@ COLUMNS = {
     "age": {"type": "integer", "low": 18.0, "high": 98.0},
     "sex": {"type": "string", "values": ["female", "male"]},
     "note": {"type": "string"},
+    "photo": {"type": "image", "height": 24, "width": 32, "channels": 3},
 }
 RULE = {
     "rule": 1,
@@ -89,6 +90,7 @@ TOLD: dict[str, Any] = {
             "source": "csv",
             "blocks": [BLOCK],
             "trouble": None,
+            "unread": {"photo": {"are no whole PNG or JPEG": 2}},
         },
         {"name": "broken", "trouble": "broken.toml: is not TOML"},
     ],
@@ -292,6 +294,8 @@ def test_each_page_shows_its_part(place: Place) -> None:
     for words in (
         "says whose a row is; never asked for",
         "18 to 98",
+        "brought to 32 x 24, in colour; for networks only",
+        "2 are no whole PNG or JPEG",
         "female, male",
         "only",
         "broken.toml: is not TOML",

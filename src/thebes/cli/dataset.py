@@ -228,6 +228,7 @@ def show(
 
     Example: thebes dataset show patients --home ./site --json
     """
+    from thebes.data.schema import size_of
     from thebes.site.home import SiteHome
 
     found = _shown(SiteHome(home), name)
@@ -249,6 +250,7 @@ def show(
             typer.echo(sentence)
     for column, told in found["schema"]["columns"].items():
         bounds = f" from {figure(told['low'])} to {figure(told['high'])}" if "low" in told else ""
+        bounds += f", {size}" if (size := size_of(told)) else ""
         values = f", {len(told['values'])} values" if "values" in told else ""
         typer.echo(f"  {column}: {told['type']}{bounds}{values}{', key (never shown)' if told.get('key') else ''}")
 

@@ -46,6 +46,9 @@ def propose(
     out.mkdir(parents=True, exist_ok=True)
     schema.write_text(found.schema, encoding="utf-8")
     told = {**described, "columns": found.renamed} if found.renamed else described
+    told = {**told, "files": "files"} if found.pictures and "files" not in told else told
     place.write_text("\n".join(entries(told)) + "\n", encoding="utf-8")
     typer.echo(f"{schema} and {place} are written; {plural(found.open, 'place')} of the schema must be filled in.")
+    if "files" in told:
+        typer.echo(f"{place} says in which folder the pictures lie that the rows name by paths; correct it.")
     typer.echo(f"Then: thebes dataset create NAME --home HOME --schema {schema} --source {place} --epsilon E --check")

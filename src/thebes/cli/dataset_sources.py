@@ -57,7 +57,9 @@ def _described(path: Path) -> dict[str, Any]:
     if not isinstance(source, dict):
         raise Mistake("--source", f"{path} must describe one source")
     for name, value in source.items():  # from the file's own folder, because it is not kept
-        if name in ("path", "password_file", "token_file", "sslrootcert", "ca_file") and isinstance(value, str):
+        if name in ("path", "password_file", "token_file", "sslrootcert", "ca_file", "files") and isinstance(
+            value, str
+        ):
             source[name] = str(path.parent / value)
     return source
 

@@ -20,7 +20,7 @@ def hear(source: int, size: int) -> bytes:
     return bytes(parts)
 
 
-def say(sink: int, content: bytes) -> None:
+def say(sink: int, content: bytes | memoryview) -> None:
     """All of `content` to the file descriptor `sink`."""
     rest = memoryview(content)
     while rest:

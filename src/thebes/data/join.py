@@ -75,7 +75,10 @@ def _same_people(names: tuple[str, str], schemas: tuple[Schema, Schema]) -> None
 
 
 def _columns(names: tuple[str, str], schemas: tuple[Schema, Schema]) -> dict[str, tuple[int, str]]:
-    own = [[name for name, column in schema.columns.items() if not column.key] for schema in schemas]
+    own = [
+        [name for name, column in schema.columns.items() if not column.key and column.tensor is None]
+        for schema in schemas
+    ]
     both = {name.lower() for name in own[0]} & {name.lower() for name in own[1]}
     found = dict[str, tuple[int, str]]()
     for side, columns in enumerate(own):

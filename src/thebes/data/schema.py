@@ -6,11 +6,12 @@ data. What a row holds beyond a bound counts as the bound, what is in no declare
 
 from __future__ import annotations
 
+import math
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
@@ -25,10 +26,13 @@ MOST_VALUES = 10_000
 MOST_COLUMNS = 4096  #: as many as a small picture has numbers
 OPEN = "?"  #: what a proposal leaves to be filled in
 COLUMN_NAME = r"^[A-Za-z][A-Za-z0-9_]{0,62}$"
-TYPES = ("integer", "float", "string", "boolean", "timestamp")
+TYPES = ("integer", "float", "string", "boolean", "timestamp", "array", "image")
+MOST_SIDES, LONGEST_SIDE = 4, 4096  #: of an array, and of a picture
+MOST_ELEMENTS = 2**22  #: of one array or picture
 
 Scalar = bool | int | float | str
-ColumnType = Literal["integer", "float", "string", "boolean", "timestamp"]
+ColumnType = Literal["integer", "float", "string", "boolean", "timestamp", "array", "image"]
+Side = Annotated[int, Field(ge=1, le=LONGEST_SIDE)]
 
 
 class _Strict(BaseModel):
@@ -37,12 +41,17 @@ class _Strict(BaseModel):
 
 class Column(_Strict):
     """One column. Numbers that are summed need `low` and `high`; what is grouped by needs `values`. `key` marks the
-    column that says who a row is about; it is never shown and never asked for."""
+    column that says who a row is about; it is never shown and never asked for. An array has a `shape` and the bounds of
+    its numbers, an image the size that it is brought to; both are a network's input and nothing else."""
 
     type: ColumnType
     low: float | None = None
     high: float | None = None
     values: tuple[Scalar, ...] | None = Field(default=None, min_length=1, max_length=MOST_VALUES)
+    shape: tuple[Side, ...] | None = Field(default=None, min_length=1, max_length=MOST_SIDES)
+    height: Side | None = None
+    width: Side | None = None
+    channels: Literal[1, 3] | None = None
     key: bool = False
     description: str = Field(default="", max_length=2000)
 
@@ -51,7 +60,7 @@ class Column(_Strict):
     def _number(cls, value: object) -> object:
         return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
-    @field_validator("values", mode="before")
+    @field_validator("values", "shape", mode="before")
     @classmethod
     def _from_list(cls, value: object) -> object:
         return tuple(value) if isinstance(value, list) else value
@@ -61,9 +70,10 @@ class Column(_Strict):
         if (self.low is None) != (self.high is None):
             raise ValueError("low and high go together")
         if self.low is not None and self.high is not None:
-            if self.type not in ("integer", "float"):
+            if self.type not in ("integer", "float", "array"):
                 raise ValueError("low and high are for numbers")
             Grid(self.low, self.high)
+        self._fits_as_tensor()
         if self.values is not None:
             if self.low is not None:
                 raise ValueError("has either low and high or values, not both")
@@ -78,10 +88,35 @@ class Column(_Strict):
             raise ValueError("a key is an integer or a string")
         return self
 
+    def _fits_as_tensor(self) -> None:
+        size = (self.height, self.width, self.channels)
+        if (self.type == "array") != (self.shape is not None):
+            raise ValueError("an array has a shape such as [3, 32, 32], and nothing else has one")
+        if self.type == "array" and self.low is None:
+            raise ValueError("an array needs low and high, between which all of its numbers lie")
+        if self.type == "image" and None in size:
+            raise ValueError(
+                "an image needs height, width and channels (1 or 3), the size that pictures are brought to"
+            )
+        if self.type != "image" and size != (None, None, None):
+            raise ValueError("height, width and channels are for images")
+        if self.tensor is not None:
+            if self.values is not None:
+                raise ValueError(f"an {self.type} has no values")
+            if math.prod(self.tensor) > MOST_ELEMENTS:
+                raise ValueError(f"has more than {MOST_ELEMENTS:,} numbers in one row")
+
+    @property
+    def tensor(self) -> tuple[int, ...] | None:
+        """The shape of what a network gets of one row, channels first; None where a column holds single values."""
+        if self.type == "image" and self.height and self.width and self.channels:
+            return (self.channels, self.height, self.width)
+        return self.shape
+
     @property
     def ranged(self) -> bool:
         """True where a column is a number in bounds."""
-        return self.low is not None
+        return self.low is not None and self.shape is None
 
     @property
     def held(self) -> tuple[Scalar | datetime, ...]:
@@ -93,6 +128,21 @@ class Column(_Strict):
         assert self.low is not None  # noqa: S101
         assert self.high is not None  # noqa: S101
         return Grid(self.low, self.high, bits)
+
+
+def only_for_networks(column: Column) -> str:
+    """Say why a column of pictures or arrays cannot be asked about, and what to do."""
+    holds = "pictures" if column.type == "image" else "arrays"
+    return f"which holds {holds}: only a network takes them, as its input; name a column of numbers or values"
+
+
+def size_of(told: Mapping[str, Any]) -> str:
+    """Say in words how large a declared column of pictures or arrays is; nothing of any other."""
+    if told.get("shape"):
+        return f"arrays of {' x '.join(map(str, told['shape']))} numbers"
+    if told.get("channels"):
+        return f"brought to {told['width']} x {told['height']}, in {'grey' if told['channels'] == 1 else 'colour'}"
+    return ""
 
 
 def as_held(value: Scalar, kind: str) -> Scalar | datetime:
@@ -170,11 +220,23 @@ class Schema(_Strict):
         """The change that one person more or less may make: the one thing every sensitivity here starts from."""
         return Change(Adjacency.ADD_REMOVE_ONE, self.max_rows_per_unit, Unit(self.unit))
 
-    def column(self, name: str, field: str = "column") -> Column:
-        """A column that may be asked for; `field` is the document's field that names it."""
+    @property
+    def tensors(self) -> tuple[str, ...]:
+        """The columns of pictures and arrays."""
+        return tuple(name for name, column in self.columns.items() if column.tensor is not None)
+
+    def offered(self, name: str, field: str = "column") -> Column:
+        """A column of any type but the key; `field` is the document's field that names it."""
         found = self.columns.get(name)
         if found is None or found.key:
             raise Mistake(field, f"names {name[:63]!r}, which the data set does not offer")
+        return found
+
+    def column(self, name: str, field: str = "column") -> Column:
+        """A column of single values, which are all that is counted, added up, compared and grouped by."""
+        found = self.offered(name, field)
+        if found.tensor is not None:
+            raise Mistake(field, f"names {name!r}, {only_for_networks(found)}")
         return found
 
     def declaring(self, name: str, values: Sequence[str]) -> Schema:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -81,10 +81,12 @@ class Sums:
 class Batch:
     """Some rows: `numbers` has one column for each that was asked for, within its bounds (a value's number in its
     declared values where it has those); `people` says whose each row is, by numbers that mean nothing elsewhere.
-    Rows of one person lie together and in one batch."""
+    Rows of one person lie together and in one batch. A column of pictures or arrays is 0 there; its numbers are in
+    `tensors`, one line for each row: 0 to 255 of a picture, 0 to 1 of an array, only zeros where it cannot be read."""
 
     numbers: NDArray[np.float64]
     people: NDArray[np.int64]
+    tensors: Mapping[str, NDArray[np.generic]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

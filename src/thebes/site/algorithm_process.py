@@ -79,7 +79,7 @@ class Office:
         )
         self.streams = Streams(home, self.ledger)
         self.caches = Caches(home, streams=self.streams)
-        tables = Tables(home, self.streams)
+        self.tables = tables = Tables(home, self.streams)
         self.contributing = Contributing(
             outbox=self.outbox,
             purse=self.purse,
@@ -137,7 +137,8 @@ class Office:
         if kind == "budgets":
             return views.budgets(self.purse, self.datasets, self.policy())
         if kind == "datasets":
-            return views.described(self.datasets, self.ledger, self.streams, self.caches.known)
+            told = views.described(self.datasets, self.ledger, self.streams, self.caches.known)
+            return [{**each, "unread": self.tables.unread(each["name"])} for each in told]
         if kind == "audit":
             return views.log(self.audit)
         if kind == "verified":

@@ -139,6 +139,11 @@ class DataSet:
         """Of each of its blocks; None where it does not grow. A Mistake where they could never pay for their sizes."""
         if self.blocks is None:
             return None
+        for column in self.schema.tensors:
+            raise Mistake(
+                f"columns.{column}.type",
+                "is not for a data set that grows: its blocks hold single values; declare rows that lie where they are",
+            )
         terms = self.blocks.terms(self.budget)
         terms.check(self.blocks.by)
         if terms.separate not in ("", DEVELOPER):

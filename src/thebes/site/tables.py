@@ -29,6 +29,7 @@ class Tables:
 
     def __init__(self, home: SiteHome, streams: Streams | None = None) -> None:
         self._home, self._streams, self._here = home, streams, threading.local()
+        self._made: list[ThreadTables] = []
         shutil.rmtree(_scratch(home), ignore_errors=True)
 
     def __call__(self, dataset: DataSet, task: str) -> Table:
@@ -38,10 +39,16 @@ class Tables:
         """The rows of some blocks of a growing data set, opened once for a task."""
         return self._own.grown(dataset, task, blocks)
 
+    def unread(self, name: str) -> dict[str, dict[str, int]]:
+        """Count the pictures that the last task could not read of a data set: for its steward and for nobody else."""
+        found = [told for own in list(self._made) if (told := own.unread(name))]
+        return found[-1] if found else {}
+
     @property
     def _own(self) -> ThreadTables:
         if not hasattr(self._here, "tables"):
             self._here.tables = ThreadTables(self._home, self._streams)
+            self._made.append(self._here.tables)
         own: ThreadTables = self._here.tables
         return own
 
@@ -69,6 +76,11 @@ class ThreadTables:
         made = self._made(dataset)
         self._open[dataset.name] = (dataset, made)
         return made
+
+    def unread(self, name: str) -> dict[str, dict[str, int]]:
+        """Count the pictures that could not be read of a data set, by column and reason."""
+        known = self._open.get(name)
+        return {} if known is None else known[1].unread
 
     def _made(self, dataset: DataSet) -> EngineTable:
         from thebes.data.engines.source import joined_table, table_of

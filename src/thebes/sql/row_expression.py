@@ -10,7 +10,7 @@ from typing import Any
 from sqlglot import exp
 
 from thebes.data.expressions import CHOOSE, DEEPEST
-from thebes.data.schema import Column, Schema
+from thebes.data.schema import Column, Schema, only_for_networks
 from thebes.privacy.faults import Mistake
 from thebes.sql.refusal import refusal
 
@@ -48,6 +48,8 @@ class RowExpressions:
         if name is None:
             there = ", ".join(sorted(self._names.values()))
             raise refusal(node, f"is no column that can be asked; there are {there}")
+        if self._schema.columns[name].tensor is not None:
+            raise refusal(node, f"is a column {only_for_networks(self._schema.columns[name])}")
         return name
 
     def _of_table(self, node: exp.Column) -> str:

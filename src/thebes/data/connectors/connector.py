@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from thebes import machine
 from thebes.data.filter import RowFilter
@@ -23,7 +23,7 @@ from thebes.privacy.faults import Mistake, Refusal
 
 #: What a column holds: one of the types of a schema, or `text` where anything is written as text (a file of
 #: characters, an interface that gives strings) and is read as the declared type, a value at a time.
-Held = Literal["integer", "float", "string", "boolean", "timestamp", "text", "other"]
+Held = Literal["integer", "float", "string", "boolean", "timestamp", "bytes", "array", "image", "text", "other"]
 
 #: Some rows: equally long columns by name. A missing value is None.
 Columns = Mapping[str, Sequence[object]]
@@ -78,11 +78,13 @@ class Joining(Protocol):
 
 
 class Source(BaseModel):
-    """The fields that a description of every source has. A kind adds its own fields."""
+    """The fields that a description of every source has. A kind adds its own fields. `files` is the folder below which
+    the pictures lie that its rows name by paths."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False)
 
     kind: str
+    files: str | None = Field(default=None, min_length=1, max_length=4096)
 
 
 Model = TypeVar("Model", bound=Source)

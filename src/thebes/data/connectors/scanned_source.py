@@ -35,12 +35,16 @@ def connection(**settings: str) -> Any:
 def held(written: str) -> Held:
     """Return what a column of this DuckDB type holds."""
     kind = written.upper()
+    if kind.endswith("]"):  # INTEGER[], DOUBLE[][], FLOAT[3]
+        return "array" if held(kind[: kind.rindex("[")]) in ("integer", "float", "array") else "other"
     if kind in _INTEGERS:
         return "integer"
     if kind in ("FLOAT", "DOUBLE") or kind.startswith("DECIMAL"):
         return "float"
     if kind == "BOOLEAN":
         return "boolean"
+    if kind == "BLOB":
+        return "bytes"
     if kind in ("VARCHAR", "UUID") or kind.startswith("ENUM"):
         return "string"
     return "timestamp" if kind == "DATE" or kind.startswith("TIMESTAMP") else "other"

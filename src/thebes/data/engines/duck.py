@@ -20,16 +20,19 @@ from numpy.typing import NDArray
 from thebes.data.connectors.connector import Connector, Joining, SourceUnavailable
 from thebes.data.connectors.scanned_source import ScannedSource, connection, held, quoted, text
 from thebes.data.engines import frames
-from thebes.data.engines.duck_columns import NATIVE, fitting, numbered_sql, typed_sql
-from thebes.data.engines.engine import Divided
+from thebes.data.engines.duck_columns import NATIVE, fitting, numbered_sql, small_sql, typed_sql
+from thebes.data.engines.engine import Divided, KeptRows
+from thebes.data.engines.kept_table import KeptTable
 from thebes.data.engines.scratch import Scratch
 from thebes.data.filter import RowFilter
 from thebes.data.schema import Schema
 
 MEMORY = "128MB"
+TENSOR_MEMORY = "1GB"  #: where rows hold pictures, of which many are looked at together
 MOST_THREADS = 4
 MOST_FEW, _FEW_VALUES = 20_000, 200_000  #: rows that are added up outside DuckDB, and values that they have together
 _LONGEST = 200  # bytes of a text of theirs
+_RAW_AT_ONCE = 16  # pictures in rows
 _ROW_BYTES = 100  # of memory for each row that is sorted at once
 _PERSON_BYTES, _TIME_BYTES = 1_000, 200  # of memory for each person whose latest times are looked for, and each time
 
@@ -227,6 +230,28 @@ class DuckEngine:
         except duckdb.Error as error:
             raise self._unavailable(error) from None
 
+    def holds(self, name: str) -> bool:
+        return self._held[name] in ("bytes", "array")
+
+    def raw(self, name: str, kept: KeptRows, key: str) -> Iterator[tuple[str, Any]]:
+        assert isinstance(kept, KeptTable)  # noqa: S101
+        # Not kept with the rows: those are sorted, and pictures are much larger than anything that is sorted.
+        small = small_sql(quoted(name), self._held[name])
+        told = f"SELECT {self._typed(name)}, {small} AS _raw FROM {self._from}"
+        found = self._connection.cursor()  # the rows below are read while others are
+        try:
+            found.execute(
+                f"SELECT * FROM ({told}) SEMI JOIN (SELECT {quoted(key)} AS {quoted(name)} FROM {kept.name}) "
+                f"USING ({quoted(name)})"
+            )
+            while some := found.fetchmany(_RAW_AT_ONCE):
+                yield from some
+        except duckdb.Error as error:
+            raise self._unavailable(error) from None
+        finally:
+            found.close()
+        self._unchanged()
+
     def forget(self) -> None:
         self._counted = self._few = None
         self._let_go()
@@ -347,33 +372,6 @@ def _written(value: object) -> str | None:
     if isinstance(value, float):
         return repr(value)
     return frames.text(value) or None
-
-
-class KeptTable:
-    """Rows in order in a table of the engine's."""
-
-    def __init__(self, engine: DuckEngine, name: str) -> None:
-        self._engine = engine
-        self.name = name
-
-    @property
-    def frame(self) -> nw.LazyFrame[Any]:
-        """All of its rows."""
-        return self._engine.lazy(f"SELECT * FROM {self.name}")
-
-    @property
-    def rows(self) -> int:
-        """The number of its rows."""
-        ((count,),) = self._engine.run(f"SELECT count(*) FROM {self.name}").fetchall()
-        return int(count)
-
-    def chunks(self, rows: int) -> Iterator[pd.DataFrame]:
-        for start in range(0, self.rows, rows):
-            wanted = f"rowid >= {start} AND rowid < {start + rows}"
-            yield self._engine.run(f"SELECT * FROM {self.name} WHERE {wanted} ORDER BY rowid").df()
-
-    def close(self) -> None:
-        self._engine.run(f"DROP TABLE IF EXISTS {self.name}")
 
 
 def statement_of(frame: nw.LazyFrame[Any]) -> str:

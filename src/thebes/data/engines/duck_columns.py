@@ -8,7 +8,8 @@ from thebes.data.connectors.connector import Held
 from thebes.data.connectors.scanned_source import quoted
 from thebes.data.engines.engine import MARK
 from thebes.data.filter import ENDS
-from thebes.data.schema import Schema
+from thebes.data.pictures.limits import MOST_BYTES
+from thebes.data.schema import MOST_ELEMENTS, Schema
 from thebes.privacy.faults import Mistake
 
 #: type in the schema -> what a source may hold instead
@@ -18,6 +19,8 @@ COULD_BE: Mapping[str, frozenset[str]] = {
     "boolean": frozenset(("boolean", "integer", "text")),
     "string": frozenset(("string", "integer", "text")),
     "timestamp": frozenset(("timestamp", "string", "text")),
+    "image": frozenset(("bytes", "image", "string", "text")),
+    "array": frozenset(("array", "string", "text")),
 }
 
 NATIVE = {
@@ -26,6 +29,8 @@ NATIVE = {
     "boolean": "BOOLEAN",
     "string": "VARCHAR",
     "timestamp": "TIMESTAMP",
+    "image": "VARCHAR",
+    "array": "VARCHAR",
 }
 
 _TRUE, _FALSE = "('true', 't', 'yes', 'y', '1')", "('false', 'f', 'no', 'n', '0')"
@@ -65,9 +70,27 @@ def typed_sql(column: str, declared: str, holds: Held, native: str = "") -> str:
         return f"CASE WHEN {said} IN {_TRUE} THEN true WHEN {said} IN {_FALSE} THEN false END"
     if declared == "string":
         return f"CAST({column} AS VARCHAR)"
+    if declared in ("image", "array"):
+        return tensor_key_sql(column, holds)
     if native.upper() in ("DATE", "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"):
         return _finite(f"CAST({column} AS TIMESTAMP)")
     return _finite(f"CAST(TRY_CAST({column} AS TIMESTAMPTZ) AS TIMESTAMP)")
+
+
+def tensor_key_sql(column: str, holds: Held) -> str:
+    """Write what stands for a picture or an array until it is read: its path, or the digest of what lies in the row.
+    A row without one has an empty key and counts as any other."""
+    if holds == "bytes":
+        column = f"sha256({column})"
+    elif holds == "array":
+        column = f"sha256(CAST({column} AS VARCHAR))"
+    return f"coalesce(CAST({column} AS VARCHAR), '')"
+
+
+def small_sql(column: str, holds: Held) -> str:
+    """Write what lies in a row of a picture or array; nothing where it has more than any that counts."""
+    most = f"octet_length({column}) <= {MOST_BYTES}" if holds == "bytes" else f"len({column}) <= {MOST_ELEMENTS}"
+    return f"CASE WHEN {most} THEN {column} END"
 
 
 def _finite(moment: str) -> str:
@@ -76,7 +99,7 @@ def _finite(moment: str) -> str:
 
 def number_sql(column: str, declared: str) -> str:
     """A typed column's portable number."""
-    if declared == "string":
+    if declared in ("string", "image", "array"):
         return f"CAST('0x' || substr(md5({column}), 1, 15) AS BIGINT)"
     if declared == "timestamp":
         return f"epoch_us({column})"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC
@@ -13,7 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from thebes.data.engines.engine import MARK, Divided, text_number
+from thebes.data.engines.engine import MARK, Divided, KeptRows, text_number
 from thebes.data.engines.table import EngineTable
 from thebes.data.filter import ENDS, RowFilter
 from thebes.data.schema import Schema
@@ -110,6 +111,13 @@ class FrameEngine:
     def kept(self, frames: Iterable[nw.LazyFrame[Any]]) -> KeptFrame:
         return KeptFrame(pd.concat([self.collected(frame) for frame in frames], ignore_index=True))
 
+    def holds(self, name: str) -> bool:
+        return True
+
+    def raw(self, name: str, kept: KeptRows, key: str) -> Iterator[tuple[str, Any]]:
+        wanted = set(self.collected(kept.frame)[key])
+        yield from ((of, raw) for of, raw in zip(self._column(name), self._frame[name], strict=True) if of in wanted)
+
     def forget(self) -> None:
         self._typed.clear()
 
@@ -180,7 +188,18 @@ def typed(values: pd.Series[Any], kind: str) -> pd.Series[Any]:
         return _moments(values)
     if kind == "float":
         return _floats(values)
+    if kind in ("image", "array"):
+        return pd.Series([_key(value) for value in values.astype(object)], dtype="str" if len(values) else object)
     return _integers(values)
+
+
+def _key(value: object) -> str:
+    """Return what stands for a picture or an array until it is read; empty where a row has none."""
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return hashlib.sha256(value).hexdigest()
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
+    return hashlib.sha256(repr(value).encode()).hexdigest() if isinstance(value, (list, tuple)) else ""
 
 
 def text(value: object) -> str | None:
@@ -244,7 +263,7 @@ def _moments(values: pd.Series[Any]) -> pd.Series[Any]:
 
 def numbers(values: pd.Series[Any], kind: str) -> pd.Series[Any]:
     """A typed column's portable numbers."""
-    if kind == "string":
+    if kind in ("string", "image", "array"):
         codes, known = pd.factorize(values)  # numbers this long are never on the way through floating point
         table = np.array([*(text_number(str(text)) for text in known), 0], dtype=np.int64)
         return pd.Series(table[codes], dtype="Int64").mask(codes < 0)

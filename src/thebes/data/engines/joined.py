@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 
 from thebes.data.connectors.connector import Connector
 from thebes.data.connectors.scanned_source import quoted
-from thebes.data.engines.duck import DuckEngine, DuckSession, KeptTable, statement_of
+from thebes.data.engines.duck import DuckEngine, DuckSession, statement_of
 from thebes.data.engines.duck_columns import numbered_sql
 from thebes.data.engines.engine import Divided
+from thebes.data.engines.kept_table import KeptTable
 from thebes.data.filter import RowFilter
 from thebes.data.join import Join
 from thebes.data.schema import Schema

@@ -98,21 +98,30 @@ def table_of(
     """A table over a source where it lies. `folder` is the data set's own: relative paths start there, and what does
     not fit into `memory` is put below `scratch` (by default a folder in it) until the table is closed."""
     from thebes.data.engines.table import EngineTable
+    from thebes.data.engines.tensor_rows import check_reachable
 
     if source.get("kind") == "spark":
         from thebes.data.engines.spark import spark_engine
 
         return EngineTable(schema, spark_engine(schema, source, folder=folder))
 
+    from thebes.data.connectors.connector import path_of
     from thebes.data.connectors.registry import open_connector
-    from thebes.data.engines.duck import MEMORY, DuckEngine
+    from thebes.data.engines.duck import MEMORY, TENSOR_MEMORY, DuckEngine
 
     connector = open_connector(source, folder=folder)
+    scratch = scratch or folder / "scratch"
     try:
-        engine = DuckEngine(
-            schema, connector, scratch=scratch or folder / "scratch", memory=memory or MEMORY, threads=threads
-        )
+        memory = memory or (TENSOR_MEMORY if schema.tensors else MEMORY)
+        engine = DuckEngine(schema, connector, scratch=scratch, memory=memory, threads=threads)
     except BaseException:
         connector.close()
         raise
-    return EngineTable(schema, engine)
+    files = path_of(str(source["files"]), folder) if "files" in source else None
+    table = EngineTable(schema, engine, files, scratch)
+    try:
+        check_reachable(schema, engine, files)
+    except BaseException:
+        table.close()
+        raise
+    return table

@@ -18,6 +18,7 @@ from pydantic import Field, model_validator
 from thebes.data.connectors.connector import Held, Source, SourceUnavailable, path_of, read_source
 from thebes.data.engines.duck_columns import fitting
 from thebes.data.engines.engine import MARK, Divided
+from thebes.data.engines.tensor_rows import check_reachable
 from thebes.data.filter import ENDS, RowFilter
 from thebes.data.growing.row_condition import Chosen
 from thebes.data.growing.source import GrowingSource
@@ -52,6 +53,7 @@ class SparkEngine:
     """One Spark data frame. The session is whoever's it was before, and stays."""
 
     def __init__(self, schema: Schema, frame: Any) -> None:
+        check_reachable(schema, self, None)
         self._schema = schema
         self._frame = frame
         self._native = {field.name: field.dataType.simpleString() for field in frame.schema.fields}

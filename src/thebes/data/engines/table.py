@@ -10,11 +10,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from thebes.data.engines.arithmetic import clamped, drawn, folded, holds, share, shuffled, steps
@@ -22,9 +22,11 @@ from thebes.data.engines.axis_cells import Packs, cell, numbered
 from thebes.data.engines.clipping import Clipping, in_parts
 from thebes.data.engines.engine import MARK, MOST_NUMBER, PRIME, Computed, Engine, KeptRows
 from thebes.data.engines.few_rows import FewRows
+from thebes.data.engines.kept_batches import KeptBatches
 from thebes.data.engines.misfits import misfits_of
 from thebes.data.engines.sum_limits import check_axes, check_sums
 from thebes.data.engines.sum_terms import place_of, product_of, share_name
+from thebes.data.engines.tensor_rows import TensorRows
 from thebes.data.filter import ENDS, RowFilter
 from thebes.data.schema import Column, Schema, as_held
 from thebes.data.table import Axis, Batch, Misfits, Sums
@@ -40,11 +42,14 @@ Frame = nw.LazyFrame[Any]
 
 @dataclass
 class EngineTable:
-    """The rows of one engine behind the `Table` protocol."""
+    """The rows of one engine behind the `Table` protocol. `files` is the folder of pictures that rows name by paths,
+    `scratch` that for what was read of them."""
 
     schema: Schema
     engine: Engine
-    _last: tuple[object, KeptRows] | None = field(default=None, init=False, repr=False)
+    files: Path | None = None
+    scratch: Path | None = None
+    _last: tuple[object, KeptRows, TensorRows] | None = field(default=None, init=False, repr=False)
 
     def sums(self, wanted: Sums) -> NDArray[np.int64]:
         """One row of totals for each cell, one column for each term; clamped to 2^61."""
@@ -74,11 +79,21 @@ class EngineTable:
             raise Mistake("rows", "must be a whole number of at least 1")
         names = tuple(columns)
         for name in names:
-            column = self.schema.column(name)
-            if not column.ranged and column.values is None:
+            column = self.schema.offered(name)
+            if not column.ranged and column.values is None and column.tensor is None:
                 raise Mistake("columns", f"{name!r} has neither bounds nor values and cannot be counted with")
-        kept = self._kept(names, where)
-        return self._batches(kept, names, rows)
+        kept, tensors = self._kept(names, where)
+        return KeptBatches(self.schema, kept, tensors, names).batches(tensors.fitting(rows))
+
+    def tensors(self, kept: KeptRows, at: Mapping[str, str]) -> TensorRows:
+        """Return the pictures and arrays of kept rows, by the names of their columns and where their keys stand."""
+        return TensorRows(self.schema, self.engine, kept, at, files=self.files, scratch=self.scratch)
+
+    @property
+    def unread(self) -> dict[str, dict[str, int]]:
+        """The pictures and arrays of the last question that could not be read, by column and reason: for whoever keeps
+        the rows and for nobody else."""
+        return {} if self._last is None else self._last[2].unread()
 
     def misfits(self, columns: Sequence[str], where: RowFilter | None = None) -> dict[str, Misfits]:
         """Of each column, how many of all the rows that meet a condition do not fit what the schema declares of it."""
@@ -113,7 +128,8 @@ class EngineTable:
     def let_go(self) -> None:
         """Hold the rows of the last question no longer."""
         if self._last is not None:
-            self._last[1].close()
+            for held in self._last[1:]:
+                held.close()
             self._last = None
 
     def close(self) -> None:
@@ -132,6 +148,11 @@ class EngineTable:
         """The column by which rows are one person's; None where every row is a unit of its own."""
         return self.schema.key if Unit(self.schema.unit) is Unit.PERSON else None
 
+    @property
+    def _cheapest(self) -> str:
+        """A column to count rows by: no pictures, where there is another."""
+        return min(self.schema.columns, key=lambda name: self.schema.columns[name].tensor is not None)
+
     def _column(self, name: str) -> Column:
         return self.schema.column(name)
 
@@ -140,7 +161,7 @@ class EngineTable:
         asked = where.columns if where is not None else ()
         extra = [c for c in (self._owner, self.schema.time if self._owner else None) if c is not None]
         read = dict.fromkeys([*named, *(axis.column for axis in axes), *asked, *extra])
-        return list(read) or [next(iter(self.schema.columns))]
+        return list(read) or [self._cheapest]
 
     def _complete(self, named: Sequence[str], where: RowFilter | None, axes: Sequence[Axis] = ()) -> Frame:
         """The rows that are asked for and have every column that is named."""
@@ -153,13 +174,14 @@ class EngineTable:
             tests.append(holds(where.condition, wanted[0]))
         by_value = {axis.column: axis.values for axis in axes if axis.values is not None}
         for name in named:
-            declared = by_value.get(name, self._column(name).values)
+            declared = by_value.get(name, self.schema.offered(name).values)
             if declared is not None:
-                tests.append(nw.col(name).is_in([as_held(value, self._column(name).type) for value in declared]))
+                tests.append(nw.col(name).is_in([as_held(value, self.schema.offered(name).type) for value in declared]))
         return frame.filter(folded(lambda a, b: a & b, tests)) if tests else frame
 
     def _is_numbered(self, name: str) -> bool:
-        return not self._column(name).ranged and self._column(name).type != "float"
+        column = self.schema.offered(name)
+        return not column.ranged and column.type != "float"
 
     def _clipped(
         self, frame: Frame, read: list[str], made: dict[str, nw.Expr], signs: dict[str, nw.Expr], signature: list[str]
@@ -265,17 +287,17 @@ class EngineTable:
 
     # --- batches ----------------------------------------------------------------------------------------
 
-    def _kept(self, names: tuple[str, ...], where: RowFilter | None) -> KeptRows:
+    def _kept(self, names: tuple[str, ...], where: RowFilter | None) -> tuple[KeptRows, TensorRows]:
         """The rows in order; those of the last question are held for the next time it is asked."""
         asked = (names, where)
         if self._last is not None and self._last[0] == asked:
-            return self._last[1]
+            return self._last[1:]
         self.let_go()
         distinct = list(dict.fromkeys(names))
         made: dict[str, nw.Expr] = {}
         signature: list[str] = []
         for i, name in enumerate(distinct):
-            column = self._column(name)
+            column = self.schema.offered(name)
             if column.ranged:
                 made[f"_x{i}"] = clamped(name, column)
             elif column.type == "float":
@@ -284,7 +306,7 @@ class EngineTable:
                 made[f"_x{i}"] = nw.col(name)
         fine: dict[str, nw.Expr] = {}
         for i, name in enumerate(distinct):
-            column = self._column(name)
+            column = self.schema.offered(name)
             if column.ranged:
                 fine[f"_t{i}"] = steps(nw.col(f"_x{i}"), column, _FINE)
                 signature += [f"_t{i}"]
@@ -294,7 +316,7 @@ class EngineTable:
             else:
                 signature += [MARK + name]
         numbers = [f"_x{i}" for i in range(len(distinct))]
-        ranged = [f"_x{i}" for i, name in enumerate(distinct) if self._column(name).ranged]
+        ranged = [f"_x{i}" for i, name in enumerate(distinct) if self.schema.offered(name).ranged]
         texts = [n for n in distinct if self._is_numbered(n)]
 
         def dressed(frame: Frame, numbered: list[str]) -> Frame:
@@ -326,47 +348,10 @@ class EngineTable:
         kept = self.engine.kept(part.sort(*order).select(*numbers, nw.col(whose).alias("_whose")) for part in parts)
         if chosen is not None:
             chosen.close()
-        self._last = (asked, kept)
-        return kept
-
-    def _batches(self, kept: KeptRows, names: tuple[str, ...], rows: int) -> Iterator[Batch]:
-        distinct = list(dict.fromkeys(names))
-        at = {name: f"_x{i}" for i, name in enumerate(distinct)}
-        person, left = 0, None
-        for chunk in kept.chunks(rows):
-            more = len(chunk) == rows
-            chunk = chunk if left is None else pd.concat([left, chunk], ignore_index=True)
-            fresh, left = self._starts(chunk), None
-            if more and self._owner is not None:  # whose rows come last may have more
-                last = int(np.flatnonzero(fresh)[-1])
-                left, chunk, fresh = chunk.iloc[last:].reset_index(drop=True), chunk.iloc[:last], fresh[:last]
-            if len(chunk):
-                yield self._batch(chunk, fresh, person, names, at)
-                person += int(fresh.sum())
-        if left is not None:
-            yield self._batch(left, self._starts(left), person, names, at)
-
-    def _starts(self, chunk: pd.DataFrame) -> NDArray[np.bool_]:
-        """Mark where a row is of somebody else than the row before."""
-        if self._owner is None:
-            return np.ones(len(chunk), dtype=np.bool_)
-        whose = chunk["_whose"].to_numpy(dtype=object)
-        fresh = np.ones(len(chunk), dtype=np.bool_)
-        fresh[1:] = whose[1:] != whose[:-1]
-        return fresh
-
-    def _batch(
-        self, chunk: pd.DataFrame, fresh: NDArray[np.bool_], person: int, names: tuple[str, ...], at: dict[str, str]
-    ) -> Batch:
-        numbers = np.empty((len(chunk), len(names)), dtype=np.float64)
-        for i, name in enumerate(names):
-            column, values = self._column(name), chunk[at[name]]
-            if column.ranged or column.type == "float":
-                numbers[:, i] = values.to_numpy(dtype=np.float64)
-            else:
-                declared = pd.Index(list(column.held), dtype=object)
-                numbers[:, i] = declared.get_indexer(pd.Index(values.astype(object)))
-        return Batch(numbers, person + np.cumsum(fresh, dtype=np.int64) - 1)
+        at = {name: f"_x{i}" for i, name in enumerate(distinct) if name in self.schema.tensors}
+        tensors = self.tensors(kept, at)
+        self._last = (asked, kept, tensors)
+        return kept, tensors
 
 
 def _with(frame: Frame, made: dict[str, nw.Expr]) -> Frame:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +32,8 @@ def left_out(schema: Schema, source: Mapping[str, Any], *, folder: Path) -> tupl
 
 def looked_at(table: EngineTable) -> dict[str, Any]:
     """Count the rows, and of each column the values that are missing (or not of its type), lie outside its bounds, or
-    are none of its values. Not private: never to be sent anywhere."""
+    are none of its values; of pictures and arrays, each of which is read for it, those that cannot be. Not private:
+    never to be sent anywhere."""
     import narwhals.stable.v2 as nw
 
     schema: Schema = table.schema
@@ -46,10 +49,34 @@ def looked_at(table: EngineTable) -> dict[str, Any]:
             number, _, what = str(key).partition(" ")
             if what and int(number) == place:
                 columns[name][what] = int(value)
+    for name, reasons in _misread(table).items():
+        columns[name] = reasons
     return {"rows": int(found["rows"]), "columns": columns}
 
 
+def _misread(table: EngineTable) -> dict[str, dict[str, int]]:
+    """Read every row's pictures and arrays once, and count those that are zeros to a network, by column and reason."""
+    import narwhals.stable.v2 as nw
+
+    if not table.schema.tensors:
+        return {}
+    names = {name: f"_x{place}" for place, name in enumerate(table.schema.tensors)}
+    frame = table.engine.rows(list(names), None)
+    kept = table.engine.kept([frame.select(**{at: nw.col(name) for name, at in names.items()})])
+    counted = {name: Counter[str]() for name in names}
+    with ExitStack() as held:
+        held.callback(kept.close)
+        tensors = table.tensors(kept, names)
+        held.callback(tensors.close)
+        for chunk in kept.chunks(tensors.fitting(10_000)):
+            for name, reasons in tensors.misread(chunk).items():
+                counted[name] += reasons
+    return {name: dict(reasons) for name, reasons in counted.items()}
+
+
 def _counts(values: Any, column: Column) -> dict[str, Any]:
+    if column.tensor is not None:
+        return {}
     counts = {"missing": values.is_null()}
     if column.ranged:
         counts["below"], counts["above"] = values < column.low, values > column.high

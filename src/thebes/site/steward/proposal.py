@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from thebes.data.connectors.connector import Held
-from thebes.data.schema import OPEN
+from thebes.data.schema import OPEN, TYPES
 from thebes.privacy.faults import Mistake
 from thebes.privacy.figures import figure
 from thebes.site.toml_text import value_of
@@ -43,8 +43,17 @@ _KNOWN = (
     KnownColumn(("diastolic", "dbp"), "float", 20, 150),
     KnownColumn(("pulse", "heartrate", "puls"), "float", 20, 250),
     KnownColumn(("temperature", "temperatur"), "float", 30, 45),
+    KnownColumn(("photo", "picture", "image", "bild", "foto", "imagen", "png", "jpg", "jpeg"), "image"),
     KnownColumn(("year", "birthyear", "jahr", "annee"), "integer", 1900, 2100),
 )
+_SIDES = {
+    "height": "rows of points that every picture is brought to",
+    "width": "points in each",
+    "channels": "1 for grey, 3 for colour",
+    "shape": "such as [3, 32, 32]",
+    "low": "no number is less",
+    "high": "no number is greater",
+}
 _KEYS = ("id", "patient", "person", "mrn", "subject", "pseudonym")
 
 
@@ -62,7 +71,8 @@ class ProposedColumn:
     @property
     def told(self) -> bool:
         """Return whether the source says the type."""
-        return self.held not in ("text", "other")
+        path = self.held == "string" and self.known is not None and self.known.type == "image"
+        return self.held not in ("text", "other") and not path
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +82,7 @@ class Proposal:
     schema: str
     renamed: Mapping[str, str]
     open: int
+    pictures: bool  #: whether a column may hold paths of pictures
 
 
 def header_columns(line: str, delimiter: str) -> dict[str, Held]:
@@ -107,7 +118,8 @@ def proposal(columns: Mapping[str, Held]) -> Proposal:
         lines += ["", f"[columns.{each.name}]"]
         lines += [f"# in the file: {value_of(each.column)}"] * (each.name != each.column) + _column(each)
     text = "\n".join(lines) + "\n"
-    return Proposal(text, renamed(found), text.count(f'"{OPEN}"'))
+    pictures = any(each.known is not None and each.known.type == "image" and not each.told for each in found)
+    return Proposal(text, renamed(found), text.count(f'"{OPEN}"'), pictures)
 
 
 def renamed(columns: Sequence[ProposedColumn]) -> dict[str, str]:
@@ -118,11 +130,15 @@ def renamed(columns: Sequence[ProposedColumn]) -> dict[str, str]:
 def _column(proposed: ProposedColumn) -> list[str]:
     """Write one column; its type where the source says it, everything else open."""
     known, told, held = proposed.known, proposed.told, proposed.held
-    usual = f"   # usually {known.type}" if known is not None else "   # integer, float, string, boolean or timestamp"
+    usual = f"   # usually {known.type}" if known is not None else f"   # {', '.join(TYPES)}"
+    held = "image" if held == "bytes" else held
     lines = [f'type = "{held}"' if told else f'type = "{OPEN}"{usual}']
     if proposed.like_key:
         return [*lines, "# key = true                 # if it says whose a row is: never shown, never asked for"]
     kind = held if told else known.type if known is not None else "?"
+    if kind in ("image", "array"):
+        sides = ("height", "width", "channels") if kind == "image" else ("shape", "low", "high")
+        return [*lines, *(f'{side} = "{OPEN}"   # {_SIDES[side]}' for side in sides)]
     if kind in ("integer", "float"):
         low, high = (
             ("", "")

@@ -14,6 +14,7 @@ from fastapi.responses import Response
 from markupsafe import Markup
 
 from thebes.coordinator.auth.accounts import Somebody
+from thebes.data.schema import size_of
 from thebes.privacy.faults import Mistake, Refusal
 from thebes.privacy.figures import plural, spaced
 from thebes.tasks import drawings
@@ -102,6 +103,8 @@ def bounds(column: Mapping[str, Any]) -> str:
     if column.get("values"):
         some = [str(value) for value in column["values"][:8]]
         return ", ".join(some) + (f" and {len(column['values']) - 8} more" if len(column["values"]) > 8 else "")
+    if size := size_of(column):
+        return f"{size}; for networks only"
     if column.get("low") is not None:
         return f"{spaced(column['low'])} to {spaced(column['high'])}"
     return "anything; only in conditions"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
 
@@ -22,12 +23,15 @@ KINDS = {
     "string": "text",
     "boolean": "yes or no",
     "timestamp": "date or time",
+    "image": "path of a picture in colour",
+    "grey": "path of a picture in grey",
+    "array": "array of numbers, written as [0.5, 2]",
     "key": "says whose a row is; never shown",
     "absent": "is left out",
 }
 DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
 _LONGEST = 2**16  #: characters of a first line
-_FIELDS = ("name", "column", "kind", "low", "high", "values")
+_FIELDS = ("name", "column", "kind", "low", "high", "values", "size")
 
 
 def routes(layout: SiteLayout) -> APIRouter:
@@ -52,9 +56,10 @@ def routes(layout: SiteLayout) -> APIRouter:
         names = {r["name"]: r["column"] for r in _rows(body) if r["kind"] != "absent" and r["name"] != r["column"]}
         source: dict[str, Any] = {"kind": "csv", "path": "rows.csv"}
         source |= {} if delimiter == "," else {"delimiter": delimiter}
+        source |= {"files": "files"} if any(told["type"] == "image" for told in declared["columns"].values()) else {}
         source |= {"columns": names} if names else {}
         written = ["\n".join(entries(table)).strip() for table in (declared, source)]
-        return layout.part("propose_files.html", schema=written[0], source=written[1])
+        return layout.part("propose_files.html", schema=written[0], source=written[1], files="files" in source)
 
     return made
 
@@ -69,13 +74,18 @@ def _declared(body: Mapping[str, Any]) -> dict[str, Any]:
             raise Mistake(name, "must be said to be something, or left out")
         if kind == "absent":
             continue
-        told: dict[str, Any] = {"type": "string" if kind == "key" else kind}
+        told: dict[str, Any] = {"type": {"key": "string", "grey": "image"}.get(kind, kind)}
         told |= {"key": True} if kind == "key" else {}
         for bound in ("low", "high"):
-            if row[bound] and kind in ("integer", "float"):
+            if row[bound] and kind in ("integer", "float", "array"):
                 told[bound] = _number(row[bound], f"{name}.{bound}")
         if row["values"] and kind == "string":
             told["values"] = _listed(row["values"], f"{name}.values")
+        if kind in ("image", "grey"):
+            told |= dict(zip(("width", "height"), _sides(row["size"], f"{name}.size", 2), strict=True))
+            told["channels"] = 1 if kind == "grey" else 3
+        if kind == "array":
+            told["shape"] = _sides(row["size"], f"{name}.size", None)
         if ("low" in told) != ("high" in told):
             raise Mistake(name, "needs both a least and a greatest value, or neither: then it is for conditions only")
         if name in columns:
@@ -113,6 +123,14 @@ def _listed(told: str, place: str) -> list[str]:
         return [value.strip() for value in next(csv.reader([told], skipinitialspace=True), [])]
     except csv.Error:
         raise Mistake(place, "must be texts with commas between, in quotes where one has a comma itself") from None
+
+
+def _sides(told: str, place: str, wanted: int | None) -> list[int]:
+    found = [int(side) for side in re.split(r"\s*[x×,]\s*", told.strip()) if re.fullmatch(r"\d{1,5}", side)]
+    if not found or len(found) != (wanted or len(found)):
+        example = "width x height, such as 224 x 224" if wanted else "such as 3 x 32 x 32"
+        raise Mistake(place, f"says how many numbers there are: {example}")
+    return found
 
 
 def _delimiter(body: Mapping[str, Any]) -> str:

@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
+from thebes.data.schema import size_of
 from thebes.privacy.figures import spaced
 
 #: of the link to the coordinator: a look, and what it means
@@ -118,6 +119,8 @@ def bounds(column: Mapping[str, Any]) -> str:
     if column.get("values"):
         shown = [str(value) for value in column["values"][:8]]
         return ", ".join(shown) + (f" and {len(column['values']) - 8} more" if len(column["values"]) > 8 else "")
+    if size := size_of(column):
+        return f"{size}; for networks only"
     if column.get("low") is not None:
         return f"{spaced(column['low'])} to {spaced(column['high'])}"
     return "anything; conditions only"

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
+from thebes.data.schema import size_of
 from thebes.tasks.site_document import LOCAL
 from thebes.web.coordinator.forms.bound import text, texts
 
@@ -36,7 +37,7 @@ class SiteData:
 
     @property
     def numbers(self) -> tuple[str, ...]:
-        return tuple(name for name, told in self.columns.items() if told.get("low") is not None)
+        return tuple(name for name, told in self.columns.items() if told.get("low") is not None and not size_of(told))
 
     @property
     def keys(self) -> tuple[str, ...]:
