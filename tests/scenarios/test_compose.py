@@ -33,7 +33,7 @@ def image_environment() -> dict[str, str]:
 
 def documented() -> list[str]:
     """The commands of the page that are typed before the first one of compose."""
-    text = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "deployments.md").read_text(encoding="utf-8")
     section = text.partition("### Containers")[2].partition("\n##")[0]
     block = section.partition("```console\n")[2].partition("```")[0]
     return [line.removeprefix("$ ") for line in block.splitlines() if line.startswith("$ ")]

@@ -49,8 +49,8 @@ def short(tmp_path: Path) -> Path:
 
 
 def documented() -> list[str]:
-    """The words of `logger` as docs/operations.md has them."""
-    page = (Path(__file__).parents[2] / "docs" / "operations.md").read_text(encoding="utf-8")
+    """The words of `logger` as docs/monitoring.md has them."""
+    page = (Path(__file__).parents[2] / "docs" / "monitoring.md").read_text(encoding="utf-8")
     line = next(line.strip() for line in page.splitlines() if line.strip().startswith("logger "))
     return line.partition(" <")[0].split()
 

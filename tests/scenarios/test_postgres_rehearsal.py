@@ -1,5 +1,5 @@
 """A coordinator on PostgreSQL is copied while people contribute and a site answers, killed with its server, and brought
-back on another one by the commands of docs/operations.md; then the databases are looked into."""
+back on another one by the commands of docs/copies.md; then the databases are looked into."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from thebes.requestor.server import connect
 from thebes.site.home import SiteHome
 
 pytestmark = [pytest.mark.slow, pytest.mark.postgres]
-PAGE = Path(__file__).parents[2] / "docs" / "operations.md"
+PAGE = Path(__file__).parents[2] / "docs" / "copies.md"
 COUNT = {"type": "query", "dataset": DATASET, "statistic": "count", "epsilon": 0.5}
 WRITTEN = ("/var/lib/thebes", "/backup", "/root/passphrase", "postgresql:///thebes", "postgresql:///postgres")
 

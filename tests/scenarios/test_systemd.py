@@ -38,7 +38,7 @@ print(json.dumps([each.facts["task"] for each in told]))'
 
 def documented() -> Iterator[str]:
     """The commands of "Starting with the machine", which root types."""
-    text = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "deployments.md").read_text(encoding="utf-8")
     section = text.partition("## Starting with the machine")[2].partition("\n## ")[0]
     for block in re.findall(r"```console\n(.*?)```", section, re.DOTALL):
         yield from (line.removeprefix("# ") for line in block.splitlines() if line.startswith("# "))

@@ -20,7 +20,6 @@ import pytest
 from tests.support.coordinator import AGES, PETS, Front, HandClock
 from thebes.coordinator.auth.accounts import Role
 from thebes.coordinator.people.contribution_check import Sent
-from thebes.coordinator.settings import CoordinatorSettings
 from thebes.coordinator.storage.database import StoreUnavailable
 from thebes.coordinator.tasks.phase_end import setting
 from thebes.tasks import registry
@@ -665,8 +664,3 @@ def test_another_process_in_the_same_home_goes_on_with_what_the_first_began(tmp_
         assert first.task(task_id)["status"] == "done"
         assert first.client.get("/api/task").json() == []
         assert first.submit(task_id, {**body, "contributor": "late"}).status_code == 410
-
-
-def test_every_setting_is_documented() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "coordinator.md").read_text(encoding="utf-8")
-    assert not [setting for setting in CoordinatorSettings.model_fields if f"`{setting}`" not in page]

@@ -97,7 +97,7 @@ def test_what_a_service_is_told_in_secret_can_be_read_by_root_alone() -> None:
     assert [line.split() for line in lines if "/etc/" in line] == [["d", "/etc/thebes", "0700", "root", "root"]]
     made: set[str] = set()
     written = 0
-    for line in (DEPLOY.parent / "docs" / "operations.md").read_text(encoding="utf-8").splitlines():
+    for line in (DEPLOY.parent / "docs" / "deployments.md").read_text(encoding="utf-8").splitlines():
         if found := re.fullmatch(r"# install -m 600 /dev/null (/etc/thebes/\S+)", line):
             made.add(found.group(1))
         elif line.startswith("# ") and (found := re.search(r"(?:>|tee|cp .*) *(/etc/thebes/\S+)", line)):

@@ -54,7 +54,7 @@ def of(front: Front, store: str | None) -> list[str]:
 
 def kept(front: Front, store: str | None) -> bytes:
     """All that its database holds: every byte of a file, or every row. What PostgreSQL leaves on its disk is its own
-    matter (docs/operations.md)."""
+    matter (docs/keeping.md)."""
     if store is None:
         return b"".join(path.read_bytes() for path in sorted(front.home.folder.glob("coordinator.db*")))
     rows = front.database.read(

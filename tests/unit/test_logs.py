@@ -113,7 +113,7 @@ def events() -> dict[str, list[str]]:
 def test_everything_that_is_said_has_a_stable_name_that_the_documentation_lists() -> None:
     found = events()
     assert found.pop("", []) == [], "name the event"
-    page = (Path(__file__).parents[2] / "docs" / "operations.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "monitoring.md").read_text(encoding="utf-8")
     section = page.partition("### What a log says\n")[2].partition("\n## ")[0]
     listed = re.findall(r"^\| `([a-z]+\.[a-z-]+)` \|", section, re.MULTILINE)
     assert sorted(listed) == sorted(found)

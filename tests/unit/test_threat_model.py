@@ -1,17 +1,16 @@
-"""The page on threats says only what tests hold, and chance comes in where it says."""
+"""The rules of the threat model are held by tests, and chance comes in where it says."""
 
 from __future__ import annotations
 
 import ast
 import re
+import tomllib
 from functools import lru_cache
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "threat-model.md"
-NAMED = re.compile(r"`([a-z]+/test_\w+\.py)::(test_\w+)`")
 #: noise, coins, keys and tokens are drawn in these rooms
 ROOMS = ("privacy", "ledger", "data", "learning", "tokens", "curator", "tasks", "wire", "coordinator", "person", "site")
 #: what is drawn there without the door, and may be: none of it hides anybody
@@ -29,11 +28,9 @@ OTHERWISE = {
 
 
 def rules() -> dict[str, list[tuple[str, str]]]:
-    """The tests that each row of the page's last table names."""
-    table = PAGE.read_text(encoding="utf-8").partition("## Rules, and the tests that hold them")[2]
-    rows = [line.strip("|").split(" | ") for line in table.splitlines() if line.startswith("| ")][1:]
-    assert all(len(row) == 3 for row in rows)
-    return {row[0].strip(): NAMED.findall(row[2]) for row in rows}
+    """The tests that each rule names."""
+    kept = tomllib.loads((ROOT / "tests" / "rules.toml").read_text(encoding="utf-8"))["rule"]
+    return {each["topic"]: [(*named.split("::"),) for named in each["held_by"]] for each in kept}
 
 
 @lru_cache
@@ -61,13 +58,7 @@ def test_the_page_has_every_topic_of_the_check_list() -> None:
 def test_a_rule_names_tests_and_each_of_them_is_there(topic: str) -> None:
     assert RULES[topic], f"the rule on {topic} names no test"
     for file, name in RULES[topic]:
-        assert name in functions_of(ROOT / "tests" / file), f"docs/threat-model.md names {file}::{name}: there is none"
-
-
-def test_a_backticked_test_that_cannot_be_read_does_not_hide_from_this() -> None:
-    """Whatever stands in the last column is a name that was read above."""
-    table = PAGE.read_text(encoding="utf-8").partition("## Rules, and the tests that hold them")[2]
-    assert table.count(".py::") == sum(len(named) for named in RULES.values())
+        assert name in functions_of(ROOT / "tests" / file), f"tests/rules.toml names {file}::{name}: there is none"
 
 
 def draws(path: Path) -> bool:

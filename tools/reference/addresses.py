@@ -5,7 +5,6 @@ descriptions that they give to machines.
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Iterator, Mapping, Set
 from pathlib import Path
 from typing import Any, cast
@@ -22,6 +21,7 @@ from thebes.person.home import Person
 from thebes.site.link.dialer import Link
 from thebes.site.steward import rest as site
 from thebes.wire.access import Access
+from tools.reference.cells import Schema, cell, named_by, type_of
 
 _TOP = """# REST
 
@@ -53,7 +53,6 @@ _OF_SITES = (
 )
 _PORT, _TOKEN = 80, "0" * 64
 _ACCESS = Access(lambda: _TOKEN)
-Schema = Mapping[str, Any]
 
 
 def written(servers: Mapping[str, tuple[str, Schema]]) -> str:
@@ -78,7 +77,7 @@ def _refusals(said: Schema) -> set[str]:
 
 
 def _of_address(name: str, said: Schema, parts: Mapping[str, Schema], always: Set[str]) -> str:
-    pieces = [f"### `{name}`", _text(said.get("description", ""))]
+    pieces = [f"### `{name}`", cell(said.get("description", ""))]
     rows = [*_asked(said)]
     body = said.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema")
     if body:
@@ -99,7 +98,7 @@ def _asked(said: Schema) -> Iterator[str]:
         schema = each["schema"]
         default = f"default {schema['default']}" if schema.get("default") is not None else ""
         told = "; ".join(filter(None, (each.get("description", ""), default)))
-        yield f"| {each['in']} | `{each['name']}` | {_kind(schema, {})} | {_text(told)} |"
+        yield f"| {each['in']} | `{each['name']}` | {type_of(schema, {})} | {cell(told)} |"
 
 
 def _bytes(status: str, media: str) -> list[str]:
@@ -113,11 +112,11 @@ def _fields(place: str, schema: Schema, parts: Mapping[str, Schema]) -> list[str
         found, some = _resolved(each, parts)
         if properties := found.get("properties"):
             whole = found.get("description", "")
-            rows.append(f"| {place} | | {some} | {_text(whole)} |")
+            rows.append(f"| {place} | | {some} | {cell(whole)} |")
             needed = {*found.get("required", ())} if place == "body" else {*properties}
             for name, one in properties.items():
                 left_out = "" if name in needed else " (may be left out)"
-                rows.append(f"| | `{name}`{left_out} | {_kind(one, parts)} | {_text(_description(one, parts))} |")
+                rows.append(f"| | `{name}`{left_out} | {type_of(one, parts)} | {cell(_description(one, parts))} |")
     return rows
 
 
@@ -128,11 +127,7 @@ def _resolved(schema: Schema, parts: Mapping[str, Schema]) -> tuple[Schema, str]
         inner, some = schema.get("items", {}), "list of"
     elif isinstance(schema.get("additionalProperties"), dict):
         inner, some = schema["additionalProperties"], "by name"
-    return (parts[_named(inner)] if "$ref" in inner else inner), some
-
-
-def _named(schema: Schema) -> str:
-    return str(schema["$ref"]).rpartition("/")[2]
+    return (parts[named_by(inner)] if "$ref" in inner else inner), some
 
 
 def _description(schema: Schema, parts: Mapping[str, Schema]) -> str:
@@ -143,25 +138,6 @@ def _description(schema: Schema, parts: Mapping[str, Schema]) -> str:
         if told := found.get("description"):
             return str(told)
     return ""
-
-
-def _kind(schema: Schema, parts: Mapping[str, Schema]) -> str:
-    if "$ref" in schema:
-        named = parts.get(_named(schema), {})
-        return _kind(named, parts) if named.get("type") != "object" else "object"
-    if "anyOf" in schema:
-        return " or ".join(dict.fromkeys(_kind(each, parts) for each in schema["anyOf"]))
-    if "enum" in schema or "const" in schema:
-        return ", ".join(f"`{value}`" for value in schema.get("enum", [schema.get("const")]))
-    if schema.get("type") == "array":
-        return f"list of {_kind(schema.get('items', {}), parts)}"
-    return {"string": "text", "integer": "whole number", "boolean": "true or false", "null": "null"}.get(
-        str(schema.get("type", "")), str(schema.get("type", "anything"))
-    )
-
-
-def _text(told: str) -> str:
-    return re.sub(r"\s+", " ", told).replace("|", "\\|").replace("<", "&lt;").strip()
 
 
 def described(folder: Path) -> dict[str, tuple[str, Schema]]:

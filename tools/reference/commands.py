@@ -11,6 +11,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from thebes.cli import main
+from tools.reference.cells import cell
 
 _TOP = """# Commands
 
@@ -52,15 +53,11 @@ def _row(parameter: Any, context: Any) -> str | None:
     if record is None or parameter.name == "help":
         return None
     name, told = record
-    return f"| {_code(name)} | {_cell(told)} |"
+    return f"| {_code(name)} | {cell(told)} |"
 
 
 def _code(name: str) -> str:
     return f"`{re.sub(r' +', ' ', name).strip()}`"
-
-
-def _cell(text: str) -> str:
-    return re.sub(r"\s+", " ", text).replace("|", "\\|").replace("<", "&lt;").strip()
 
 
 def _told(text: str) -> str:

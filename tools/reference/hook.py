@@ -10,7 +10,7 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
 sys.path.insert(0, str(Path(__file__).parents[2]))  # MkDocs loads this file by its path, from wherever it is called
-from tools.reference import addresses, commands
+from tools.reference import addresses, commands, documents, rules, settings
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -18,6 +18,9 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     with tempfile.TemporaryDirectory() as folder:
         pages = {
             "commands.md": commands.written(),
+            "documents.md": documents.written(),
+            "rules.md": rules.written(),
+            "settings.md": settings.written(),
             "addresses.md": addresses.written(addresses.described(Path(folder))),
         }
     for name, content in pages.items():

@@ -22,32 +22,69 @@ class CoordinatorSettings(BaseModel):
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
-    #: the least `min_count` a document may have; a group of friends who know each other may want less
-    min_count_floor: int = Field(default=SERVER_FLOOR, ge=1)
-    #: who runs this coordinator, as people are told before they give it anything; and how to reach them
-    operator: str | None = Field(default=None, min_length=1, max_length=200)
-    contact: str | None = Field(default=None, min_length=1, max_length=200)
-    #: whether what people are asked must say what for, whom to ask and until when
-    require_purpose: bool = False
-    #: the largest body of one request, in bytes
-    largest_body: int = Field(default=64 * 2**20, ge=1024)
-    #: so many logins may wait for their turn
-    waiting_logins: int = Field(default=64, ge=1)
-    #: so many tasks of one requestor may be under way at the same time; of an operator any number
-    tasks_under_way: int = Field(default=200, ge=1)
-    #: the most that one question may cost somebody whose rows lie at all of its sites; no limit where nothing is said
-    most_epsilon_in_all: float | None = Field(default=None, gt=0, le=1e6)
-    most_delta_in_all: float | None = Field(default=None, ge=0, le=1)
-    #: every so many seconds a linked site is asked whether it is there
-    site_ping: float = Field(default=10.0, ge=0.1, le=600)
-    #: the link of a site that said nothing for so many seconds is cut
-    site_silence: float = Field(default=30.0, ge=0.5, le=3600)
-    #: names by which sites reach this machine, besides its own and the address it listens on
-    site_hosts: list[str] = Field(default=[], max_length=20)
-    #: who may read `/metrics`: everybody, operators and auditors, or nobody
-    metrics: Literal["everybody", "operators", "nobody"] = "everybody"
-    #: where users may sign in at their institution's identity provider, besides with a password
-    oidc: OidcSettings | None = None
+    min_count_floor: int = Field(
+        default=SERVER_FLOOR,
+        ge=1,
+        description="the least `min_count` that a document may have; a group of friends may want less",
+    )
+    operator: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=200,
+        description="who runs this coordinator, as people are told. Until it is set, their pages say that nobody "
+        "said so",
+    )
+    contact: str | None = Field(default=None, min_length=1, max_length=200, description="how to reach the operator")
+    require_purpose: bool = Field(
+        default=False,
+        description="what people are asked must have `purpose`, `contact` and `expires_at`; a refusal names what "
+        "is missing",
+    )
+    largest_body: int = Field(
+        default=64 * 2**20,
+        ge=1024,
+        description="the largest request, in bytes. Of whoever shows no token 1 MiB at the most; a submission may only "
+        "be as long as one to its task can be",
+    )
+    waiting_logins: int = Field(
+        default=64,
+        ge=1,
+        description="so many people may wait for their turn to log in. Two passwords are checked at a time, 64 MiB "
+        "each, and after everything else; one more hears after a second that they are too many",
+    )
+    tasks_under_way: int = Field(
+        default=200,
+        ge=1,
+        description="so many tasks of one requestor may be open or running; an operator may have any number",
+    )
+    most_epsilon_in_all: float | None = Field(
+        default=None,
+        gt=0,
+        le=1e6,
+        description="the most that one question may cost somebody whose rows lie at all of the sites that it asks",
+    )
+    most_delta_in_all: float | None = Field(default=None, ge=0, le=1, description="likewise, of delta")
+    site_ping: float = Field(
+        default=10.0, ge=0.1, le=600, description="every so many seconds a linked site is asked whether it is there"
+    )
+    site_silence: float = Field(
+        default=30.0, ge=0.5, le=3600, description="the link of a site that said nothing for so many seconds is cut"
+    )
+    site_hosts: list[str] = Field(
+        default=[],
+        max_length=20,
+        description="names by which sites reach this machine, besides its own and `--host`: they go into the "
+        "certificate of the port for sites",
+    )
+    metrics: Literal["everybody", "operators", "nobody"] = Field(
+        default="everybody",
+        description="who may read `GET /metrics`: everybody; operators and auditors with their token, and whoever has "
+        "`figures.token`; or nobody",
+    )
+    oidc: OidcSettings | None = Field(
+        default=None,
+        description="where users sign in at their institution's identity provider, besides with a password",
+    )
 
 
 def read(home: Path) -> CoordinatorSettings:

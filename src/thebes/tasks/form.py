@@ -103,6 +103,9 @@ class Form:
     one_site: bool = False
     #: columns that the document itself makes, as far as that can be read
     makes: Callable[[FormState], Iterable[str]] = lambda composed: ()
+    #: what the kind's own fields mean, by name, where the help of a hint is not all; for the reference, and for fields
+    #: of the form that have no other help
+    meanings: Mapping[str, str] = field(default_factory=dict)
     #: what is allowed but may not be meant, as (field, words); of a checked document, by the published types of the
     #: columns that it gives
     cautions: Callable[[Any, Mapping[str, str]], Iterable[tuple[str, str]]] = lambda document, types: ()

@@ -191,16 +191,16 @@ def _hints(where: str, form: Any, document: type[Document]) -> None:
         raise Mistake(where, f"must be a Form, and is of type {type(form).__name__}")
     schema = document.model_json_schema()
     known = {name for part in (schema, *schema.get("$defs", {}).values()) for name in part.get("properties", ())}
-    for name, hint in form.fields.items():
+    for name, hint in {**dict.fromkeys(form.meanings), **form.fields}.items():
         for path in hint.parts.values() if isinstance(hint, PartChoice) else [name]:
-            for step in path.split("."):
+            for step in path.replace(".*", "").split("."):
                 if step not in known:
                     near = _near(step, known)
                     raise Mistake(
-                        f"{where}.fields[{name!r}]",
+                        f"{where}.{'meanings' if hint is None else 'fields'}[{name!r}]",
                         f"is about {path}, which no document of this kind has{f'; it has {near}' if near else ''}",
                     )
-        if why := wrong(hint):
+        if hint is not None and (why := wrong(hint)):
             raise Mistake(f"{where}.fields[{name!r}]", why)
 
 

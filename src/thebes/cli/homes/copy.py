@@ -113,7 +113,7 @@ def _of_keys(stage: Path, passphrase: str | None) -> list[str]:
 
 def _of_a_server(stage: Path, role: HomeRole) -> list[str]:
     if role is HomeRole.COORDINATOR and not (stage / "coordinator.db").exists():
-        return ["its database is not in the home: copy PostgreSQL with pg_dump after this, see docs/operations.md"]
+        return ["its database is not in the home: copy PostgreSQL with pg_dump after this, see docs/copies.md"]
     return []
 
 
@@ -184,7 +184,7 @@ def _settled(home: Path, role: HomeRole) -> list[str]:
         ended = restored_home.settle(home)
         if ended:
             notices.append(f"{ended} open task{'s' if ended > 1 else ''} with sealed contributions ended as failed")
-        notices.append("people who saw newer tasks than this copy has refuse it: see docs/operations.md")
+        notices.append("people who saw newer tasks than this copy has refuse it: see docs/copies.md")
     elif role is HomeRole.COORDINATOR:
         # The keys of its tasks went with the home: nothing under way would ever end, and nobody would be told.
         notices.append(

@@ -37,6 +37,19 @@ def _cautions(document: BasicDocument, types: Mapping[str, str]) -> Iterator[tup
         yield from undeclared(document)
 
 
+_MEANINGS: Mapping[str, str] = {
+    "server": "trusted, or split between two servers: count, sum, mean, variance, histogram, and median and quantile "
+    "over declared bins, 512 cells at most",
+    "aggregator": "count, sum, mean, median, variance, std (its root), quantile, iqr (the quantile 0.75 less 0.25), "
+    "histogram; or one that is computed by groups of people (sample and aggregate), such as correlation",
+    "quantile": "with quantile only: which one",
+    "bins": "of a histogram over a range: how many; with two servers of median and quantile too",
+    "subsets": "with sample and aggregate: into how many disjoint groups of people to cut. With std or iqr: compute "
+    "them so, which errs more",
+    "missing": "refuse: a person without the value sends nothing. count: null is sent and counted privately; count, "
+    "sum and histogram need that",
+}
+
 FORM = Form(
     rank=1,
     fields={
@@ -53,4 +66,5 @@ FORM = Form(
         "subsets": Hint(help="into which the people are split, where a statistic is computed in parts", expert=True),
     },
     cautions=_cautions,
+    meanings=_MEANINGS,
 )

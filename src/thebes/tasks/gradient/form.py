@@ -2,7 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from thebes.tasks.field_meanings import OF_STEPS
 from thebes.tasks.form import Form, Hint, predicting
+
+_MEANINGS: Mapping[str, str] = {
+    **OF_STEPS,
+    "server": "untrusted, or split: one step of at most 512 weights, noised by two servers",
+    "inputs": "columns that the network is fed; a set of m values becomes m - 1 columns, the last value being the "
+    "reference",
+    "outputs": "columns that its output is compared with",
+    "rounds": "steps; each is its own phase with its own min_count",
+    "rounds_per_owner": "how many of them one owner may serve; epsilon is split over these only",
+    "mechanism": "privunit (pure), gaussian (needs delta), or whichever is expected to err least",
+    "backbone": "digest of an installed network whose features the model works on; its own weights are not trained",
+}
 
 FORM = Form(
     rank=4,
@@ -15,4 +30,5 @@ FORM = Form(
         "clip": Hint(help="the longest gradient of one person"),
         **predicting("outputs"),
     },
+    meanings=_MEANINGS,
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from thebes.tasks.form import Form, FormState, Hint
 from thebes.tasks.train.form import inputs, predicted
@@ -26,6 +26,31 @@ def _never(composed: FormState) -> bool:
 
 
 _NETWORK = _of("NeuralNetwork")
+
+_MEANINGS: Mapping[str, str] = {
+    "epsilon": "the most that any block pays, over all attempts",
+    "delta": "likewise",
+    "dataset": "the data set that grows; stream is another spelling",
+    "sites": "the one site that keeps it",
+    "model": "LinearRegression, LogisticRegression, NeuralNetwork, GroupMeans, Histogram",
+    "inputs": "columns with declared bounds or values",
+    "output": "likewise; a histogram has none",
+    "target": "what the model must reach: mse, mae, log_loss, accuracy, or absolute_error of a statistic",
+    "confidence": "with which it is shown, over all attempts together",
+    "strategy": "how attempts grow",
+    "start_epsilon": "of the first attempt; an eighth of epsilon where it is left out",
+    "least_blocks": "of the first attempt; 1 where it is left out",
+    "window": "only blocks of this time, such as 30d; all where it is left out",
+    "timeout": "after this time no further attempt is made; 7d where it is left out",
+    "largest": "by metric: the largest loss that one row counts for, from the output's bounds where it is left out. "
+    "The promise is about losses cut there",
+    "bins": "by input: into how many bins its range is cut, or where",
+    "layers": "units of each layer of a network; 32, 16 where they are left out",
+    "steps": "of gradient descent; the model's own number where it is left out",
+    "rate": "the share of rows in a step; 0.01 where it is left out",
+    "clip": "L2 length to which one row's gradient is shortened; 1 where it is left out",
+    "learning_rate": "of every step; 0.02 where it is left out",
+}
 
 FORM = Form(
     rank=13,
@@ -55,9 +80,9 @@ FORM = Form(
         "timeout": Hint(label="Give up after", help="such as 2h; 7d if empty"),
         "layers": Hint(label="Units of each layer", help="32, 16 if empty", when=_NETWORK),
         "steps": Hint(help="the usual number if empty", when=_of("NeuralNetwork", "LogisticRegression")),
-        "rate": Hint(label="Share of rows in a step", help="0.02 if empty", when=_NETWORK),
+        "rate": Hint(label="Share of rows in a step", help="0.01 if empty", when=_NETWORK),
         "clip": Hint(help="the longest gradient of one row; 1 if empty", when=_NETWORK),
-        "learning_rate": Hint(help="0.005 if empty", when=_NETWORK),
+        "learning_rate": Hint(help="0.02 if empty", when=_NETWORK),
         "largest": Hint(
             label="Largest loss of one row",
             help="such as mse = 0.5; as much as the range allows if empty",
@@ -75,4 +100,5 @@ FORM = Form(
         "noise": Hint(when=_never),
         "min_sites": Hint(when=_never),
     },
+    meanings=_MEANINGS,
 )

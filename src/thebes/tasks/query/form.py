@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from thebes.curator.questions.question import GROUPED
 from thebes.tasks import formulas
@@ -23,6 +23,30 @@ def _columns(composed: FormState) -> tuple[str, ...]:
     keys = composed.keys if composed.get("statistic") == "histogram" else ()
     return (*composed.numbers, *keys)
 
+
+_MEANINGS: Mapping[str, str] = {
+    "join": "another data set of the same people, whose rows are joined person by person; both pay",
+    "statistic": "what is asked",
+    "statistics": "instead of statistic: up to 20 by name, under one noise",
+    "statistics.*.statistic": "people counts each person once, however many rows they have",
+    "statistics.*.quantile": "which one",
+    "statistics.*.bins": "of a quantile: how many (a power of two; 1,024)",
+    "statistics.*.column": "a count may be of a column, and means are of the rows that have a value in it",
+    "statistics.*.weight": "gives it so many times the usual share of the price, and the others more noise",
+    "column": "of every statistic but count and correlation",
+    "columns": "the two of a correlation",
+    "by": "columns whose values are declared: one number for each group, of count, sum, mean, variance, quantile",
+    "max_groups_per_person": "of a key in by whose values nobody declared: they are found, one person counting with "
+    "at most so many",
+    "bins": "of a histogram over a range: how many, or the places to cut at. Of a quantile: how many (a power of two; "
+    "1,024)",
+    "quantile": "which one",
+    "accuracy": "instead of epsilon: how exact the answer is to be",
+    "accuracy.alpha": "all of the answer lies within so much of the exact one, in its own units",
+    "accuracy.beta": "except with this probability",
+    "max_epsilon": "the most that accuracy may cost; without it, whatever the sites are asked for",
+    "privacy": "none, without epsilon: exact, and only where the steward of every site marked the data set public",
+}
 
 FORM = Form(
     rank=11,
@@ -97,4 +121,5 @@ FORM = Form(
             help="none: exact answers, of data sets that are public everywhere; then epsilon stays empty", expert=True
         ),
     },
+    meanings=_MEANINGS,
 )

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from thebes.tasks import formulas
+from thebes.tasks.field_meanings import OF_STEPS
 from thebes.tasks.form import WHERE, Form, FormState, Hint
 from thebes.tasks.train.descent import FAMILIES
 
@@ -27,6 +30,29 @@ def inputs(output: str) -> Hint:
 def _straight(composed: FormState) -> bool:
     return not composed.get("update")
 
+
+_MEANINGS: Mapping[str, str] = {
+    **OF_STEPS,
+    "model": "LogisticRegression (two values of the output, or more), LinearRegression, or a network from "
+    "thebes.torch.encode",
+    "inputs": "columns with bounds or declared values; a range is scaled to [-1, 1], a set of m values becomes m - 1 "
+    "columns, the last value being the reference",
+    "output": "likewise",
+    "reduce": "the gradients of one person's rows are averaged, or added up, before that is shortened",
+    "rounds": "rounds at most; each is a phase",
+    "local_steps": "steps that a site goes by itself in a round. 1: federated gradient descent; more: federated "
+    "averaging",
+    "momentum": "of the coordinator's steps",
+    "update": "how a mean gradient moves the model: straight on without it, by adam, or by newton, on whose second "
+    "derivatives half of the budget is spent; with one local step, without momentum",
+    "ridge": "with newton: nothing counts as less steep; 0.001 where it is left out",
+    "batch": "the chance with which each person takes part in a step; without it everybody does",
+    "tolerance": "a round that moves the weights no further (L2) is the last one",
+    "quality": "true: test the model on a tenth of the people at each site, in a phase more",
+    "size_share": "of the budget, for how many people each site has",
+    "loss_share": "of the budget, for the mean loss of every round",
+    "loss_bound": "one person's loss counts as no more than this",
+}
 
 FORM = Form(
     rank=12,
@@ -64,4 +90,5 @@ FORM = Form(
         "min_sites": Hint(help="all that are asked, if empty"),
         "epsilon": Hint(help="what one person pays at each site that answers"),
     },
+    meanings=_MEANINGS,
 )

@@ -6,7 +6,7 @@ What must stay true: every field of a document that may differ has a place in th
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -14,6 +14,7 @@ from thebes.privacy.faults import Mistake
 from thebes.privacy.figures import figure
 from thebes.tasks import registry
 from thebes.tasks.document import Document, PeopleDocument
+from thebes.tasks.field_meanings import meaning
 from thebes.tasks.form import EVERYWHERE, Form, Hint, PartChoice
 from thebes.tasks.trust_models import choice
 from thebes.web.coordinator.forms import notation
@@ -36,6 +37,7 @@ class Field:
     hint: Hint
     default: Any
     required: bool
+    meaning: str = ""
 
     @property
     def top(self) -> str:
@@ -53,7 +55,7 @@ class Field:
 
     @property
     def help(self) -> str:
-        told = [self.hint.help or self.schema.get("description", "")]
+        told = [self.hint.help or ("" if self.hint.told else self.meaning or self.schema.get("description", ""))]
         if isinstance(self.default, (int, float)) and "if empty" not in told[0] and not self.words:
             told.append(f"{figure(self.default)} if empty")
         return "; ".join(filter(None, told))
@@ -105,7 +107,8 @@ def form_fields(kind: str) -> dict[str, Field | PartChoice]:
 @lru_cache(maxsize=256)
 def _fields(kind: str, model: type[Document], form: Form) -> dict[str, Field | PartChoice]:
     schema = model.model_json_schema()
-    found = dict(_leaves(_inlined(schema, schema.get("$defs", {})), form, "", required=True))
+    leaves = _leaves(_inlined(schema, schema.get("$defs", {})), form, "", required=True)
+    found = {path: replace(leaf, meaning=meaning(path, model, form)) for path, leaf in leaves}
     asked = {name: found.get(name, hint) for name, hint in form.fields.items()}
     general = {name: found[name] for name in EVERYWHERE if name in found}
     trust = {TRUST: choice(kind, model)} if issubclass(model, PeopleDocument) else {}
