@@ -15,6 +15,7 @@ from torch import nn
 import thebes.torch
 from tests.support.children import Children
 from thebes.confinement import parent
+from thebes.confinement.fork_server import ForkServer
 from thebes.confinement.measures import MEASURES
 from thebes.learning.graph import GradientWorker, read_model, sandbox
 from thebes.privacy.faults import Fault, Mistake, Refusal
@@ -22,7 +23,7 @@ from thebes.privacy.faults import Fault, Mistake, Refusal
 
 @pytest.fixture
 def children() -> Children:
-    return Children("thebes.learning.graph.child")
+    return Children("thebes.learning.graph.child_server", forked=True)
 
 
 @pytest.fixture(scope="module")
@@ -172,6 +173,7 @@ def test_without_a_cut_network_nothing_starts(pair, monkeypatch):
 
 def test_child_that_does_not_start_is_our_fault(pair, monkeypatch):
     monkeypatch.setattr(parent.sys, "executable", "/bin/false")
+    monkeypatch.setattr(sandbox, "_SERVER", ForkServer("thebes.learning.graph.child_server"))
     with pytest.raises(Fault, match="does not start"), GradientWorker(*pair):
         pass
 

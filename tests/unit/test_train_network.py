@@ -38,7 +38,7 @@ def _document(**more):
 
 @pytest.fixture
 def children() -> Children:
-    return Children("thebes.learning.graph.child")
+    return Children("thebes.learning.graph.child_server", forked=True)
 
 
 @pytest.fixture(autouse=True)

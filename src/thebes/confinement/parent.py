@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Protocol
 
 import thebes
 from thebes import machine
@@ -21,40 +22,60 @@ class ChildLost(Exception):
     """The child gave no answer that can be used; the words are ours, never the child's."""
 
 
-class Child:
-    """`python -m module` with a clean environment, in a session of its own, reading and writing two pipes.
+class ChildProcess(Protocol):
+    """A child that is spoken to."""
+
+    @property
+    def pid(self) -> int: ...
+
+    def talk(self, question: bytes, deadline: float, wanted: Callable[[bytearray], int]) -> bytes:
+        """Send everything and hear one answer by the deadline (of `time.monotonic`); see `converse`."""
+        ...
+
+    def close(self) -> None:
+        """End the child."""
+        ...
+
+
+def begun(module: str, *imported: str, stdin: int, stdout: int, **environment: str) -> subprocess.Popen[bytes]:
+    """Start `python -m module` with a clean environment, in a session of its own.
 
     `imported` are folders to import from, beside this package's and those where packages are installed.
     """
+    machine.require()
+    package = str(Path(thebes.__file__).parent.parent)
+    places = [package, *(place for place in sys.path if place and "site-packages" in place), *imported]
+    return subprocess.Popen(
+        [sys.executable, "-P", "-s", "-B", "-m", module],
+        stdin=stdin,
+        stdout=stdout,
+        stderr=subprocess.DEVNULL,
+        bufsize=0,
+        cwd="/",
+        env={"PYTHONPATH": os.pathsep.join(places), "HOME": "/nonexistent", **environment},
+        start_new_session=True,
+    )
+
+
+class Child(ChildProcess):
+    """A process of its own, begun as above, that reads and writes two pipes."""
 
     def __init__(self, module: str, *imported: str, **environment: str) -> None:
-        machine.require()
-        package = str(Path(thebes.__file__).parent.parent)
-        places = [package, *(place for place in sys.path if place and "site-packages" in place), *imported]
-        self._process = subprocess.Popen(
-            [sys.executable, "-P", "-s", "-B", "-m", module],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            bufsize=0,
-            cwd="/",
-            env={"PYTHONPATH": os.pathsep.join(places), "HOME": "/nonexistent", **environment},
-            start_new_session=True,
-        )
+        self._process = begun(module, *imported, stdin=subprocess.PIPE, stdout=subprocess.PIPE, **environment)
 
     @property
     def pid(self) -> int:
         return self._process.pid
 
     def talk(self, question: bytes, deadline: float, wanted: Callable[[bytearray], int]) -> bytes:
-        """Sends everything and hears one answer by the deadline (of `time.monotonic`); see `converse`."""
+        """Send everything and hear one answer by the deadline (of `time.monotonic`); see `converse`."""
         sink, source = self._process.stdin, self._process.stdout
         if sink is None or source is None or sink.closed or source.closed:
             raise ChildLost("it is not there")
         return converse(sink.fileno(), source.fileno(), question, deadline, wanted)
 
     def close(self) -> None:
-        """Ends the child."""
+        """End the child."""
         self._process.kill()
         self._process.wait()
         for end in (self._process.stdin, self._process.stdout):

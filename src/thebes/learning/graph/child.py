@@ -1,4 +1,5 @@
-"""The process in which a requestor's graph meets an owner's rows: `python -m thebes.learning.graph.child`.
+"""The process in which a requestor's graph meets an owner's rows: forked by `child_server`, or, where the system forks
+none, `python -m thebes.learning.graph.child`.
 
 It confines itself before it hears anything, then answers requests on its two pipes until they close. It says only one
 byte of success or a gradient of the size that was asked for; why something failed never leaves it.
@@ -13,19 +14,34 @@ from thebes.confinement.inside import hear, live, say
 from thebes.learning.graph.pipe import APART, DOCUMENTS, DONE, EACH, FAILED, MEAN, REQUEST, SAID, START
 
 
-def serve(source: int, sink: int) -> None:
-    """Answers requests from the file descriptor `source` on `sink`."""
-    # torch first: it is ours, needs files and memory to load, and starts no thread while this one variable stands.
+def prepare() -> None:
+    """Load all that a task needs and nothing of any: torch is ours, needs files and memory to load, and starts no
+    thread while the variables stand that this process was begun with."""
     import torch
+    from torch.func import grad, vmap
 
+    import thebes.learning.graph.interpret
+    import thebes.learning.graph.lanes
+    import thebes.learning.graph.shapes  # noqa: F401
+
+    torch.set_num_threads(1)
+    torch.set_flush_denormal(True)  # numbers next to 0 take no longer than others
+
+    def loss_of(weight: torch.Tensor, row: torch.Tensor) -> torch.Tensor:
+        return torch.ops.aten.mse_loss.default(torch.ops.aten.linear.default(row, weight), row[..., :1])
+
+    # What torch loads on first use: for one gradient of our own, and for the shapes of what Python decomposes.
+    vmap(grad(loss_of), in_dims=(None, 0))(torch.ones(1, 2), torch.ones(2, 1, 2))
+    torch.ops.aten._log_softmax.default(torch.empty(1, 2, device="meta"), 1, False)
+
+
+def serve(source: int, sink: int) -> None:
+    """Answer requests from the file descriptor `source` on `sink`."""
     from thebes.confinement.measures import MEASURES, confine
     from thebes.learning.graph.document import BACKBONE, read_loss, read_model
     from thebes.learning.graph.interpret import mean_gradient, outputs_of, per_example_gradients
     from thebes.learning.graph.lanes import gradients_and_losses, outputs
 
-    torch.set_num_threads(1)
-    torch.set_flush_denormal(True)  # numbers next to 0 take no longer than others
-    _warm()
     memory_bytes, cpu_seconds = START.unpack(hear(source, START.size))
     achieved = confine(memory_bytes=memory_bytes, cpu_seconds=cpu_seconds)
     say(sink, bytes([sum(1 << place for place, measure in enumerate(MEASURES) if measure in achieved)]))
@@ -56,17 +72,11 @@ def serve(source: int, sink: int) -> None:
         say(sink, answer.tobytes())
 
 
-def _warm() -> None:
-    """One gradient of our own, so that what torch loads on first use is loaded before the limits."""
-    import torch
-    from torch.func import grad, vmap
-
-    def loss_of(weight: torch.Tensor, row: torch.Tensor) -> torch.Tensor:
-        return torch.ops.aten.mse_loss.default(torch.ops.aten.linear.default(row, weight), row[..., :1])
-
-    vmap(grad(loss_of), in_dims=(None, 0))(torch.ones(1, 2), torch.ones(2, 1, 2))
+def _alone(source: int, sink: int) -> None:
+    prepare()
+    serve(source, sink)
 
 
 if __name__ == "__main__":
     die_with_parent()
-    live(serve)
+    live(_alone)

@@ -16,8 +16,9 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from thebes.confinement.fork_server import ForkServer, can_fork
 from thebes.confinement.measures import MEASURES
-from thebes.confinement.parent import Child, ChildLost
+from thebes.confinement.parent import Child, ChildLost, ChildProcess
 from thebes.learning.graph import pipe
 from thebes.learning.graph.document import BACKBONE, GraphLoss, Model, read_loss, read_model
 from thebes.learning.graph.gradient_clip import finite
@@ -37,6 +38,7 @@ _WAYS = {
     pipe.SAID: outputs,
 }
 _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+_SERVER = ForkServer("thebes.learning.graph.child_server", **_ONE_THREAD)  #: of this process, for all of its tasks
 
 
 class GradientWorker:
@@ -78,7 +80,7 @@ class GradientWorker:
         self._trusted = trusted
         self._allow_network = unsafe_allow_network
         self._moment = math.inf
-        self._child: Child | None = None
+        self._child: ChildProcess | None = None
 
     def __enter__(self) -> Self:
         if not self._trusted:
@@ -184,7 +186,7 @@ class GradientWorker:
     def _start(self, deadline: float) -> None:
         """A child that has confined itself and read the documents."""
         self._stop()
-        self._child = Child(_CHILD, **_ONE_THREAD)
+        self._child = _SERVER.child(deadline) if can_fork() else Child(_CHILD, **_ONE_THREAD)
         bits = self._exchange(pipe.START.pack(*self._caps), pipe.CONFINEMENT_BYTES, deadline, status=False)[0]
         self.confinement = tuple(measure for place, measure in enumerate(MEASURES) if bits >> place & 1)
         if "network" not in self.confinement and not self._allow_network:
