@@ -115,7 +115,7 @@ class DerivedTable:
                 numbers = np.column_stack(made)
             else:
                 numbers = np.zeros((len(batch.people), len(columns)))
-            yield Batch(numbers, batch.people)
+            yield Batch(numbers, batch.people, batch.tensors)
 
     def sums(self, wanted: Sums) -> Integers:
         columns = wanted.columns

@@ -6,6 +6,7 @@ these is, if anything, too good, so they never show that it is better than guess
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from thebes.data.filter import RowFilter, read_filter
 from thebes.data.rows import Rows
 from thebes.data.schema import Column
-from thebes.data.table import Table
+from thebes.data.table import Batch, Table
 from thebes.tasks import beside_guess, fit
 from thebes.tasks.beside_guess import Guess
 from thebes.tasks.document import PeopleDocument, Range, Values
@@ -76,14 +77,15 @@ def of_table(
     """Judge a model over tables; `aside` says that it did not learn from their rows. With `odds` it says how likely the
     second of two values is."""
     column, names = tables[0].schema.column(output), [*inputs, output]
-    most = max(1, _most(len(inputs)) // len(tables))
+    wide = sum(math.prod(tables[0].schema.offered(name).tensor or (1,)) for name in inputs)
+    most = max(1, _most(wide) // len(tables))
     parts: list[dict[str, Cells]] = []
     people: list[NDArray[np.int64]] = []
     for table, condition in zip(tables, where, strict=True):
         batch = next(table.batches(names, condition, rows=most), None)  # their order says nothing about them
         if batch is not None:
-            held = [table.schema.column(name) for name in names]
-            parts.append({n: _held(held[i], batch.numbers[:most, i]) for i, n in enumerate(names)})
+            held = {name: _held(table.schema.offered(name), batch, name, at)[:most] for at, name in enumerate(names)}
+            parts.append(held)
             people.append(np.unique(batch.people[:most], return_inverse=True)[1].ravel())
     if not parts:
         return None
@@ -174,8 +176,13 @@ def _places(cells: Cells, values: Sequence[Any]) -> NDArray[np.int64]:
     return np.array([place[cell] for cell in cells.tolist()], dtype=np.int64)
 
 
-def _held(column: Column, numbers: NDArray[np.float64]) -> Cells:
-    """A column of a batch in its own units."""
+def _held(column: Column, batch: Batch, name: str, place: int) -> Cells:
+    """A column of a batch in its own units; of pictures or arrays one line for each row."""
+    if name in batch.tensors:
+        lines = np.asarray(batch.tensors[name], dtype=np.float64)
+        ends = None if column.low is None or column.high is None else (column.low, column.high)
+        return lines if ends is None else np.asarray(ends[0] + lines * (ends[1] - ends[0]))
+    numbers = batch.numbers[:, place]
     return numbers if column.values is None else np.array(column.values, dtype=object)[numbers.astype(np.int64)]
 
 

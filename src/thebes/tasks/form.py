@@ -43,6 +43,11 @@ class FormState(Protocol):
         ...
 
     @property
+    def tensors(self) -> Sequence[str]:
+        """Of those, the ones of pictures and arrays."""
+        ...
+
+    @property
     def filled(self) -> Sequence[str]:
         """Of those, the ones where a default stands for a missing value."""
         ...

@@ -96,6 +96,8 @@ def check_reachable(schema: Schema, engine: object, files: Path | None) -> None:
     """Refuse columns of pictures or arrays that this engine cannot reach, or whose files lie nobody knows where."""
     for name in schema.tensors:
         kind = schema.columns[name].type
+        if kind == "image":
+            import PIL  # noqa: F401 (its absence is told whoever declares the column, not whoever asks)
         if not isinstance(engine, TensorEngine):
             raise Mistake(
                 f"columns.{name}.type",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from thebes.tasks import formulas
 from thebes.tasks.field_meanings import OF_STEPS
@@ -25,6 +26,11 @@ def predicted(model: str) -> Hint:
 def inputs(output: str) -> Hint:
     """Ask for the columns that another one (`output`) is predicted from."""
     return Hint(label="Inputs", place="data", columns=lambda form: (*form.numbers, *form.keys), but=output, lines=2)
+
+
+def _inputs(composed: FormState) -> tuple[str, ...]:
+    network = composed.get("model") not in FAMILIES
+    return (*composed.numbers, *composed.keys, *(composed.tensors if network else ()))
 
 
 def _straight(composed: FormState) -> bool:
@@ -83,7 +89,7 @@ FORM = Form(
             help="on a tenth of the people, whom a coin keeps out of it; it costs what one more round does",
         ),
         "features": formulas.FEATURES,
-        "inputs": inputs("output"),
+        "inputs": replace(inputs("output"), columns=_inputs),
         "where": WHERE,
         "reduce": Hint(label="Several rows of one person", help="mean: as one; sum: each counts", expert=True),
         "delta": Hint(help="such as 1e-6"),

@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,9 +29,10 @@ _AT_ONCE = 2**21  #: numbers of gradients held at a time
 
 @dataclass(frozen=True, slots=True)
 class PeopleRows:
-    """Some people's rows: person p's are those from `starts[p]` to the next."""
+    """Some people's rows: person p's are those from `starts[p]` to the next. Inputs are as `Encoding.lines` keeps
+    them."""
 
-    inputs: Floats
+    inputs: NDArray[Any]
     targets: Floats
     starts: Integers
 
@@ -41,7 +42,7 @@ class PeopleRows:
 
     @property
     def numbers(self) -> int:
-        return self.inputs.size + self.targets.size
+        return self.inputs.nbytes // 8 + self.targets.size
 
     def contents(self) -> Iterator[bytes]:
         """Give each person's rows, whatever their order."""
@@ -109,7 +110,7 @@ def _everybody(plan: TrainingPlan, table: Table) -> Iterator[PeopleRows]:
         alone = table.schema.unit == "event"
         new = np.ones(rows, dtype=np.bool_) if alone else np.append(True, batch.people[1:] != batch.people[:-1])
         numbers = np.asarray(batch.numbers, dtype=np.float64)
-        yield PeopleRows(encoding.design(numbers[:, :-1]), encoding.target(numbers[:, -1]), np.flatnonzero(new))
+        yield PeopleRows(encoding.lines(batch), encoding.target(numbers[:, -1]), np.flatnonzero(new))
 
 
 class RowCache:
@@ -211,9 +212,9 @@ def _by_person(
 
 
 def _finite(
-    plan: TrainingPlan, slopes: Slopes, weights: Floats, inputs: Floats, targets: Floats
+    plan: TrainingPlan, slopes: Slopes, weights: Floats, inputs: NDArray[Any], targets: Floats
 ) -> tuple[Floats, Floats]:
-    gradients, losses = slopes.of(weights, inputs, targets)
+    gradients, losses = slopes.of(weights, plan.encoding.fed(inputs), targets)
     worst = plan.descent.loss_bound
     losses = np.where(np.isfinite(losses), np.clip(losses, 0.0, worst), worst)
     return np.where(np.isfinite(gradients), gradients, 0.0), losses

@@ -201,7 +201,9 @@ class TrainingPlan:
         self.descent, self.budget = descent, budget(descent)
         self.where: RowFilter | None = None if descent.where is None else read_filter(descent.where, schema)
         schema = descent.made.schema(schema)
-        inputs = {name: schema.column(name, "inputs") for name in descent.inputs}
+        # Pictures and arrays are for networks; whatever else is made from them is refused by its name.
+        offered = schema.column if descent.family is not None else schema.offered
+        inputs = {name: offered(name, "inputs") for name in descent.inputs}
         output = schema.column(descent.output, "output")
         self.encoding = Encoding(inputs, descent.output, output)
         self.weights = self._fitted()
@@ -224,8 +226,7 @@ class TrainingPlan:
                 raise Mistake("inputs", f"make a model of more than {_MOST_WEIGHTS:,} weights")
             return count
         model, loss = network(descent.model, str(descent.loss))
-        if model.input.columns != encoding.width:
-            raise Mistake("inputs", f"give {encoding.width} numbers where the network takes {model.input.columns}")
+        encoding.check_fed(model.input.shape[1:])
         if loss.targets.kind == "number" and encoding.classes is not None:
             raise Mistake("output", f"names {descent.output!r}, which needs a declared low and high")
         if loss.targets.kind == "class":

@@ -66,7 +66,7 @@ def contributed(
             taking = randomness.toss(coin, len(inputs))
             inputs, targets = inputs[taking], targets[taking]
         if len(inputs):
-            total += _counted(plan, outputs(inputs), targets)
+            total += _counted(plan, outputs(plan.encoding.fed(inputs)), targets)
     told = total if plan.descent.noise == "coordinator" else _noise(plan).add(total, randomness)
     return {TABLE: np.clip(told, -_MOST, _MOST)[None, :]}
 

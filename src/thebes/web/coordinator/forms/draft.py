@@ -129,6 +129,10 @@ class Draft:
         return self.data.keys
 
     @property
+    def tensors(self) -> Sequence[str]:
+        return self.data.tensors
+
+    @property
     def filled(self) -> Sequence[str]:
         return self.data.filled
 

@@ -27,6 +27,7 @@ class PeopleData:
     """`made` is the SQL that the ticked columns gave last: SQL that differs from it was written by hand, and is
     kept."""
 
+    tensors: ClassVar[tuple[str, ...]] = ()  # people's columns are single values
     asks_groups: ClassVar[bool] = True
     template: ClassVar[str] = "coordinator/people_data.html"
     labels: ClassVar[Mapping[str, str]] = {"featurizer": "SQL", "bounds": "Bounds", "group": "Who may answer"}

@@ -40,6 +40,10 @@ class SiteData:
         return tuple(name for name, told in self.columns.items() if told.get("low") is not None and not size_of(told))
 
     @property
+    def tensors(self) -> tuple[str, ...]:
+        return tuple(name for name, told in self.columns.items() if size_of(told))
+
+    @property
     def keys(self) -> tuple[str, ...]:
         return tuple(name for name, told in self.columns.items() if told.get("values"))
 
