@@ -28,11 +28,26 @@ from tools.results.trust import by_trust
 
 def test_the_page_links_to_its_pictures_and_outcomes_and_to_no_other() -> None:
     files = page(Results(published()).kept())
-    linked = set(re.findall(r"\]\((results/[^)#]+)\)", files["results.md"]))
-    pictures, outcomes = set(files) - {"results.md"}, {path.name for path in (published() / "results").iterdir()}
+    linked = set(re.findall(r"\]\((results/[^)#]+)\)", files["results-tables.md"]))
+    pictures, outcomes = (
+        set(files) - {"results.md", "results-tables.md"},
+        {path.name for path in (published() / "results").iterdir()},
+    )
     assert pictures == {name for name in linked if name.endswith(".svg")}
     assert {name.removeprefix("results/") for name in linked - pictures} <= outcomes
     assert all(name.endswith(".json") for name in outcomes)
+
+
+def test_the_summary_is_short_and_leads_to_what_stands_behind_it() -> None:
+    files = page(Results(published()).kept())
+    assert len(files["results.md"].split()) < 1000
+    led = re.findall(r"\]\(results-tables\.md#([\w-]+)\)", files["results.md"])
+    assert len(led) > 15
+    behind = files["results-tables.md"]
+    headings = {
+        re.sub(r"[^a-z]+", "-", line.lower()).strip("-") for line in behind.splitlines() if line.startswith("## ")
+    }
+    assert not [to for to in led if f'<a id="{to}"></a>' not in behind and to not in headings]
 
 
 def test_pictures_stand_alone_and_load_nothing() -> None:
@@ -46,7 +61,7 @@ def test_pictures_stand_alone_and_load_nothing() -> None:
 def test_every_paper_and_every_committed_outcome_is_on_the_page() -> None:
     kept = Results(published()).kept()
     assert len(kept) > 30
-    told = page(kept)["results.md"]
+    told = page(kept)["results-tables.md"]
     for name, outcome in kept.items():
         assert f'<a id="{name}"></a>' in told
         assert f"(results/{name}{'.quick' if outcome.quick else ''}.json)" in told

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase as fnmatch
 
 from papers.experiment import ends
@@ -91,10 +91,17 @@ SOMEBODY = (
 )  # fmt: skip
 
 
-def matrix(kept: Kept, lines: Sequence[Line]) -> Iterator[str]:
+#: what the summary tells, by the trust that it takes
+IN_SHORT = (
+    *(replace(NOBODY[number], words=f"nobody trusted: {NOBODY[number].words}") for number in (1, 3, 7)),
+    *(replace(SOMEBODY[number], words=f"somebody trusted: {SOMEBODY[number].words}") for number in (1, 3, 5)),
+)
+
+
+def matrix(kept: Kept, lines: Sequence[Line], epsilons: Sequence[float] = EPSILONS) -> Iterator[str]:
     """A line for each thing that is learned, a column for each epsilon."""
     found = {line: cells for line in lines if (cells := _cells(kept, line))}
-    across = sorted({epsilon for cells in found.values() for epsilon in cells} & set(EPSILONS))
+    across = sorted({epsilon for cells in found.values() for epsilon in cells} & set(epsilons))
     yield row_of(["epsilon", "people", *(f"{epsilon:g}" for epsilon in across), "not private"])
     yield row_of(["---", "---:", *("---:" for _ in across), "---:"])
     for line, cells in found.items():

@@ -83,15 +83,28 @@ FAILURES: tuple[tuple[str, str, dict[str, tuple[str, str, float | str | None]]],
 
 
 def failures(kept: Kept) -> Iterator[str]:
-    told = []
+    """Yield each, with the figures that show it."""
+    told = [*_told(kept)]
+    if told:
+        yield "\n## What does not, and why\n"
+        yield from (f"- {words} [More](#{name}){quick}" for words, name, quick in told)
+        yield ""
+
+
+def in_short(kept: Kept) -> Iterator[str]:
+    """Yield each in its first sentence."""
+    told = [*_told(kept)]
+    if told:
+        yield "\n## What does not work\n"
+        yield from (f"- [{words.partition('.**')[0].removeprefix('**')}](#{name})" for words, name, _ in told)
+        yield "\n[Why, with the figures](#what-does-not-and-why)\n"
+
+
+def _told(kept: Kept) -> Iterator[tuple[str, str, str]]:
+    """Each in words, with the experiment that shows it, and whether that was a quick run."""
     for words, name, places in FAILURES:
         if name in kept:
             rows = {key: one(kept[name], *place) for key, place in places.items()}
             percents = {f"{key}_percent": f"{100 * row.ours:.3g} %" for key, row in rows.items() if row is not None}
             if None not in rows.values():
-                quick = " (a quick run)" if kept[name].quick else ""
-                told.append(f"- {words.format(**rows, **percents)} [More](#{name}){quick}")
-    if told:
-        yield "\n## What does not, and why\n"
-        yield from told
-        yield ""
+                yield words.format(**rows, **percents), name, " (a quick run)" if kept[name].quick else ""

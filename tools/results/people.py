@@ -20,8 +20,8 @@ WANTED = {
 TRUSTS = {TRUSTED: "somebody", UNTRUSTED: "nobody"}
 
 
-def expected(kept: Kept) -> Iterator[str]:
-    """Tell what somebody may expect who is about to ask: by how many people, for an epsilon of 1 and of .1."""
+def expected(kept: Kept, epsilons: Sequence[float] = (1.0, 0.1)) -> Iterator[str]:
+    """Tell what somebody may expect who is about to ask: by how many people, and for which epsilon."""
     if PEOPLE not in kept:
         return
     outcome = kept[PEOPLE]
@@ -34,14 +34,19 @@ def expected(kept: Kept) -> Iterator[str]:
     before = ""
     for panel, words in WANTED.items():
         for trust, who in TRUSTS.items():
-            for epsilon in (1.0, 0.1):
+            for epsilon in epsilons:
                 rows = [one(outcome, panel, f"{trust}, epsilon {epsilon:g}", size) for size in sizes]
                 cells = ["" if row is None else _told_of(panel, row) for row in rows]
                 best = next((row.ceiling for row in reversed(rows) if row is not None), None)
                 shown = [words if words != before else "", who, f"{epsilon:g}", *cells, figure(best)]
                 yield row_of(shown)
                 before = words
-    yield from _so(outcome, sizes)
+    yield (
+        f"\n**Bold** is a forecast with at least {100 * NEARLY:.0f} % of what as many people teach without noise, in "
+        f"(brackets) one with less than {100 * PARTLY:.0f} %; errors are means over many draws."
+    )
+    if len(epsilons) > 1:
+        yield from _so(outcome, sizes)
 
 
 def _told_of(panel: str, row: Row) -> str:
@@ -59,14 +64,10 @@ def _so(outcome: Outcome, sizes: Sequence[float]) -> Iterator[str]:
         one(outcome, SHARE, f"{trust}, epsilon {epsilon:g}", size)
         for trust, epsilon, size in ((TRUSTED, 1.0, 1000.0), (UNTRUSTED, 1.0, 1000.0), (UNTRUSTED, 0.1, max(sizes)))
     )
-    yield (
-        f"\n**Bold** is a forecast with at least {100 * NEARLY:.0f} % of what as many people teach without noise, in "
-        f"(brackets) one with less than {100 * PARTLY:.0f} %; errors are means over many draws."
-    )
     if few is not None and more is not None and many is not None:
         yield (
-            f"A thousand people at epsilon 1 tell a share to {few.ours:.2g} points where somebody adds the noise "
-            f"for all of them, and to {more.ours:.2g} where everybody adds their own. A tenth of epsilon makes "
-            "errors ten times as large: as good takes ten times as many people in the one case, a hundred times in the "
-            f"other. At .1, where nobody is trusted, {many.at:,.0f} people are still {many.ours:.2g} points off."
+            f"A thousand people tell a share to {few.ours:.2g} points where somebody adds the noise for all of them, "
+            f"and to {more.ours:.2g} where everybody adds their own. A tenth of epsilon makes errors ten times as "
+            "large: as good takes ten times as many people in the one case, a hundred times in the other. At .1, where "
+            f"nobody is trusted, {many.at:,.0f} people are still {many.ours:.2g} points off."
         )
