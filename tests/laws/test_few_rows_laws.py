@@ -1,4 +1,4 @@
-"""Rows that are few are added up outside DuckDB, to the same whole numbers."""
+"""Rows that are few are added up outside DuckDB, to the same whole numbers, and given in the same order."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def at_most(table: EngineTable, rows: int) -> None:
     WHERE,
     st.booleans(),
 )
-def test_few_rows_add_up_to_what_duckdb_adds_them_up_to(
+def test_few_rows_are_added_up_and_put_in_order_as_duckdb_does(
     rows: list[dict[str, Any]],
     key: str,
     most: int,
@@ -119,6 +119,10 @@ def test_few_rows_add_up_to_what_duckdb_adds_them_up_to(
         assert one.engine.few(list(of.columns), None) is not None
         assert other.engine.few(list(of.columns), None) is None
         assert one.sums(wanted).tolist() == other.sums(wanted).tolist()
+        named = list(dict.fromkeys([*(axis.column for axis in axes), *(f.column for t in terms for f in t.factors)]))
+        for ours, theirs in zip(one.batches(named, wanted.where), other.batches(named, wanted.where), strict=True):
+            assert ours.numbers.tolist() == theirs.numbers.tolist()
+            assert ours.people.tolist() == theirs.people.tolist()
         one.close()
         other.close()
 

@@ -188,13 +188,13 @@ class Office:
             return str(message["kind"])
         if message["kind"] == APPEND:
             named = str(message.get("dataset"))
-            return f"{APPEND} {named}" if named in self.datasets.names() else _FRONT
+            return f"{APPEND} {named}" if named in self.datasets else _FRONT
         return _FRONT
 
     def _lane_of(self, asked: Sequence[str]) -> str:
         """Two data sets that are joined have a lane of their own: their rows are opened anew for it."""
-        there = self.datasets.names()
-        return " joined with ".join(sorted(asked)) if asked and all(name in there for name in asked) else _FRONT
+        declared = asked and all(name in self.datasets for name in asked)
+        return " joined with ".join(sorted(asked)) if declared else _FRONT
 
     def again(self, message: Mapping[str, Any]) -> dict[str, Any] | None:
         """Return what belongs into the answer to an ask or a quote that reads no rows; None where it must take its
@@ -229,7 +229,7 @@ def serve(office: Office, pipe: BlockingPipe) -> None:
             say(message, told)
 
     def wait(message: Mapping[str, Any], lane: str, what: Callable[[], None], size: int) -> None:
-        bounded, readers = message["kind"] in _BOUNDED, READERS if lane in office.datasets.names() else 1
+        bounded, readers = message["kind"] in _BOUNDED, READERS if lane in office.datasets else 1
         task = str(message.get("task"))
         if lanes.put(lane, what, size, task=task, readers=readers, bounded=bounded):
             return

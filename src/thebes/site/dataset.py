@@ -188,7 +188,11 @@ class DataSets:
     def names(self) -> list[str]:
         """Those that are declared, also where the file cannot be read."""
         found = (path.name.removesuffix(_SUFFIX) for path in self.home.datasets.glob(f"*{_SUFFIX}"))
-        return sorted(name for name in found if re.fullmatch(DATASET_NAME, name))
+        return sorted(filter(_is_name, found))
+
+    def __contains__(self, name: object) -> bool:
+        """Return whether one of that name is declared: one look, where `names` looks through the folder."""
+        return isinstance(name, str) and _is_name(name) and path_of(self.home, name).exists()
 
     def get(self, name: str) -> DataSet | None:
         """The data set of that name; None where there is none, a Mistake where its file cannot be read."""
@@ -219,9 +223,13 @@ class DataSets:
         private_files.write(path_of(self.home, dataset.name), dataset.as_toml())
 
 
+def _is_name(text: str) -> bool:
+    return re.fullmatch(DATASET_NAME, text) is not None
+
+
 def path_of(home: SiteHome, name: str) -> Path:
     """Its file; a name that cannot be one is a Mistake."""
-    if not isinstance(name, str) or re.fullmatch(DATASET_NAME, name) is None:
+    if not isinstance(name, str) or not _is_name(name):
         raise Mistake("NAME", "must be lower-case letters, digits, '.', '_' and '-', beginning with a letter or digit")
     return home.datasets / f"{name}{_SUFFIX}"
 

@@ -16,9 +16,8 @@ from thebes.data.filter import Among, Compared, Condition, Either, Every, Presen
 from thebes.data.schema import Column
 from thebes.data.table import Factor
 
-ONE, _OTHER = 48_271, 69_621  # multipliers of generators modulo this prime
-
-
+FINE = 26  #: bits of the grid by which rows of a batch are told apart
+ONE, OTHER = 48_271, 69_621  #: multipliers of generators modulo this prime
 _COUNTED = 16  # so many bins are found by comparing with every edge
 
 
@@ -119,7 +118,7 @@ def scattered(numbers: Sequence[nw.Expr], multiplier: int = ONE) -> nw.Expr:
 
 def shuffled(numbers: Sequence[nw.Expr]) -> nw.Expr:
     """Portable numbers as one below 2^31 that says nothing about their order."""
-    return (scattered(numbers) * scattered(numbers, _OTHER)) % PRIME
+    return (scattered(numbers) * scattered(numbers, OTHER)) % PRIME
 
 
 def drawn(person: nw.Expr, numbers: Sequence[nw.Expr]) -> nw.Expr:

@@ -16,9 +16,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from thebes.data.engines.arithmetic import ONE
+from thebes.data.engines.arithmetic import FINE, ONE, OTHER
 from thebes.data.engines.engine import PRIME, text_number
-from thebes.data.filter import ENDS, Among, Compared, Condition, Either, Every, Present
+from thebes.data.filter import ENDS, Among, Compared, Condition, Either, Every, Present, RowFilter
 from thebes.data.schema import Column, Schema, as_held
 from thebes.data.table import Axis, Factor, Sums
 
@@ -63,12 +63,12 @@ class FewRows:
 
     def sums(self, wanted: Sums) -> list[list[int]]:
         """Add up each term over the rows of each cell."""
-        rows = self._taken(self._complete(wanted))
+        rows = self._taken(self._complete(wanted.columns, wanted.where, wanted.axes))
         stepped = dict.fromkeys(factor.column for term in wanted.terms for factor in term.factors)
         steps = {name: rows._steps(name, wanted.bits) for name in stepped}
         if self.owner is not None:
             codes = pd.factorize(rows.columns[self.owner])[0]
-            if len(codes) and np.bincount(codes).max() > self.schema.max_rows_per_unit:
+            if self._crowded(codes):
                 signs = {rows._sign_name(i, axis): rows._sign(axis) for i, axis in enumerate(wanted.axes)}
                 chosen = rows._chosen(codes, [*steps.values(), *signs.values()])
                 rows, codes = rows._taken(chosen), codes[chosen]
@@ -79,12 +79,34 @@ class FewRows:
         added = [_added(_product(term.factors, steps, wanted.bits, len(cells)), cells, wanted) for term in wanted.terms]
         return [list(totals) for totals in zip(*added, strict=True)]
 
+    def in_order(self, names: Sequence[str], where: RowFilter | None) -> pd.DataFrame:
+        """Return the rows that count, in the order in which every engine keeps them: `_x0`, `_x1`, ... what they hold
+        of these columns, and `_whose` they are."""
+        rows = self._taken(self._complete(names, where))
+        codes = rows._zeros if self.owner is None else pd.factorize(rows.columns[self.owner])[0]
+        if self.owner is not None and self._crowded(codes):
+            beside = [rows._number(name) for name in names if self.schema.column(name).ranged]
+            chosen = rows._chosen(codes, [rows._fine(name) for name in names], beside)
+            rows, codes = rows._taken(chosen), codes[chosen]
+        held = [rows._number(n) if self.schema.column(n).ranged else rows.columns[n] for n in names]
+        fine = [rows._fine(name) for name in names]
+        mixed = _scattered(fine, len(codes)) * _scattered(fine, len(codes), OTHER) % PRIME
+        first = [] if self.owner is None else [rows._portable(self.owner, key=True), codes]
+        ranged = [held[i] for i, name in enumerate(names) if self.schema.column(name).ranged]
+        order = np.lexsort([*reversed([*first, mixed, *fine, *ranged])])
+        whose = mixed if self.owner is None else rows.columns[self.owner]
+        return pd.DataFrame({**{f"_x{i}": each[order] for i, each in enumerate(held)}, "_whose": whose[order]})
+
     # --- which rows count -------------------------------------------------------------------------------
 
-    def _complete(self, wanted: Sums) -> Flags:
+    def _crowded(self, codes: Numbers) -> bool:
+        """Tell whether anybody has more rows than may count."""
+        return bool(len(codes)) and int(np.bincount(codes).max()) > self.schema.max_rows_per_unit
+
+    def _complete(self, named: Sequence[str], where: RowFilter | None, axes: Sequence[Axis] = ()) -> Flags:
         found = np.ones(len(self._zeros), dtype=np.bool_)
-        by_value = {axis.column: axis.values for axis in wanted.axes if axis.values is not None}
-        for name in wanted.columns:
+        by_value = {axis.column: axis.values for axis in axes if axis.values is not None}
+        for name in named:
             found &= self.there[name]
             declared = by_value.get(name, self.schema.column(name).values)
             if declared is not None:
@@ -93,7 +115,7 @@ class FewRows:
             found &= self.there[self.owner]
             if self.schema.columns[self.owner].type == "integer":
                 found &= ~np.isin(self.columns[self.owner], ENDS)  # beyond 64 bits several people would be one
-        return found if wanted.where is None else found & self._holds(wanted.where.condition)
+        return found if where is None else found & self._holds(where.condition)
 
     def _holds(self, condition: Condition) -> Flags:
         if isinstance(condition, (Every, Either)):
@@ -117,16 +139,21 @@ class FewRows:
         found: Flags = _COMPARED[condition.operator](self.columns[condition.column], value)
         return found
 
-    def _chosen(self, codes: Numbers, signature: Sequence[Numbers]) -> Numbers:
-        """Return the places of the rows that count, where somebody has more than may."""
+    def _chosen(
+        self, codes: Numbers, signature: Sequence[Numbers], beside: Sequence[NDArray[np.float64]] = ()
+    ) -> Numbers:
+        """Return the places of the rows that count, where somebody has more than may. Rows with one signature are
+        numbered, in the order of `beside`."""
         whose = self._portable(self.owner or "", key=True)
         before = self._before()
         alike = [codes, *before, *signature]
-        so_far = pd.DataFrame(dict(enumerate(alike))).groupby(list(range(len(alike)))).cumcount()
-        again = so_far.to_numpy(dtype=np.int64) + np.int64(1)
+        one_by_one = np.lexsort([*reversed(beside)]) if beside else np.arange(len(codes))
+        told = pd.DataFrame({i: each[one_by_one] for i, each in enumerate(alike)})
+        again = np.empty(len(codes), dtype=np.int64)
+        again[one_by_one] = told.groupby(list(told)).cumcount().to_numpy(dtype=np.int64) + 1
         numbers = [*signature, again]
         upper = np.floor(whose / 2.0**30).astype(np.int64)
-        drawn = ((whose - upper * 2**30 + 1) * _scattered(numbers) + upper) % PRIME
+        drawn = ((whose - upper * 2**30 + 1) * _scattered(numbers, len(codes)) + upper) % PRIME
         order = np.lexsort([*reversed([codes, *before, drawn, *numbers])])
         whose_next = codes[order]
         first = np.searchsorted(whose_next, whose_next)
@@ -156,8 +183,17 @@ class FewRows:
 
     def _number(self, name: str) -> NDArray[np.float64]:
         """A number within its bounds."""
-        column: Any = self.schema.column(name)
-        return np.clip(self.columns[name].astype(np.float64), column.low, column.high)
+        column, number = self.schema.column(name), self.columns[name].astype(np.float64)
+        assert column.low is not None  # noqa: S101
+        assert column.high is not None  # noqa: S101
+        return np.where(number < column.low, column.low, np.where(number > column.high, column.high, number))
+
+    def _fine(self, name: str) -> Numbers:
+        """A value's number, by which rows are told apart that are given as they are."""
+        column = self.schema.column(name)
+        if column.ranged:
+            return self._steps(name, FINE)
+        return self._places(name, column.held) if column.type == "float" else self._portable(name)
 
     def _steps(self, name: str, bits: int) -> Numbers:
         grid = self.schema.column(name).grid(bits)
@@ -210,10 +246,12 @@ class FewRows:
         return values.astype(np.int64)
 
 
-def _scattered(numbers: Sequence[Numbers]) -> Numbers:
-    factor, total = 1, np.zeros(len(numbers[0]), dtype=np.int64)
+def _scattered(numbers: Sequence[Numbers], rows: int, multiplier: int = ONE) -> Numbers:
+    if not numbers:
+        return np.ones(rows, dtype=np.int64)
+    factor, total = 1, np.zeros(rows, dtype=np.int64)
     for number in numbers:
-        factor = factor * ONE % PRIME
+        factor = factor * multiplier % PRIME
         total += (np.where(number < 0, -1 - number, number) % PRIME * factor + 11) % PRIME
     return total % PRIME
 

@@ -15,6 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from thebes.data.engines.engine import MARK, Divided, KeptRows, text_number
+from thebes.data.engines.kept_frame import KeptFrame, lazily
 from thebes.data.engines.table import EngineTable
 from thebes.data.filter import ENDS, RowFilter
 from thebes.data.schema import Schema
@@ -77,26 +78,26 @@ class FrameEngine:
 
     def rows(self, columns: Sequence[str], where: RowFilter | None) -> nw.LazyFrame[Any]:
         made = {name: self._column(name) for name in columns}
-        return _lazy(pd.DataFrame(made, index=pd.RangeIndex(len(self._frame))))
+        return lazily(pd.DataFrame(made, index=pd.RangeIndex(len(self._frame))))
 
     def few(self, columns: Sequence[str], where: RowFilter | None) -> None:
         return None
 
     def numbered(self, frame: nw.LazyFrame[Any], names: Collection[str]) -> nw.LazyFrame[Any]:
         found = self.collected(frame).reset_index(drop=True)
-        return _lazy(found.assign(**{MARK + name: self._numbers(name, found[name]) for name in names}))
+        return lazily(found.assign(**{MARK + name: self._numbers(name, found[name]) for name in names}))
 
     def divided(self, frame: nw.LazyFrame[Any], owner: str, time: str | None, most: int) -> Divided:
         found = self.collected(frame)
         more = found.groupby(owner)[owner].transform("size") > most
         few, many = found[~more], found[more]
         counting = len(few) + most * many[owner].nunique()
-        return Divided(_lazy(few), _lazy(many) if len(many) else None, len(many), counting)
+        return Divided(lazily(few), lazily(many) if len(many) else None, len(many), counting)
 
     def placed(self, frame: nw.LazyFrame[Any], by: Sequence[str], order: Sequence[str], name: str) -> nw.LazyFrame[Any]:
         found = self.collected(frame)
         found = found.sort_values(list(order), kind="stable") if order else found
-        return _lazy(found.assign(**{name: found.groupby(list(by)).cumcount() + 1}))
+        return lazily(found.assign(**{name: found.groupby(list(by)).cumcount() + 1}))
 
     def collected(self, frame: nw.LazyFrame[Any]) -> pd.DataFrame:
         found: pd.DataFrame = frame.collect("pandas").to_native()
@@ -132,34 +133,6 @@ class FrameEngine:
     def _numbers(self, name: str, values: pd.Series[Any]) -> pd.Series[Any]:
         column = self._schema.columns[name]
         return numbers(values, "string" if column.key else column.type)
-
-
-class KeptFrame:
-    """A sorted data frame."""
-
-    def __init__(self, frame: pd.DataFrame) -> None:
-        self._frame = frame
-
-    @property
-    def frame(self) -> nw.LazyFrame[Any]:
-        """All of its rows."""
-        return _lazy(self._frame)
-
-    @property
-    def rows(self) -> int:
-        """The number of its rows."""
-        return len(self._frame)
-
-    def chunks(self, rows: int) -> Iterator[pd.DataFrame]:
-        for start in range(0, len(self._frame), rows):
-            yield self._frame.iloc[start : start + rows].reset_index(drop=True)
-
-    def close(self) -> None:
-        self._frame = self._frame.iloc[:0]
-
-
-def _lazy(frame: pd.DataFrame) -> nw.LazyFrame[Any]:
-    return nw.from_native(frame).lazy()
 
 
 def could_be(values: pd.Series[Any], kind: str) -> bool:

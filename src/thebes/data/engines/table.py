@@ -17,12 +17,13 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from thebes.data.engines.arithmetic import clamped, drawn, folded, holds, share, shuffled, steps
+from thebes.data.engines.arithmetic import FINE, clamped, drawn, folded, holds, share, shuffled, steps
 from thebes.data.engines.axis_cells import Packs, cell, numbered
 from thebes.data.engines.clipping import Clipping, in_parts
 from thebes.data.engines.engine import MARK, MOST_NUMBER, PRIME, Computed, Engine, KeptRows
 from thebes.data.engines.few_rows import FewRows
 from thebes.data.engines.kept_batches import KeptBatches
+from thebes.data.engines.kept_frame import KeptFrame
 from thebes.data.engines.misfits import misfits_of
 from thebes.data.engines.sum_limits import check_axes, check_sums
 from thebes.data.engines.sum_terms import place_of, product_of, share_name
@@ -35,7 +36,6 @@ from thebes.privacy.promise import Unit
 from thebes.privacy.stability import LARGEST_TOTAL
 
 _HALF = 26  # a product of more bits is added up in two halves, so that sums of up to 2^36 rows fit into 63 bits
-_FINE = 26  # bits of the grid by which rows of a batch are told apart
 
 Frame = nw.LazyFrame[Any]
 
@@ -54,8 +54,8 @@ class EngineTable:
     def sums(self, wanted: Sums) -> NDArray[np.int64]:
         """One row of totals for each cell, one column for each term; clamped to 2^61."""
         check_sums(self.schema, wanted)
-        few = self.engine.few(self._read(wanted.columns, wanted.where, wanted.axes), wanted.where)
-        totals = self._summed(wanted) if few is None else FewRows.of(self.schema, self._owner, few).sums(wanted)
+        few = self._few(self._read(wanted.columns, wanted.where, wanted.axes), wanted.where)
+        totals = self._summed(wanted) if few is None else few.sums(wanted)
         return np.array([[min(total, LARGEST_TOTAL) for total in cell] for cell in totals], dtype=np.int64)
 
     def cells(self, axes: Sequence[Axis], *, rows: int = 16_384) -> Iterator[NDArray[np.int64]]:
@@ -162,6 +162,11 @@ class EngineTable:
         extra = [c for c in (self._owner, self.schema.time if self._owner else None) if c is not None]
         read = dict.fromkeys([*named, *(axis.column for axis in axes), *asked, *extra])
         return list(read) or [self._cheapest]
+
+    def _few(self, read: Sequence[str], where: RowFilter | None) -> FewRows | None:
+        """The rows with what a question reads, where they are few and hold neither pictures nor arrays."""
+        found = None if {*read} & {*self.schema.tensors} else self.engine.few(read, where)
+        return None if found is None else FewRows.of(self.schema, self._owner, found)
 
     def _complete(self, named: Sequence[str], where: RowFilter | None, axes: Sequence[Axis] = ()) -> Frame:
         """The rows that are asked for and have every column that is named."""
@@ -294,6 +299,15 @@ class EngineTable:
             return self._last[1:]
         self.let_go()
         distinct = list(dict.fromkeys(names))
+        few = self._few(self._read(distinct, where), where)
+        kept = self._sorted(distinct, where) if few is None else KeptFrame(few.in_order(distinct, where))
+        at = {name: f"_x{i}" for i, name in enumerate(distinct) if name in self.schema.tensors}
+        tensors = self.tensors(kept, at)
+        self._last = (asked, kept, tensors)
+        return kept, tensors
+
+    def _sorted(self, distinct: list[str], where: RowFilter | None) -> KeptRows:
+        """The rows in order, as the engine keeps them."""
         made: dict[str, nw.Expr] = {}
         signature: list[str] = []
         for i, name in enumerate(distinct):
@@ -308,7 +322,7 @@ class EngineTable:
         for i, name in enumerate(distinct):
             column = self.schema.offered(name)
             if column.ranged:
-                fine[f"_t{i}"] = steps(nw.col(f"_x{i}"), column, _FINE)
+                fine[f"_t{i}"] = steps(nw.col(f"_x{i}"), column, FINE)
                 signature += [f"_t{i}"]
             elif column.type == "float":
                 fine[f"_t{i}"] = nw.col(f"_x{i}").cast(nw.Int64)
@@ -348,10 +362,7 @@ class EngineTable:
         kept = self.engine.kept(part.sort(*order).select(*numbers, nw.col(whose).alias("_whose")) for part in parts)
         if chosen is not None:
             chosen.close()
-        at = {name: f"_x{i}" for i, name in enumerate(distinct) if name in self.schema.tensors}
-        tensors = self.tensors(kept, at)
-        self._last = (asked, kept, tensors)
-        return kept, tensors
+        return kept
 
 
 def _with(frame: Frame, made: dict[str, nw.Expr]) -> Frame:
