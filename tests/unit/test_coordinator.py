@@ -263,6 +263,22 @@ def test_cancelling_is_for_the_requestor_and_operators(front: Front) -> None:
     assert not list((front.home.folder / "keys").iterdir())
 
 
+def test_who_asks_to_wait_for_a_task_is_answered_when_its_status_changes(front: Front) -> None:
+    task_id = front.post(AGES)
+    assert front.client.get(f"/api/task/{task_id}", params={"wait": 0.01}).json()["status"] == "open"
+    with ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(front.client.get, f"/api/task/{task_id}", params={"wait": 30})
+        front.client.delete(f"/api/task/{task_id}", headers=front.admin)
+        assert answer.result(20).json()["status"] == "cancelled"
+    assert front.client.get(f"/api/task/{task_id}", params={"wait": 30}).json()["status"] == "cancelled"
+
+
+@pytest.mark.parametrize("wait", ["31", "-1", "nan", "soon"])
+def test_nobody_waits_longer_than_half_a_minute(front: Front, wait: str) -> None:
+    answer = front.client.get(f"/api/task/{front.post(AGES)}", params={"wait": wait})
+    assert (answer.status_code, field_of(answer)) == (422, "wait")
+
+
 def test_a_done_task_is_not_cancelled(front: Front) -> None:
     task_id = front.post(PETS)
     front.fill(task_id, 12, {"species": 0})

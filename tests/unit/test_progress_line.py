@@ -29,7 +29,7 @@ class Terminal(io.StringIO):
 
 def handle(steps: list[dict[str, Any]] = STEPS) -> Handle:
     told = iter(steps)
-    client: Any = SimpleNamespace(url="http://here", task=lambda _: next(told))
+    client: Any = SimpleNamespace(url="http://here", task=lambda _, wait=0.0: next(told))
     return Handle(client, "t1", clock=lambda: 0.0, sleep=lambda _: None)
 
 

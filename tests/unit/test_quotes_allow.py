@@ -74,7 +74,7 @@ class Spoken:
     def quote(self, document: Any) -> dict[str, Any]:
         return self._quote
 
-    def task(self, task_id: str) -> dict[str, Any]:
+    def task(self, task_id: str, *, wait: float = 0.0) -> dict[str, Any]:
         return self._task
 
 

@@ -41,7 +41,7 @@ class Spoken:
     def __init__(self, task: dict[str, Any]) -> None:
         self._task = task
 
-    def task(self, task_id: str) -> dict[str, Any]:
+    def task(self, task_id: str, *, wait: float = 0.0) -> dict[str, Any]:
         return self._task
 
 

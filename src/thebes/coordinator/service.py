@@ -102,6 +102,7 @@ class CoordinatorService:
             look=look,
         )
         self._summaries = TaskSummaries(self.store, self._notices, self.inquiries, self.contributions, self._in_reader)
+        self.watch = self._summaries.watch
         self._writable = Lately(lambda: self._intake.change(database.check_writable), clock)
         self._receipts: dict[str, bytes] = {}  #: lists of receipts that were asked for, oldest first
 
@@ -181,9 +182,10 @@ class CoordinatorService:
         """Tasks that are over, the one put up last first."""
         return await self._summaries.ended(skip=skip, most=most)
 
-    async def task(self, task_id: str) -> tuple[dict[str, Any], str | None]:
-        """A task, and its latest release as the JSON text that was stored; of what is being trained, as it stands."""
-        return await self._summaries.task(task_id)
+    async def task(self, task_id: str, *, wait: float = 0.0) -> tuple[dict[str, Any], str | None]:
+        """A task, and its latest release as the JSON text that was stored; of what is being trained, as it stands.
+        With `wait`, one that goes on is told of once its status has changed, or after so many seconds."""
+        return await self._summaries.task(task_id, wait=wait)
 
     async def receipts(self, task_id: str) -> bytes:
         """Return the list of receipts that a task's latest release commits to. It never changes, so it is kept for
@@ -254,6 +256,7 @@ class CoordinatorService:
 
         await self._intake.change(work)
         self._look()
+        self.watch.look()
         self.inquiries.look()
 
     def about(self) -> dict[str, Any]:

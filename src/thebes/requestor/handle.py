@@ -24,6 +24,7 @@ from thebes.wire.refused_sites import NOBODY_CHARGED, nobody_charged, why
 
 FIRST_PAUSE_SECONDS = 0.05
 LONGEST_PAUSE_SECONDS = 2.0
+WAIT_SECONDS = 20.0  #: for which a coordinator is asked to wait with its answer, where nobody looks at progress
 PATIENCE_SECONDS = 60.0  #: for how long a coordinator may be silent before waiting ends
 
 _BROKE_OFF = (
@@ -127,10 +128,11 @@ class Handle:
     def _watched(self, timeout: float | None, look: Look | None) -> dict[str, Any]:
         started = self.clock()
         answered = started
-        pause, heard = FIRST_PAUSE_SECONDS, ""
+        pause, heard, wait = FIRST_PAUSE_SECONDS, "", 0.0
         while True:
+            asked = self.clock()
             try:
-                body = self.show()
+                body = self.client.task(self.task_id, wait=wait) if wait else self.show()
             except (Unreachable, Busy):
                 if self.clock() - answered >= PATIENCE_SECONDS:
                     raise
@@ -145,8 +147,10 @@ class Handle:
             if timeout is not None and self.clock() - started >= timeout:
                 raise NotFinished(self.task_id, timeout, heard)
             left = math.inf if timeout is None else timeout - (self.clock() - started)
-            self.sleep(max(0.0, min(pause, left)))
+            # One that waited has taken its time; of one that does not, as older ones, the next answer is not hurried.
+            self.sleep(max(0.0, min(pause - (self.clock() - asked if wait else 0.0), left)))
             pause = min(pause * 1.5, LONGEST_PAUSE_SECONDS)
+            wait = max(0.0, min(WAIT_SECONDS if look is None else LONGEST_PAUSE_SECONDS, left))
 
     def _is_done(self, body: Mapping[str, Any]) -> bool:
         status = body.get("status")

@@ -27,11 +27,12 @@ class CoordinatorClient(Connection):
         """The open tasks, each with document, explanation and price."""
         return self._list(self._json("GET", "/api/task", reader=_LISTS, kind=LIST))
 
-    def task(self, task_id: str) -> dict[str, Any]:
-        """One task with its status and, where there is one, its latest release as `result`."""
-        return self._object(
-            self._json("GET", f"/api/task/{segment('task_id', task_id)}", reader=f"task {task_id}", kind=LONG)
-        )
+    def task(self, task_id: str, *, wait: float = 0.0) -> dict[str, Any]:
+        """One task with its status and, where there is one, its latest release as `result`. With `wait` (at most 30
+        seconds) the coordinator answers once its status has changed, or after so long; an older one answers at once."""
+        path = f"/api/task/{segment('task_id', task_id)}"
+        params = {"wait": f"{min(wait, self._seconds / 2):.3f}"} if wait else None  # well before patience ends
+        return self._object(self._json("GET", path, params=params, reader=f"task {task_id}", kind=LONG))
 
     def receipts(self, task_id: str) -> bytes:
         """The hashes of the receipts of all contributions that a task's latest release was made from, for

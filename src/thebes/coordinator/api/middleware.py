@@ -32,6 +32,7 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 STRANGERS = 2**20  #: bytes of a request in which no token stands, unless its address has a limit of its own
 _MOST_COOKIES = 8
 _ONCE = (b"authorization", b"host", b"content-length", b"content-type")
+WAITED = "thebes.waited"  #: in a scope: for how many seconds of an answer nothing was done but waiting
 log = logging.getLogger("thebes.coordinator")
 
 
@@ -84,7 +85,8 @@ class RequestGuard:
                 started = True
                 message["headers"] = [*message.get("headers", []), *HEADERS]
                 status = message["status"]
-                self._metrics.answered(_method(scope), status, time.perf_counter() - began)
+                worked = time.perf_counter() - began - scope.get(WAITED, 0.0)
+                self._metrics.answered(_method(scope), status, worked)
                 if status >= 400 and not refused:
                     self._metrics.refused(status)
             await send(message)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
@@ -19,6 +20,7 @@ from thebes.coordinator.api import login, site_join
 from thebes.coordinator.api.app import CoordinatorApp, says
 from thebes.coordinator.api.bearer import BEARER, Bearer, token_of
 from thebes.coordinator.api.fast_path import Straight, mistake
+from thebes.coordinator.api.middleware import WAITED
 from thebes.coordinator.api.model_bodies import ModelBundle, ModelSummary, Predicted, Unseen
 from thebes.coordinator.api.quote_bodies import Quote
 from thebes.coordinator.auth.accounts import Role
@@ -46,6 +48,7 @@ State = Annotated[Literal["active", "ended"], Query(description="those that go o
 Packet = Annotated[int, Query(ge=0, le=9999, description="number of the packet; 0 where a phase has one only")]
 Part = Annotated[Literal["release", "certificate"], Query(description="all of it, or its certificate alone")]
 Skip = Annotated[int, Query(ge=0, le=2**31, description="of tasks that are over, leave out so many")]
+Seconds = Annotated[float, Query(ge=0, le=30, description="at most, for another status")]
 Most = Annotated[int, Query(ge=1, le=200, description="of tasks that are over, no more than so many")]
 Draft = Annotated[dict[str, Any], Body(description="what is to become a task document")]
 _KIND: dict[str, Any] = {"required": ["type"], "properties": {"type": {"type": "string"}}}  #: else each kind's own
@@ -115,9 +118,11 @@ def _tasks(app: FastAPI, service: CoordinatorService) -> None:
             return Response(await service.listed(), media_type=frames.JSON)  # type: ignore[return-value]
         return JSONResponse(await service.ended(skip=skip, most=most))  # type: ignore[return-value]
 
-    async def task(task_id: TaskId) -> m.Detail:
-        """One task with its latest release."""
-        summary, result = await service.task(task_id)
+    async def task(request: Request, task_id: TaskId, wait: Seconds = 0.0) -> m.Detail:
+        """One task with its latest release; with `wait` once its status has changed, or after so long."""
+        began = time.perf_counter()
+        summary, result = await service.task(task_id, wait=wait)
+        request.scope[WAITED] = time.perf_counter() - began if wait else 0.0
         # The release is handed on as it was stored, without being read and written again.
         text = f'{json.dumps(summary)[:-1]}, "result": {result or "null"}}}'
         return Response(text, media_type=frames.JSON)  # type: ignore[return-value]

@@ -75,7 +75,7 @@ def serve(
     start = None if local is None else partial(local, place.folder)
     known_as, metrics = place.settings.site_hosts, service.operation.metrics
     federation = Federation(place, database, clock, pace=pace, start=start, known_as=known_as, metrics=metrics)
-    service.inquiries.running = federation
+    service.inquiries.running, federation.over = federation, service.watch.look
     config = uvicorn.Config(
         interface(service, largest_body=place.settings.largest_body, pages=pages, figures=place.settings.metrics),
         **manners(),
@@ -110,6 +110,7 @@ async def _run(
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, server.stop)
     server.follow_parent()
+    server.ending = service.watch.end
     taken = await sites.federation.start(sites.host, sites.port)
     if taken is not None:
         server.facts["site_url"] = f"{shown(sites.host)}:{taken}"
@@ -136,6 +137,7 @@ class _Server(uvicorn.Server):
         super().__init__(config)
         self.facts: dict[str, Any] = {"ready": True, "url": url}
         self._parent = parent
+        self.ending: Callable[[], None] = lambda: None  #: lets go of requests that only wait
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -161,6 +163,7 @@ class _Server(uvicorn.Server):
         """Finish what was begun, then end. A second time: at once."""
         self.force_exit = self.should_exit
         self.should_exit = True
+        self.ending()
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:

@@ -85,6 +85,7 @@ class Federation:
         self._seated = False
         self._came_or_went = True
         self.links.changed = self._changed
+        self.over: Callable[[], None] = lambda: None  #: is told when a run has come to its end
 
     async def start(self, host: str = "127.0.0.1", port: int | None = None) -> int | None:
         """Begin; the port for sites, where there is one."""
@@ -295,6 +296,7 @@ class Federation:
             self._runs.pop(run.id, None)
             self._wake.set()
             self._over.set()
+            self.over()
 
     # --- who is linked ----------------------------------------------------------------------------------
 

@@ -19,6 +19,7 @@ from thebes.coordinator.storage.store import CoordinatorStore
 from thebes.coordinator.storage.task_standing import TaskStanding
 from thebes.coordinator.tasks.states import Status
 from thebes.coordinator.tasks.task_feed import Notice, Notices
+from thebes.coordinator.tasks.task_watch import TaskWatch
 from thebes.tasks.document import InvalidDocument
 from thebes.tasks.kind_failure import KindFailed
 from thebes.tasks.site_document import SiteDocument
@@ -41,6 +42,7 @@ class TaskSummaries:
         self._store, self._notices = store, notices
         self._inquiries, self._contributions = inquiries, contributions
         self._in_reader = in_reader
+        self.watch = TaskWatch(self._status)
         self._listing = Together(self._list)
         self._length = 0  #: of the list that was made last
 
@@ -58,8 +60,13 @@ class TaskSummaries:
         told: list[Summary] = await self._in_reader(lambda: self._summaries(self._store.ended(skip=skip, most=most)))
         return told
 
-    async def task(self, task_id: str) -> tuple[Summary, str | None]:
-        """A task, and its latest release as the JSON text that was stored; of what is being trained, as it stands."""
+    async def task(self, task_id: str, *, wait: float = 0.0) -> tuple[Summary, str | None]:
+        """A task, and its latest release as the JSON text that was stored; of what is being trained, as it stands.
+        With `wait`, one that goes on is told of once its status has changed, or after so many seconds; one that is
+        trained without end, whose status does not change, at once."""
+        known = self._notices.kept(task_id)
+        if wait and (known is None or not known.endless) and not (was := await self._status(task_id)).final:
+            await self.watch.moved(task_id, was, wait)
         standing = self._store.standing(task_id) if self._may_read(task_id) else None
         if standing is not None and _released_nothing(standing):
             summary, release = self._summary(standing, None), None
@@ -70,6 +77,12 @@ class TaskSummaries:
             training = await self._contributions.training(task_id)
             release = None if training is None else await training.release()
         return summary, release
+
+    async def _status(self, task_id: str) -> Status:
+        if self._store.database.alone:
+            return self._store.standing(task_id).status
+        found: Status = await self._in_reader(lambda: self._store.standing(task_id).status)
+        return found
 
     def _whole(self, task_id: str) -> tuple[Summary, str | None]:
         standing = self._store.standing(task_id)
