@@ -1,16 +1,20 @@
-"""Split trust in real processes: a coordinator, a site that helps and has no rows, and people."""
+"""Split trust in real processes: a coordinator, a site that helps and has no rows, and people, or three other sites."""
 
 from __future__ import annotations
 
 import secrets
+import sqlite3
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from tests.scenarios.deployment import SOON, Institution, Institutions, until
+from tests.support.shared_totals import ASKED, NAMES, allowing
 from thebes.data.rows import Rows
 from thebes.database import private_files
 from thebes.person.home import Person
@@ -43,10 +47,10 @@ def document() -> dict[str, Any]:
     }
 
 
-def ward_of(institutions: Institutions) -> Institution:
+def ward_of(institutions: Institutions, policy: str = HELPS) -> Institution:
     """An institution without a row, certified and linked."""
     home = SiteHome(institutions.folder / "ward")
-    private_files.write(home.policy, HELPS)
+    private_files.write(home.policy, policy)
     institutions.authority.issue("ward", home.folder, days=30)
     ward = institutions.sites["ward"] = Institution("ward", home, f"127.0.0.1:{institutions.site_port}")
     ward.start()
@@ -137,3 +141,66 @@ def test_people_answer_to_two_institutions_of_which_one_is_killed_meanwhile(tmp_
         until(lambda: None if [*(ward.home.folder / FOLDER).iterdir()] else True, SOON)
         kinds = {entry.event for entry in ward.audited()}
         assert {"help open", "help verify", "help close"} <= kinds
+
+
+ROUNDS = 30
+TRAIN: dict[str, Any] = {
+    **{name: value for name, value in ASKED.items() if name != "statistic"},
+    "type": "train",
+    "model": "LinearRegression",
+    "inputs": ["age"],
+    "output": "share",
+    "features": {"share": {"divide": ["age", 100]}},
+    "rounds": ROUNDS,
+    "epsilon": 8.0,
+    "delta": 1e-5,
+    "patience": SOON,
+}
+
+
+def answers(site: Institution, task: str) -> int:
+    """Return to how many parts of a task a site has an answer."""
+    with closing(sqlite3.connect(f"file:{site.home.folder / 'outbox.db'}?mode=ro", uri=True)) as outbox:
+        return int(outbox.execute("SELECT count(*) FROM answer WHERE task = ?", (task,)).fetchone()[0])
+
+
+@pytest.mark.slow
+def test_sites_train_with_two_servers_though_everybody_is_killed_meanwhile(tmp_path: Path) -> None:
+    """The helper, a site and the coordinator, in the middle, one after another: each round is paid and told once."""
+    with Institutions(tmp_path) as institutions:
+        ward = ward_of(institutions, HELPS.replace("epsilon = 20", "epsilon = 20\ndelta = 1e-4\nsites = true"))
+        fingerprint = HelperKeys(ward.home.folder).identity().fingerprint
+        rows = pd.DataFrame({"age": [20 + n % 60 for n in range(100)]})
+        budget = {"epsilon": 10.0, "delta": 1e-3, "filter": "basic"}
+        for name in NAMES:
+            institutions.add(name, rows, policy=allowing(fingerprint), **budget).start()
+        institutions.connected(*NAMES)
+        task = until(lambda: put_up(institutions, TRAIN), SOON)
+
+        def reached(phase: int) -> None:
+            until(lambda: True if institutions.phase(task) >= phase else None, SOON)
+
+        reached(3)
+        ward.kill()
+        ward.start()
+        reached(8)
+        institutions.sites["north"].kill()
+        institutions.sites["north"].start()
+        reached(13)
+        institutions.kill()
+        institutions.start()
+        over = institutions.ended(task)
+        assert over["status"] == "done"
+        assert over["result"]["coverage"]["rounds"] == dict.fromkeys(NAMES, ROUNDS)
+        certificate = over["result"]["certificate"]
+        assert (certificate["trust"], certificate["epsilon"]) == ("split", 8.0)
+        assert certificate["parameters"]["helper_key"] == fingerprint
+        until(lambda: None if [*(ward.home.folder / FOLDER).iterdir()] else True, SOON)
+        institutions.kill()  # what was said once is what is said
+        institutions.start()
+        assert institutions.task(task)["result"] == over["result"]
+        for name in NAMES:
+            assert answers(institutions.sites[name], task) == ROUNDS
+            assert 10 - institutions.sites[name].block().remaining.epsilon == 8
+        added = [entry for entry in ward.audited() if entry.event == "help add"]
+        assert ROUNDS <= len(added) <= ROUNDS + 3  # a round may have been asked for again after each kill

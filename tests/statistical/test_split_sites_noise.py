@@ -20,7 +20,14 @@ from thebes.sharing.field import ORDER
 from thebes.sharing.site_totals import helper_share
 from thebes.simulation.sites import run
 from thebes.tasks import registry
-from thebes.tasks.aggregation.site_shares import LeaderShares, context_at, declaration_of, helper_sum, shared_totals
+from thebes.tasks.aggregation.site_shares import (
+    LeaderShares,
+    SealedShare,
+    context_at,
+    declaration_of,
+    helper_sum,
+    shared_totals,
+)
 from thebes.testing.statistics import LEVEL, assert_size
 
 EPSILON = 0.02  # small, so that whole numbers look continuous
@@ -51,7 +58,7 @@ class Servers:
         self.asked, self.key = asked, SealingKey.generate()
         self.size = asked.plan(schemas[0]).size
         self.schemas = {f"s{place}": each for place, each in enumerate(schemas)}
-        self.noises = registry.noises(asked, schemas)
+        self.noises = registry.noises(asked, [SealedShare(b"", b"", each) for each in schemas])
         self.context = context_at(asked, PART, "t")
 
     def opened(self, leader: Randomness, helper: Randomness) -> np.ndarray:

@@ -97,7 +97,7 @@ def heard(
     """One site's answer to the current phase, as it would travel; by another half than its own, if said."""
     ask = aggregator.ask(name)
     assert isinstance(ask, Ask)
-    owner = owner or registry.site_owner(document)
+    owner = owner or registry.site_owner(document, simulated=document.noise == "split")
     given = owner.contribute(document, ask, table, purse, randomness=randomness)
     layout = owner.layout(document, ask, table.schema)
     payloads = list(given.payloads(layout))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import json
 import sqlite3
 from collections.abc import Callable, Coroutine
@@ -16,7 +15,8 @@ import pytest
 
 from tests.support.coordinator import HandClock
 from tests.support.federation import Gathering, Near
-from tests.support.shared_totals import ASKED, HELPS, NAMES, Hospitals, allowing, answering
+from tests.support.shared_totals import ASKED, HELPS, NAMES, Hospitals, Leader, allowing, answering
+from tests.support.site_home import AGES
 from tests.support.split_helper import Ward
 from thebes.coordinator.auth.accounts import Role, Somebody
 from thebes.coordinator.sites.site_store import FederationStore
@@ -28,13 +28,12 @@ from thebes.site.budget.policy_text import read_policy
 from thebes.site.helping.keys import FOLDER
 from thebes.site.helping.second_server import DATABASE
 from thebes.tasks import registry
-from thebes.tasks.aggregation.site_shares import context_at, shared_totals
+from thebes.tasks.aggregation.site_shares import context_at
 from thebes.tasks.document import InvalidDocument
 from thebes.wire.link import Code, Word
 
 ANA = Somebody("ana", Role.REQUESTOR)
-COLUMNS = {"age": {"type": "integer", "low": 0, "high": 100}}
-AGES = {"unit": "person", "columns": COLUMNS}
+COLUMNS = AGES["columns"]
 
 
 def run(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
@@ -145,7 +144,6 @@ async def test_who_is_missing_is_named_and_fewer_than_three_answer_nothing(tmp_p
         ({"helper_key": "0" * 64}, "helper_key", "is not the fingerprint"),
         ({"epsilon": 11.0}, "helper", "sites = true"),
         ({"accuracy": {"alpha": 5.0, "beta": 0.05}, "epsilon": None}, "accuracy", "ask by epsilon"),
-        ({"type": "train", "statistic": None, "delta": 1e-6, "helper": None}, "noise", "for questions"),
     ],
 )
 @run
@@ -317,30 +315,6 @@ async def test_a_site_whose_sealed_share_does_not_open_is_in_neither_sum(tmp_pat
 
 
 # --- what a helper lets a coordinator do, and a site -------------------------------------------------------
-
-
-class Leader:
-    """A coordinator that does what it likes with real shares."""
-
-    def __init__(self, ward: Ward, **more: Any) -> None:
-        self.helper = ward.helper
-        told = {**ASKED, "helper_key": ward.helper.fingerprint(), **more}
-        self.document: Any = registry.check(told)
-        opened = self.step("open", requestor="ana", document=self.document.as_json())
-        self.key = bytes.fromhex(opened["helper_key"])
-
-    def step(self, step: str, **more: Any) -> dict[str, Any]:
-        return self.helper.step({"kind": "help", "step": step, "task": "t", **more})
-
-    def share(self, total: int, schema: dict[str, Any] = AGES, task: str = "t") -> list[Any]:
-        """Return what is told to the helper of a site with this total, which goes by this schema and booked it so."""
-        context = context_at(self.document, "phase-0", task)
-        made = shared_totals(self.document, context, schema_of(schema), np.array([total]), self.key, system())
-        raw = base64.b64decode(made["report"][0])
-        return [raw[:16].hex(), raw[16:96].hex(), 0]
-
-    def add(self, shares: list[Any], schema: dict[str, Any] = AGES) -> dict[str, Any]:
-        return self.step("add", schemas=[schema_of(schema).as_json()], reports=shares)
 
 
 def test_one_site_that_is_asked_under_many_ids_is_in_no_sum_twice(ward: Ward) -> None:

@@ -323,6 +323,28 @@ WHERE = Hint(
 )
 
 
+def _in_shares(composed: FormState) -> bool:
+    return composed.get("noise") == "split"
+
+
+#: the second server of sites whose noise is split
+HELPED: dict[str, Hint] = {
+    "helper": Hint(
+        label="Helper",
+        help="the second server: a site of another institution, which gives no rows to this",
+        place="price",
+        when=_in_shares,
+    ),
+    "helper_key": Hint(
+        label="Its fingerprint",
+        help="64 characters; this coordinator asks it if empty",
+        place="price",
+        expert=True,
+        when=_in_shares,
+    ),
+}
+
+
 def predicting(output: str) -> dict[str, Hint]:
     """Ask which column is predicted (`output`) and from which, of those that the SQL gives."""
     inputs = Hint(

@@ -26,11 +26,11 @@ from types import ModuleType
 from typing import Any, cast, get_args, overload
 
 from thebes.data.rows import Rows
-from thebes.data.schema import Schema
 from thebes.privacy.faults import Mistake
 from thebes.privacy.guarantees import Price
 from thebes.privacy.randomness import Randomness
 from thebes.tasks import course_view, number_view, registration
+from thebes.tasks.aggregation.site_shares import SealedShare
 from thebes.tasks.aggregation.split_servers import CoordinateNoise, Splitting
 from thebes.tasks.answer_view import AnswerView, Cells
 from thebes.tasks.audit.case import Case
@@ -363,16 +363,15 @@ def split(document: PeopleDocument, randomness: Randomness) -> Splitting:
     return made
 
 
-def noises(document: SiteDocument, schemas: Sequence[Schema]) -> tuple[CoordinateNoise, ...]:
-    """Return the noise that each of two servers adds to the sum of sites' shares, for rows of these declarations."""
-    made: tuple[CoordinateNoise, ...] = import_module(f"{packages()[document.type]}.noises").noises(document, schemas)
+def noises(document: SiteDocument, shares: Sequence[SealedShare]) -> tuple[CoordinateNoise, ...]:
+    """Return the noise that each of two servers adds to the sum of these shares of sites."""
+    made: tuple[CoordinateNoise, ...] = import_module(f"{packages()[document.type]}.noises").noises(document, shares)
     return made
 
 
 def site_kind(document: SiteDocument) -> SiteKind[Any]:
     """Return the kind of a document that institutions answer."""
-    found: SiteKind[Any] = import_module(f"{packages()[document.type]}.kind").KIND
-    return found
+    return cast(SiteKind[Any], import_module(f"{packages()[document.type]}.kind").KIND)
 
 
 def site_owner(document: SiteDocument, *, simulated: bool = False) -> SiteOwner[Any]:

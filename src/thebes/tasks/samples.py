@@ -88,10 +88,11 @@ PATIENTS: dict[str, Any] = {
 
 
 @cache
-def hospitals() -> dict[str, Any]:
-    """Make the rows of three hospitals up, as `PATIENTS` declares them."""
+def hospitals(sites: int = 3) -> dict[str, Any]:
+    """Make the rows of three or four hospitals up, as `PATIENTS` declares them."""
     draw = np.random.Generator(np.random.PCG64(11))  # made-up patients, not noise
-    return {site: _patients(count, draw) for site, count in (("aachen", 120), ("bonn", 80), ("cologne", 41))}
+    counts = {"aachen": 120, "bonn": 80, "cologne": 41, "dresden": 60}
+    return {site: _patients(counts[site], draw) for site in [*counts][:sites]}
 
 
 def _patients(count: int, draw: np.random.Generator) -> Any:
@@ -111,7 +112,8 @@ def _patients(count: int, draw: np.random.Generator) -> Any:
 
 
 def of_hospitals(name: str, document: Mapping[str, Any], **schema: Any) -> SiteSample:
-    """Make a sample that the three hospitals answer, with these parts of their schema changed."""
+    """Make a sample that the three hospitals answer, with these parts of their schema changed. Where totals go in
+    shares there are four, so that three answer if one does not."""
     told = {"dataset": "patients", "epsilon": 1.5, **document}
     kept = {field: value for field, value in told.items() if value is not None}
-    return SiteSample(name, kept, hospitals(), {**PATIENTS, **schema})
+    return SiteSample(name, kept, hospitals(4 if kept.get("noise") == "split" else 3), {**PATIENTS, **schema})

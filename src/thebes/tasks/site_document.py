@@ -49,7 +49,8 @@ class SiteDocument(Document):
     @model_validator(mode="after")
     def _reachable(self) -> Self:
         if self.noise == "split" and not self.SPLITS:
-            raise rule("noise", 'may be "split" for questions (query) only; here it is "site" or "coordinator"')
+            told = 'may be "split" for questions (query) and training (train); here it is "site" or "coordinator"'
+            raise rule("noise", told)
         if self.sites == "all":
             return self
         if not self.sites or len(set(self.sites)) != len(self.sites):

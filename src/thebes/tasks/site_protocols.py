@@ -106,6 +106,10 @@ class HelpedSites(Protocol):
         """Take its noised sum; whose share it could not open has not answered."""
         ...
 
+    def without_helper(self, why: str) -> None:
+        """End the phase as if nobody had answered it: the helper will not add up."""
+        ...
+
 
 class SiteOwner(Protocol[DocumentRead]):
     """The half that computes on an institution's rows: its table is read-only and clips by itself."""

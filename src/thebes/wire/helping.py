@@ -4,8 +4,9 @@ open    the task, its document            -> the helper's signed key for it, and
 verify  a numbered job of reports         -> of each whether it is counted, and the seed of its joint randomness
 close   which are not counted after all,  -> the helper's sum with its noise
         how many are, and their digest
-add     (sites) sealed shares, and by     -> of each whether it opens, and the sum of those with noise
-        which declarations of rows
+add     (sites) sealed shares of a phase, -> of each whether it opens, and the sum of those with noise
+        and for which declarations of rows,
+        and which sort of numbers
 
 What must stay true: neither side trusts a byte of the other; the same step again is answered by the same bytes.
 """
@@ -27,6 +28,7 @@ OPEN, VERIFY, CLOSE, ADD = "open", "verify", "close", "add"
 MOST_ANSWER = 2**18  #: bytes of a helper's answer
 MOST_REPORTS = 1000  #: of one job
 MOST_DROPPED = 100_000
+_LONGEST_SORT = 40
 
 Bytes = NDArray[np.uint8]
 
@@ -93,21 +95,31 @@ def written_sum(elements: Iterable[int]) -> list[str]:
     return [f"{each:016x}" for each in elements]
 
 
-def sealed_shares(message: Mapping[str, Any], sealed_bytes: int) -> list[tuple[bytes, bytes, Mapping[str, Any]]]:
-    """Read (nonce, sealed share, schema as JSON) of sites, or a Mistake."""
+def phase_of(message: Mapping[str, Any]) -> int:
+    """Read which phase is to be added up: the first where nothing is said."""
+    phase = message.get("phase", 0)
+    if isinstance(phase, bool) or not isinstance(phase, int) or not 0 <= phase < 10**6:
+        raise Mistake("phase", "must be a whole number")
+    return phase
+
+
+def sealed_shares(message: Mapping[str, Any], sealed_bytes: int) -> list[tuple[bytes, bytes, Mapping[str, Any], str]]:
+    """Read (nonce, sealed share, schema as JSON, sort of the numbers) of sites, or a Mistake."""
     told, schemas = message.get("reports"), message.get("schemas")
     if not isinstance(told, list) or not isinstance(schemas, list) or not 0 < len(told) <= MOST_REPORTS:
         raise Mistake("reports", f"must be a list of at most {MOST_REPORTS}, beside the schemas that they go by")
     found = []
     for each in told:
-        nonce, sealed, place = each if isinstance(each, list) and len(each) == 3 else ("", "", -1)
+        well = isinstance(each, list) and len(each) in (3, 4)
+        nonce, sealed, place, sort = [*each, ""][:4] if well else ("", "", -1, "")
         known = isinstance(place, int) and not isinstance(place, bool) and 0 <= place < len(schemas)
-        if not _is_hex(nonce, 32) or not _is_hex(sealed, 2 * sealed_bytes) or not known:
+        named = isinstance(sort, str) and len(sort) <= _LONGEST_SORT and sort.isascii()
+        if not _is_hex(nonce, 32) or not _is_hex(sealed, 2 * sealed_bytes) or not known or not named:
             raise Mistake("reports", "must each be a nonce and a sealed share in hex, and the place of a schema")
         schema = schemas[place]
         if not isinstance(schema, Mapping):
             raise Mistake("schemas", "must be objects")
-        found.append((bytes.fromhex(nonce), bytes.fromhex(sealed), schema))
+        found.append((bytes.fromhex(nonce), bytes.fromhex(sealed), schema, sort))
     return found
 
 

@@ -1,5 +1,5 @@
 """The helper of a run whose sites split their totals: asked for a key before they are, and for its noised sum once all
-have answered.
+have answered, in every phase.
 
 What must stay true: which shares are added up is written down before the helper hears of it, so that whoever goes on
 asks the same; a helper that is gone is waited for as long as a site is.
@@ -33,15 +33,16 @@ class RunHelper:
         """Have it open the task: its key as sites are shown it."""
         return helping.opened(await self._taken(helping.OPEN, {"requestor": requestor, "document": dict(document)}))
 
-    async def summed(self, shares: list[SealedShare]) -> HelperSum:
-        """Have it add up, once; asked the same again it says the same."""
+    async def summed(self, phase: int, shares: list[SealedShare]) -> HelperSum:
+        """Have it add up a phase, once; asked the same again it says the same."""
         schemas, reports = list[dict[str, Any]](), list[list[Any]]()
         for share in shares:
             told = share.schema.as_json()
             if told not in schemas:
                 schemas.append(told)
-            reports.append([share.nonce.hex(), share.sealed.hex(), schemas.index(told)])
-        asked = {"schemas": schemas, "reports": reports}
+            sort = [share.sort] if share.sort else []
+            reports.append([share.nonce.hex(), share.sealed.hex(), schemas.index(told), *sort])
+        asked = {"phase": phase, "schemas": schemas, "reports": reports}
         answer = await self._taken(helping.ADD, asked)
         counted = helping.counted(answer, len(shares))
         return HelperSum(tuple(counted), np.array(helping.noised_sum(answer), dtype=np.uint64))

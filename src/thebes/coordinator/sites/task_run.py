@@ -97,7 +97,7 @@ class TaskRun:
             if self._document.server == "split":
                 self._helper = RunHelper(self.id, str(self._task.document["helper"]), self._place.links, self._patience)
             said: Mapping[str, Any] = {}
-            if self._helper is not None and self._task.snapshot is None:  # with one all have answered
+            if self._helper is not None and self._task.snapshot is None:  # in one stands what it said
                 said = await self._helper.opened(self._task.requestor, self._task.document)
             await self._beside(lambda: self._begin(said))
             while self._aggregator.state is State.OPEN:
@@ -167,15 +167,26 @@ class TaskRun:
             await self._show_end(phase, ended.status)
 
     async def _helped(self, helper: RunHelper, phase: int) -> None:
-        """Have the helper add up what enough sites have answered; who they are is stored first."""
+        """Have the helper add up what enough sites have answered; who they are is stored first. Where it will not, a
+        task of several phases ends with what those before it gave."""
         made = self._aggregator
         assert isinstance(made, HelpedSites)  # noqa: S101  # its document has a helper
         if len(self._answered()) < made.least:
             return
+        answered = {*self._answered()}
         snapshot = await self._beside(lambda: self._sealed(made.snapshot(), phase))
         await self._beside(lambda: self._place.store.keep(self._task, phase, snapshot))
-        said = await helper.summed(await self._beside(made.to_helper))
-        await self._beside(lambda: made.from_helper(said))
+        try:
+            said = await helper.summed(phase, await self._beside(made.to_helper))
+        except HelperRefused as refused:
+            if not phase:
+                raise
+            log.warning("task %s: its helper %s", self.id, refused, extra={"event": "helper.refused", "task": self.id})
+            why = f"was not added up: the helper {refused}"
+            await self._beside(lambda: made.without_helper(why))
+        else:
+            await self._beside(lambda: made.from_helper(said))
+        self._reasons.update(dict.fromkeys(answered - {*self._answered()}, str(Code.FAILED)))
 
     def _concluded(self, phase: int, answering: float) -> Ended:
         began = time.perf_counter()

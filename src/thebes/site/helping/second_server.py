@@ -11,8 +11,8 @@ proved here: the protocol around that; nobody outside has audited either. Not pr
 server lies, nor that it is ever said.
 
 What must stay true: what is said is stored first, and said again to the same question only; a task's key goes with its
-sum, with the leader's farewell, or a day after the deadline that people saw, also where the leader says nothing. A home
-that came back from a copy has no such key, so that nothing is judged or noised twice: its tasks fail.
+last sum, with the leader's farewell, or a day after the deadline that people saw, also where the leader says nothing. A
+home that came back from a copy has no such key, so that nothing is judged or noised twice: its tasks fail.
 """
 
 from __future__ import annotations
@@ -29,15 +29,14 @@ from typing import Any
 import numpy as np
 from cryptography.exceptions import InvalidTag
 
-from thebes.data.schema import Schema, schema_of
 from thebes.privacy.faults import Mistake
 from thebes.privacy.randomness import Randomness, system
 from thebes.sharing import Prio3, SealRefused, bound_to, context_of
 from thebes.sharing.expansion import NONCE_BYTES
 from thebes.sharing.field import add, total
 from thebes.sharing.sealing import SEALED_MORE
-from thebes.sharing.site_totals import SEALED_BYTES
 from thebes.site.budget.policy import Policy
+from thebes.site.helping.added_totals import added_up
 from thebes.site.helping.gate import GRACE_SECONDS, LONGEST_SECONDS, HelpGate
 from thebes.site.helping.keys import HelpedTaskKey, HelperKeys
 from thebes.site.helping.store import CLOSED, OPEN, HelpedTask, HelpedTasks, JobVerdict
@@ -45,7 +44,6 @@ from thebes.site.requests.messages import Declined, is_task, task_of, who_asks
 from thebes.site.steward.audit_log import Audit
 from thebes.tasks import registry
 from thebes.tasks.aggregation.packets import part_of
-from thebes.tasks.aggregation.site_shares import SealedShare, helper_sum
 from thebes.tasks.aggregation.split_servers import Splitting, noised
 from thebes.tasks.document import PeopleDocument
 from thebes.tasks.site_document import SiteDocument
@@ -220,28 +218,31 @@ class Helper:
         return self._concluded(task, question, {"sum": helping.written_sum(total)})
 
     def _add(self, message: Mapping[str, Any]) -> dict[str, Any]:
-        """Add up the shares of sites, once."""
-        task = task_of(message)
-        asked = json.dumps([message.get("schemas"), message.get("reports")], sort_keys=True)
+        """Add up the shares of sites of one phase, once; phase after phase. With the last one the task is closed."""
+        task, phase = task_of(message), helping.phase_of(message)
+        asked = json.dumps([phase, message.get("schemas"), message.get("reports")], sort_keys=True)
         question = f"add {hashlib.sha256(asked.encode()).hexdigest()}"
         said = self._said(task, question)
         if said is not None:
             return said
         held = self._held(message)
+        before = self._tasks.verdict(task, phase)
+        if before is not None:
+            if before[0] != question:
+                raise Declined(Code.DOCUMENT, "this phase was closed over other reports; it is closed once")
+            return self._leaves(held, before[1])
         document, key = registry.accepted_earlier(held.document), self._key(held)
         if not isinstance(document, SiteDocument):
             raise Declined(Code.DOCUMENT, "people answer this task: its reports are judged before they are added up")
+        if phase != self._tasks.verdicts(task) or phase >= document.phases:
+            raise Declined(Code.DOCUMENT, "phases are added up one after another, each once")
         least = self._gate.allowed(held.requestor, document)
-        shares = [
-            SealedShare(nonce, sealed, _fitting(document, schema))
-            for nonce, sealed, schema in helping.sealed_shares(message, SEALED_BYTES)
-        ]
-        noises = registry.noises(document, [share.schema for share in shares])
-        made = helper_sum(document, _sealed_for(held.task, document), shares, noises, key.sealing, self._randomness())
-        if sum(made.counted) < least:
-            raise Declined(Code.POLICY, f"this helper adds up the totals of no fewer than {least} sites")
-        counted = "".join("1" if each else "0" for each in made.counted)
-        return self._concluded(task, question, {"counted": counted, "sum": helping.written_sum(made.total.tolist())})
+        context = _sealed_for(held.task, document, phase)
+        answer = added_up(document, context, message, key.sealing, least=least, randomness=self._randomness())
+        if phase + 1 == document.phases:
+            return self._concluded(task, question, answer)
+        self._tasks.say(task, phase, question, answer)
+        return self._leaves(held, answer)
 
     def _said(self, task: str, question: str) -> dict[str, Any] | None:
         """Return the sum that was said of a task before, if to this question; None where none was."""
@@ -370,19 +371,12 @@ def _opened(
     return shares, opens
 
 
-def _fitting(document: SiteDocument, raw: Mapping[str, Any]) -> Schema:
-    """Return the declaration of rows that a site is said to go by, or a Mistake where none such can answer."""
-    schema = schema_of(raw)
-    registry.site_kind(document).fits(document, schema)
-    return schema
+def _context(document: PeopleDocument | SiteDocument, phase: int = 0) -> bytes:
+    return context_of(bytes.fromhex(document.digest), part_of(phase))
 
 
-def _context(document: PeopleDocument | SiteDocument) -> bytes:
-    return context_of(bytes.fromhex(document.digest), part_of(0))
-
-
-def _sealed_for(task: str, document: PeopleDocument | SiteDocument) -> bytes:
-    return bound_to(task, _context(document))
+def _sealed_for(task: str, document: PeopleDocument | SiteDocument, phase: int = 0) -> bytes:
+    return bound_to(task, _context(document, phase))
 
 
 def _place(task: str, number: int) -> bytes:

@@ -88,7 +88,7 @@ class HelpedTasks:
         return None if row is None else (row[0], json.loads(row[1]))
 
     def verdicts(self, task: str) -> int:
-        """Return how many jobs of a task were judged."""
+        """Return how many jobs of a task were judged, or of how many phases the sum was said."""
         return int(self._one("SELECT count(*) FROM job WHERE task = ?", task)[0])
 
     def known(self, task: str, nonces: Iterable[bytes]) -> set[bytes]:
@@ -106,6 +106,16 @@ class HelpedTasks:
             sql = "INSERT INTO job (task, number, question, answer, shares) VALUES (?, ?, ?, ?, ?)"
             self._db.execute(sql, (task, v.number, v.question, json.dumps(dict(v.answer)), v.shares))
             self._db.executemany("INSERT INTO report (task, nonce, number, place) VALUES (?, ?, ?, ?)", rows)
+
+        self._write(work)
+
+    def say(self, task: str, phase: int, question: str, answer: Mapping[str, Any]) -> None:
+        """Write down the sum of one phase of a task of sites; of those before it only that they were said is kept."""
+
+        def work() -> None:
+            self._db.execute("UPDATE job SET question = '', answer = '{}' WHERE task = ?", (task,))
+            sql = "INSERT INTO job (task, number, question, answer) VALUES (?, ?, ?, ?)"
+            self._db.execute(sql, (task, phase, question, json.dumps(dict(answer))))
 
         self._write(work)
 

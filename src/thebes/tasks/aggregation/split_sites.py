@@ -1,21 +1,23 @@
 """The aggregator of a document whose sites split their totals between this server and a helper.
 
-What must stay true: this server's sum is opened only with its own noise and put together with the helper's, once; who
-is added up is settled before the helper is asked, and a share that the helper cannot open is in neither sum.
+What must stay true: this server's sum is opened only with its own noise and put together with the helper's, once in
+each part; who is added up is settled before the helper is asked, and a share that the helper cannot open is in neither
+sum.
 """
 
 from __future__ import annotations
 
+import hashlib
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
-from thebes.data.schema import Schema
 from thebes.privacy.faults import Fault
 from thebes.privacy.measurement import Floats
 from thebes.privacy.mechanisms.additive import Additive
 from thebes.sharing import SealingKey
 from thebes.tasks.aggregation.site_shares import (
+    SHOWN,
     UNOPENED,
     HelperSum,
     LeaderShares,
@@ -29,7 +31,6 @@ from thebes.tasks.protocols import Setting
 from thebes.tasks.split_noise_document import SplitNoiseDocument
 
 SplitNoiseDocumentType = TypeVar("SplitNoiseDocumentType", bound=SplitNoiseDocument)
-_SHOWN = ("helper_key", "signed_by", "signature")  #: what sites are shown of the helper's key
 
 
 class SplitSites(Convening[SplitNoiseDocumentType]):
@@ -39,11 +40,14 @@ class SplitSites(Convening[SplitNoiseDocumentType]):
         super().__init__(document, setting)
         self._shares = LeaderShares(0)
         self._noises: tuple[CoordinateNoise, ...] = ()
-        self._played = SealingKey.generate() if setting.simulated and document.noise == "split" else None
+        self._shown: Mapping[str, Any] = setting.helper  #: what the helper said when it opened the task
+        self._played = None  #: a simulation's helper has no secret, and the same key whenever it is begun again
+        if setting.simulated and document.noise == "split":
+            self._played = SealingKey.from_bytes(hashlib.sha256(document.digest.encode()).digest())
 
     @abstractmethod
-    def noises(self, schemas: Sequence[Schema]) -> tuple[CoordinateNoise, ...]:
-        """Choose the noise of each of the two for rows of these declarations."""
+    def noises(self, shares: Sequence[SealedShare]) -> tuple[CoordinateNoise, ...]:
+        """Choose the noise of each of the two for these shares."""
 
     @property
     def of_servers(self) -> dict[str, Any]:
@@ -59,9 +63,9 @@ class SplitSites(Convening[SplitNoiseDocumentType]):
         """Return the helper's key, as sites are shown it."""
         if self._played is not None:
             return {"helper_key": self._played.public.hex()}
-        if not self.setting.helper.keys() >= {*_SHOWN}:
+        if not self._shown.keys() >= {*SHOWN}:
             raise Fault("the helper of a task has not said what is needed")
-        return {name: self.setting.helper[name] for name in _SHOWN}
+        return {name: self._shown[name] for name in SHOWN}
 
     def to_helper(self) -> list[SealedShare]:
         """Return the shares that the helper is to add up: of everybody who has answered."""
@@ -69,25 +73,36 @@ class SplitSites(Convening[SplitNoiseDocumentType]):
 
     def from_helper(self, said: HelperSum) -> None:
         """Take the helper's sum. Whose share it could not open has not answered."""
-        self._noises = self.noises([share.schema for share in self.to_helper()])
+        self._noises = self.noises(self.to_helper())
         for site in self._shares.hear(said):
             self.answered.remove(site)
             self.excuse(site, UNOPENED)
+
+    def without_helper(self, why: str) -> None:
+        """End the phase without an answer of anybody: the helper will not add up."""
+        for site in [*self.answered]:
+            self.answered.remove(site)
+            self.excuse(site, why)
 
     def opened(self) -> Floats:
         """Open the noised sum of both."""
         shares, self._shares = self._shares, LeaderShares(0)
         return shares.opened(self._noises, self.setting.randomness)
 
-    def hear_share(self, site: str, size: int, fields: Mapping[str, Any]) -> None:
+    def hear_share(self, site: str, size: int, fields: Mapping[str, Any], sort: str = "") -> None:
         self._shares.size = size
         self._shares.sites[site] = self._shares.read(fields)
+        self._shares.sorts[site] = sort
 
     def shares_kept(self) -> dict[str, Any]:
-        return {"shares": self._shares.as_json()} if self._shares.sites else {}
+        """Return the shares that are there, and the helper's key, which it says once for all phases."""
+        shown = {name: self._shown[name] for name in SHOWN if name in self._shown}
+        kept: dict[str, Any] = {"helper": shown} if shown and self.document.phases > 1 else {}
+        return {**kept, "shares": self._shares.as_json()} if self._shares.sites else kept
 
     def remember_shares(self, facts: Mapping[str, Any], size: int) -> None:
         """The inverse of `shares_kept`."""
+        self._shown = facts.get("helper", self._shown)
         self._shares = LeaderShares(size)
         self._shares.remember(facts.get("shares", {}))
 
@@ -101,6 +116,6 @@ class SplitSites(Convening[SplitNoiseDocumentType]):
         """In a simulation: add up as the helper would."""
         if self._played is not None and self._shares.sites:
             shares, source = self.to_helper(), self.setting.randomness
-            noises = self.noises([share.schema for share in shares])
+            noises = self.noises(shares)
             context = context_at(self.document, self.part, "")
             self.from_helper(helper_sum(self.document, context, shares, noises, self._played, source))

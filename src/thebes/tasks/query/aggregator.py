@@ -26,7 +26,7 @@ from thebes.privacy.mechanisms.offset import Off
 from thebes.privacy.mechanisms.summed_noise import together
 from thebes.privacy.promise import Adjacency
 from thebes.privacy.stability import LARGEST_TOTAL
-from thebes.tasks.aggregation.site_shares import LeaderShares
+from thebes.tasks.aggregation.site_shares import LeaderShares, SealedShare
 from thebes.tasks.aggregation.sites import CACHE, MECHANISM, SYNOPSIS
 from thebes.tasks.aggregation.snapshots import Arrays
 from thebes.tasks.aggregation.split_servers import CoordinateNoise
@@ -105,8 +105,8 @@ class QueryAggregator(SplitSites[QueryDocument]):
             both = self._totals.astype(np.int64) + own.astype(np.int64)
             self._totals = np.clip(both, -LARGEST_TOTAL, LARGEST_TOTAL)
 
-    def noises(self, schemas: Sequence[Schema]) -> tuple[CoordinateNoise, ...]:
-        return noises(self.document, schemas)
+    def noises(self, shares: Sequence[SealedShare]) -> tuple[CoordinateNoise, ...]:
+        return noises(self.document, shares)
 
     def finished(self) -> bool:
         """It ends before anybody answers where no key was found."""

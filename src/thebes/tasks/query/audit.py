@@ -27,13 +27,10 @@ from thebes.data.table import Batch, Sums, Table
 from thebes.privacy.mechanisms.key_selection import KeySelection
 from thebes.privacy.promise import Adjacency, Unit
 from thebes.privacy.randomness import system
-from thebes.sharing import SealingKey, elements
-from thebes.sharing.field import multiply
+from thebes.sharing import SealingKey
 from thebes.tasks import registry
 from thebes.tasks.aggregation.packets import part_of
-from thebes.tasks.aggregation.site_shares import LeaderShares, context_at, helper_sum
-from thebes.tasks.aggregation.split_servers import totals as opened_totals
-from thebes.tasks.audit import sites
+from thebes.tasks.audit import shares, sites
 from thebes.tasks.audit.case import Audited, Case, Draw, Enumerated, repeatedly
 from thebes.tasks.audit.purse import Purse
 from thebes.tasks.protocols import Ask, Setting
@@ -321,16 +318,15 @@ def _left(document: QueryDocument, table: Table, *, rows: int = ROWS) -> list[fl
     """All that a coordinator has of a site whose totals come in shares, where all others are its own: both shares' sum
     with the helper's noise, and none of its own. `rows` is how many of one person that noise is for."""
     key, schema = SealingKey.generate(), table.schema
-    ask = Ask("any", "phase-0", 0, {"helper_key": key.public.hex()})
+    ask = Ask("any", "phase-0", 0, shares.payload_of(key))
     owner = registry.site_owner(document, simulated=True)
-    mine = LeaderShares(document.plan(schema).size)
-    mine.sites["s"] = mine.read(owner.contribute(document, ask, table, Purse(), randomness=FAST).fields)
-    noises = registry.noises(document, [_with_rows(schema, rows)])
-    said = helper_sum(document, context_at(document, ask.part, ask.task), mine.shown({"s": schema}), noises, key, FAST)
-    (drawn,) = noises
-    share = multiply(mine.sites["s"].share, elements(np.full(mine.size, drawn.noise.finer)))
-    found: list[float] = opened_totals([share, said.total], noises).tolist()
-    return _telling(found)
+    given = owner.contribute(document, ask, table, Purse(), randomness=FAST).fields
+    told: dict[str, Any] = {
+        "size": document.plan(schema).size,
+        "schema": schema,
+        "noised_for": _with_rows(schema, rows),
+    }
+    return _telling(shares.left(document, ask, given, **told, key=key, randomness=FAST))
 
 
 def _telling(totals: list[float]) -> list[float]:

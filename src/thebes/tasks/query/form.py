@@ -6,16 +6,12 @@ from collections.abc import Callable, Mapping
 
 from thebes.curator.questions.question import GROUPED
 from thebes.tasks import formulas
-from thebes.tasks.form import WHERE, Form, FormState, Hint, PartChoice
+from thebes.tasks.form import HELPED, WHERE, Form, FormState, Hint, PartChoice
 from thebes.tasks.query.kind import BY_ACCURACY
 
 
 def _asks(*statistics: str) -> Callable[[FormState], bool]:
     return lambda composed: composed.get("statistic") in statistics
-
-
-def _split(composed: FormState) -> bool:
-    return composed.get("noise") == "split"
 
 
 def _columns(composed: FormState) -> tuple[str, ...]:
@@ -95,19 +91,7 @@ FORM = Form(
             when=lambda form: form.get("asked_by") == "accuracy",
         ),
         "epsilon": Hint(place="answer", help="what one person pays at each site that answers", derived=True),
-        "helper": Hint(
-            label="Helper",
-            help="the second server: a site of another institution, which gives no rows to this",
-            place="price",
-            when=_split,
-        ),
-        "helper_key": Hint(
-            label="Its fingerprint",
-            help="64 characters; this coordinator asks it if empty",
-            place="price",
-            expert=True,
-            when=_split,
-        ),
+        **HELPED,
         "features": formulas.FEATURES,
         "by": Hint(
             label="By group",

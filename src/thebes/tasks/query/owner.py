@@ -12,9 +12,8 @@ from thebes.curator.questions.plans import QuestionPlan
 from thebes.data.schema import Schema
 from thebes.data.table import KeyedTable, Table
 from thebes.privacy.randomness import Randomness
-from thebes.sharing import sealing_key
 from thebes.tasks.aggregation import site_shares
-from thebes.tasks.contributions import Contributions, Layout, as_text
+from thebes.tasks.contributions import Contributions, Layout
 from thebes.tasks.protocols import Ask, Claim
 from thebes.tasks.query import found_keys
 from thebes.tasks.query.kind import KIND, QueryDocument
@@ -67,8 +66,7 @@ class QueryOwner:
         simulation the one that the ask names."""
         if self._simulated:
             return bytes.fromhex(ask.payload["helper_key"])
-        shown = {name: as_text(value) for name, value in ask.payload.items()}
-        return sealing_key(shown, document.helper_key, site_shares.context_at(document, ask.part, ask.task))
+        return site_shares.helper_key(document, ask)
 
     def planned(
         self, document: QueryDocument, ask: Ask | None, schema: Schema

@@ -37,13 +37,14 @@ SEVERAL: dict[str, dict[str, Any]] = {
 
 
 def samples() -> list[SiteSample]:
-    """One of every statistic, with the noise at each site and once; of columns that are made of others; with a delta,
-    by accuracy, and of public rows."""
+    """One of every statistic, with the noise at each site, once, and at two servers; of columns that are made of
+    others; with a delta, by accuracy, and of public rows."""
     within: dict[str, Any] = {"accuracy": {"alpha": 200.0, "beta": 0.05}, "max_epsilon": 2.0}
     public: dict[str, Any] = {"privacy": "none", "epsilon": None}
     return [
         *(_sample(statistic, **fields) for statistic, fields in QUESTIONS.items()),
         *(_sample(statistic, **fields, noise="coordinator") for statistic, fields in QUESTIONS.items()),
+        *(_sample(statistic, **QUESTIONS[statistic], noise="split") for statistic in ("count", "mean", "quantile")),
         *(_derived(statistic, **fields) for statistic, fields in OF_FEATURES.items()),
         *(_derived(statistic, **fields, noise="coordinator") for statistic, fields in OF_FEATURES.items()),
         _sample("count", by="sex", delta=0.1),
@@ -51,6 +52,7 @@ def samples() -> list[SiteSample]:
         _sample("quantile", column="age", quantile=0.5, bins=16, by="sex"),
         _sample("sum", column="visits", by="sex", **within),
         *(_several(**more) for more in ({}, {"by": ["sex", "ill"]}, {"by": "sex", "noise": "coordinator"})),
+        _several(by="sex", noise="split"),
         _several(delta=0.1, where="age >= 40"),
         _found("count"),
         _found("mean", column="age", max_groups_per_person=1),

@@ -2,13 +2,14 @@
 by how many people the sites have, as far as that was told.
 
 Everything is noised before it is used: at the sites, or, where their exact totals come here, once and before anything
-else is done with them. What was exact is forgotten with the end of its round.
+else is done with them. What was exact is forgotten with the end of its round. Where totals come in two shares, this
+server opens their sum of a round with both servers' noise, and never one site's.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,14 +22,17 @@ from thebes.learning.stops import Stop
 from thebes.privacy.faults import Mistake
 from thebes.privacy.model_quality import Quality
 from thebes.privacy.stability import LARGEST_TOTAL
-from thebes.tasks.aggregation.sites import Convening
+from thebes.tasks.aggregation.site_shares import LeaderShares, SealedShare
 from thebes.tasks.aggregation.snapshots import Arrays
+from thebes.tasks.aggregation.split_servers import CoordinateNoise
+from thebes.tasks.aggregation.split_sites import SplitSites
 from thebes.tasks.contributions import Contributions, Layout
 from thebes.tasks.protocols import Setting
 from thebes.tasks.train import trial
 from thebes.tasks.train.certificate import TrainingCourse, certificate
 from thebes.tasks.train.descent import CommonDescent
 from thebes.tasks.train.kind import TrainDocument
+from thebes.tasks.train.noises import noises, sort_of
 from thebes.tasks.train.plan import CURVATURE, FARTHEST, LOSS, SIZE, SUM, UPDATE, WEIGHTS, Floats, TrainingPlan
 from thebes.tasks.train.release import TrainedRelease, columns_of, value_of
 
@@ -44,7 +48,7 @@ class _Means:
     doubt: float = 0.0
 
 
-class TrainAggregator(Convening[TrainDocument]):
+class TrainAggregator(SplitSites[TrainDocument]):
     """For every kind whose document says its `descent`."""
 
     def __init__(self, document: TrainDocument, setting: Setting) -> None:
@@ -90,10 +94,11 @@ class TrainAggregator(Convening[TrainDocument]):
         return None
 
     def payload(self, site: str) -> dict[str, Any]:
+        shown = self.shown_key() if self.descent.noise == "split" else {}
         if self._trying:
-            return {WEIGHTS: self._final, trial.TRIAL: True}
+            return {WEIGHTS: self._final, trial.TRIAL: True, **shown}
         told = self._sizes.get(site)
-        return {WEIGHTS: self._weights, SIZE: None if told is None else self.plan.believed(told)}
+        return {WEIGHTS: self._weights, SIZE: None if told is None else self.plan.believed(told), **shown}
 
     def layout(self, part: str, partition: int = 0) -> Layout:
         if self._trying:
@@ -102,6 +107,9 @@ class TrainAggregator(Convening[TrainDocument]):
 
     def examine(self, contributions: Contributions) -> Contributions:
         examined = super().examine(contributions)
+        if self.descent.noise == "split":
+            LeaderShares(self._shared).read(examined.fields)
+            return examined
         if SUM in examined.fields and SIZE in examined.fields:
             people = int(examined.fields[SIZE][0])
             length = float(np.linalg.norm(np.asarray(examined.fields[SUM], dtype=np.float64)))
@@ -111,6 +119,12 @@ class TrainAggregator(Convening[TrainDocument]):
 
     def hear(self, site: str, contributions: Contributions) -> None:
         fields = contributions.fields
+        if self.descent.noise == "split":
+            if SIZE in fields:
+                self._told[site] = float(fields[SIZE][0])
+            sort = sort_of(trying=self._trying, buying=SIZE in fields)
+            self.hear_share(site, self._shared, fields, sort)
+            return
         if self._trying:
             heard = np.asarray(fields[trial.TABLE][0], dtype=self._table.dtype)
             self._table = np.clip(self._table + heard, -LARGEST_TOTAL, LARGEST_TOTAL)
@@ -133,17 +147,28 @@ class TrainAggregator(Convening[TrainDocument]):
         if CURVATURE in fields:
             self._curvature += people * np.asarray(fields[CURVATURE][0], dtype=np.float64)
 
+    @property
+    def _shared(self) -> int:
+        """The numbers that a site shares in this phase."""
+        return trial.cells(self.plan) if self._trying else self.plan.numbers
+
+    def noises(self, shares: Sequence[SealedShare]) -> tuple[CoordinateNoise, ...]:
+        return noises(self.document, shares)
+
     # --- the end of a round -----------------------------------------------------------------------------
 
     def conclude(self) -> TrainedRelease | None:
         """One step of the common model; the release after the last one, and after its test where there is one."""
+        self.play_helper()
         if self._trying:
-            exact = self.descent.noise == "coordinator"
-            source = self.setting.randomness if exact else None
-            self._quality = trial.judged(self.plan, self._table, len(self.answered), source)
+            source = self.setting.randomness if self.descent.noise == "coordinator" else None
+            split = self.descent.noise == "split"
+            table, noises = (self.opened(), 2) if split else (self._table, len(self.answered))
+            self._quality = trial.judged(self.plan, table, noises, source)
             self._begin()  # what was exact is forgotten
             return self._released(lost=1)
-        found = self._noised() if self.descent.noise == "coordinator" else self._averages()
+        means = {"coordinator": self._noised, "split": self._opened}
+        found = means.get(self.descent.noise, self._averages)()
         before, loss = self._weights, found.loss
         bends = None if found.curvature is None else squared(found.curvature)
         moved = np.clip(self._rule.step(before, found.direction, bends, found.doubt), -FARTHEST, FARTHEST)
@@ -193,6 +218,19 @@ class TrainAggregator(Convening[TrainDocument]):
             loss = float(lost[0]) * plan.losses.step / people
         return _Means(direction, loss, curvature, self._doubt(1, people) if self.descent.curved else 0.0)
 
+    def _opened(self) -> _Means:
+        """The same from sums that both servers noised. Each site told its number of people with noise of its own."""
+        plan, found = self.plan, self.opened()
+        self._sizes.update(self._told)
+        people = plan.budget.rate * sum(plan.believed(self._sizes[site]) for site in self.answered)
+        bends = plan.curvature.coordinates if self.descent.curved else 0
+        sums, bent, lost = np.split(found, [plan.weights, plan.weights + bends])
+        loss = float(lost[0]) * plan.losses.step / people if len(lost) else None
+        direction = sums * (plan.sums.step / people)
+        if not self.descent.curved:
+            return _Means(direction, loss)
+        return _Means(direction, loss, bent * (plan.curvature.step / people), self._doubt(2, people))
+
     def _doubt(self, noises: int, people: float) -> float:
         """The spectral norm to expect of the noise on the mean curvature: 2 sd sqrt(width) of a symmetric matrix whose
         entries off the diagonal have 1 / sqrt 2 of a line's noise."""
@@ -224,7 +262,8 @@ class TrainAggregator(Convening[TrainDocument]):
             trust=self.trust,
             simulated=self.setting.simulated,
             notes=self.notes,
-            drawn_by=self.setting.randomness.drawn_by if self.descent.noise == "coordinator" else None,
+            drawn_by=self.setting.randomness.drawn_by if self.document.one_noise else None,
+            servers=self.of_servers,
         )
         extra = {**columns_of(plan), "rounds": self._course.rounds, "coverage": self._course.coverage}
         extra["quality"] = None if self._quality is None else self._quality.as_json()
@@ -255,6 +294,7 @@ class TrainAggregator(Convening[TrainDocument]):
             "averaged": self._averaged,
             "course": self._course.as_json(),
             "trying": self._trying,
+            **self.shares_kept(),
         }
         arrays: Arrays = {
             "weights": self._weights, "tail": self._tail, "sum": self._sum, "curvature": self._curvature,
@@ -272,6 +312,8 @@ class TrainAggregator(Convening[TrainDocument]):
         self._loss = facts["loss"]
         self._trying = bool(facts.get("trying", False))
         self._table = np.array(arrays.get("table", self._table))
+        if self.descent.noise == "split" and self._plan is not None:
+            self.remember_shares(facts, self._shared)
 
 
 AGGREGATOR = TrainAggregator

@@ -15,14 +15,17 @@ from thebes.data.table import Batch, Table
 from thebes.learning.slopes import LinearSlopes
 from thebes.privacy.promise import Adjacency, Unit
 from thebes.privacy.randomness import system
+from thebes.sharing import SealingKey
 from thebes.tasks import registry
-from thebes.tasks.audit import sites
+from thebes.tasks.aggregation.site_shares import SealedShare
+from thebes.tasks.audit import shares, sites
 from thebes.tasks.audit.case import Audited, Case, Draw
 from thebes.tasks.audit.purse import Purse
 from thebes.tasks.protocols import Ask, Setting
 from thebes.tasks.train.aggregator import TrainAggregator
 from thebes.tasks.train.kind import KIND, TrainDocument
 from thebes.tasks.train.local import read, totals
+from thebes.tasks.train.noises import FIRST, LATER
 from thebes.tasks.train.plan import TrainingPlan
 
 ADD = Adjacency.ADD_REMOVE_ONE
@@ -61,10 +64,13 @@ NEIGHBOURS = (Handful([*OTHERS, (1.0, -1.0)]), Handful(OTHERS))
 
 def cases() -> list[Case]:
     """List every mechanism with which sites answer, attacked by samples and by the noise itself. Noise that would do
-    for one step, drawn for each of twenty-five that are added up, must be caught."""
+    for one step, drawn for each of twenty-five that are added up, must be caught, and a round that is noised again and
+    again."""
     steps = {"local_steps": 2, "loss_share": 0.2}
     careless = "train, noise for one step claimed for all of twenty-five"
     one, other = (_as_if_alone(table, times=25) for table in NEIGHBOURS)
+    replayed = "train, a round that a helper adds up forty times, each with noise anew"
+    again, never = (_replayed(table, times=40) for table in NEIGHBOURS)
     return [
         trained("train, noise at the site", TRAIN),
         trained("train, noise at the site, two local steps", {**TRAIN, **steps}),
@@ -79,6 +85,9 @@ def cases() -> list[Case]:
         drawn("train, with a test, noise at the coordinator", {**TRAIN, "quality": True, "noise": "coordinator"}),
         drawn("train, newton, noise at the site", NEWTON),
         drawn("train, newton, noise at the coordinator", {**NEWTON, "noise": "coordinator"}),
+        in_shares("train, what the coordinator learns where noise is split", TRAIN, draws=500),
+        in_shares("train, newton, what the coordinator learns where noise is split", NEWTON, draws=250),
+        Audited(replayed, 1.0, 1e-2, ADD, again, never, positive_control=True),
         Audited(careless, 1.0, 1e-2, ADD, one, other, positive_control=True, draws=20_000),
     ]
 
@@ -103,6 +112,47 @@ def trained(name: str, body: Mapping[str, Any]) -> Case:
     document = KIND.check(body)
     one, other = (_rounds(document, table) for table in NEIGHBOURS)
     return Audited(name, document.epsilon, document.delta, ADD, one, other, draws=1000)
+
+
+def in_shares(name: str, body: Mapping[str, Any], *, draws: int) -> Case:
+    """Return the row of what a coordinator has of a site whose sums come in shares, all others being its own."""
+    document = KIND.check({**body, "noise": "split"})
+    one, other = (_left(document, table) for table in NEIGHBOURS)
+    return Audited(name, document.epsilon, document.delta, ADD, one, other, draws=draws)
+
+
+def _left(document: TrainDocument, table: Table) -> Draw:
+    plan, owner = TrainingPlan(document.descent, table.schema), registry.site_owner(document, simulated=True)
+
+    def once() -> list[float]:
+        weights, size, seen, key = np.zeros(2), None, list[float](), SealingKey.generate()
+        for phase in range(document.phases):
+            ask = Ask("any", f"phase-{phase}", phase, shares.payload_of(key, weights=weights, size=size))
+            given = owner.contribute(document, ask, table, Purse(), randomness=FAST).fields
+            told: dict[str, Any] = {"size": plan.numbers, "sort": FIRST if size is None else LATER}
+            found = shares.left(document, ask, given, **told, schema=table.schema, key=key, randomness=FAST)
+            if size is None:
+                seen.append(float(given["size"][0]))
+                size = max(1.0, seen[-1])
+            seen += found
+            weights = weights - 0.1 * np.array(found[:2]) * plan.sums.step
+        return seen
+
+    return lambda n: np.array([once() for _ in range(n)])
+
+
+def _replayed(table: Table, *, times: int) -> Draw:
+    document = KIND.check({**TRAIN, "rounds": 1, "noise": "split"})
+    plan = TrainingPlan(document.descent, table.schema)
+    found = totals(plan, list(read(plan, table)), LinearSlopes(1), np.zeros(2), None, FAST)
+    (one,) = registry.noises(document, [SealedShare(b"", b"", table.schema, FIRST)])
+
+    def draw(n: int) -> NDArray[np.float64]:
+        drawn = [one.noise.drawn((n, one.count), FAST) for _ in range(times)]
+        together: NDArray[np.float64] = found.sums + np.mean(drawn, axis=0) / one.noise.finer
+        return together
+
+    return draw
 
 
 def drawn(name: str, body: Mapping[str, Any]) -> Case:

@@ -10,7 +10,9 @@ from typing import Any
 from thebes.privacy.certificate import Certificate
 from thebes.privacy.promise import Adjacency, Unit
 from thebes.tasks.train import trial
-from thebes.tasks.train.plan import TrainingPlan, facts
+from thebes.tasks.train.plan import TrainingPlan
+
+_PLACES = {"split": ", once at each of two servers in every round"}
 
 
 @dataclass
@@ -62,13 +64,15 @@ def certificate(
     simulated: bool,
     notes: Sequence[str],
     drawn_by: str | None,
+    servers: Mapping[str, Any],
 ) -> Certificate:
     """The certificate of the weights after the rounds of `course`. What is promised is the document's (epsilon, delta),
     however early the rounds ended; what ledgers were charged stands beside it: for no more than the `begun` rounds, of
     which the last may have come to nothing although sites paid for it."""
     descent, run = plan.descent, len(course.rounds)
     said = list(notes)
-    said.append("How many people each site has was itself told with noise, within the same budget.")
+    whose = " of its own" if descent.noise == "split" else ""
+    said.append(f"How many people each site has was itself told with noise{whose}, within the same budget.")
     if descent.batch is not None:
         said.append("Each step was over a sample; its coins were tossed at the sites and told to nobody.")
     if descent.quality:
@@ -84,6 +88,7 @@ def certificate(
     parameters: dict[str, Any] = {
         "rounds": run,
         **facts(plan),
+        **servers,
         "reserved": {"rounds": descent.rounds, "epsilon": descent.epsilon, "delta": descent.delta},
         "charged": {
             "at_most": begun,
@@ -101,7 +106,7 @@ def certificate(
         epsilon=descent.epsilon,
         delta=descent.delta,
         guarantee="approximate",
-        mechanism="gaussian noise on sums of clipped gradients",
+        mechanism="gaussian noise on sums of clipped gradients" + _PLACES.get(descent.noise, ""),
         parameters=parameters,
         bounds=None,
         contributors=None,
@@ -109,3 +114,34 @@ def certificate(
         notes=tuple(said),
         simulated=simulated,
     )
+
+
+def facts(plan: TrainingPlan) -> dict[str, Any]:
+    """State what a certificate says about the noise."""
+    descent, made = plan.descent, plan.budget
+    first, later = plan.noises(buying=True), plan.noises(buying=False)
+    assert first.size is not None  # noqa: S101
+    said: dict[str, Any] = {
+        "weights": plan.weights,
+        "clip": descent.clip,
+        "update": descent.rule.name,
+        "local_steps": descent.local_steps,
+        "noise": "gaussian",
+        "scale": later.sums.scale * plan.sums.step,
+        "scale_of_the_first_round": first.sums.scale * plan.sums.step,
+        "scale_of_sizes": first.size.scale,
+        "ratio": made.ratio,
+        "shares_of_the_first_round": {
+            "gradients": float(made.shares(buying=True).sums),
+            "size": float(made.shares(buying=True).size),
+            "loss": float(made.shares(buying=True).loss),
+        },
+    }
+    if descent.batch is not None:
+        said["batch"] = made.rate
+    if later.curvature is not None:
+        said["scale_of_curvature"] = later.curvature.scale * plan.curvature.step
+    if later.loss is not None:
+        said["scale_of_losses"] = later.loss.scale * plan.losses.step
+        said["loss_bound"] = descent.loss_bound
+    return said

@@ -38,7 +38,7 @@ class CommonDescent:
     digest: str
     epsilon: float
     delta: float
-    noise: Literal["site", "coordinator"]
+    noise: Literal["site", "coordinator", "split"]
     model: str
     loss: str | None
     inputs: tuple[str, ...]
@@ -62,6 +62,11 @@ class CommonDescent:
     def family(self) -> str | None:
         """The name of the model where it is no network."""
         return self.model if self.model in FAMILIES else None
+
+    @property
+    def exact(self) -> bool:
+        """Return whether a site's sums leave it without noise of its own: as they are, or in two shares."""
+        return self.noise != "site"
 
     @property
     def phases(self) -> int:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from thebes.tasks import formulas
 from thebes.tasks.field_meanings import OF_STEPS
-from thebes.tasks.form import WHERE, Form, FormState, Hint
+from thebes.tasks.form import HELPED, WHERE, Form, FormState, Hint
 from thebes.tasks.train.descent import FAMILIES
 
 _UPDATES = {"adam": "adam: each weight at its own speed", "newton": "newton: by the curvature, for few inputs"}
@@ -71,7 +71,10 @@ FORM = Form(
         "output": predicted("model"),
         "rounds": Hint(help="they share the price", first="20"),
         "update": Hint(label="The model moves by", empty="straight on, perhaps with some of its speed", told=_UPDATES),
-        "local_steps": Hint(label="Steps of a site in a round", when=_straight),
+        "local_steps": Hint(
+            label="Steps of a site in a round",
+            when=lambda form: _straight(form) and form.get("noise") not in ("coordinator", "split"),
+        ),
         "learning_rate": Hint(),
         "momentum": Hint(when=_straight),
         "ridge": Hint(
@@ -88,6 +91,7 @@ FORM = Form(
             label="Test the model",
             help="on a tenth of the people, whom a coin keeps out of it; it costs what one more round does",
         ),
+        **HELPED,
         "features": formulas.FEATURES,
         "inputs": replace(inputs("output"), columns=_inputs),
         "where": WHERE,

@@ -17,8 +17,9 @@ from thebes.privacy.guarantees import Price
 from thebes.privacy.promise import Unit
 from thebes.tasks.document import MOST_TIMES, InvalidDocument, read_as, rule
 from thebes.tasks.protocols import Words
-from thebes.tasks.rows_document import RowsDocument, of_features
+from thebes.tasks.rows_document import of_features
 from thebes.tasks.site_document import explained
+from thebes.tasks.split_noise_document import LEAST_SITES, SplitNoiseDocument
 from thebes.tasks.train.descent import FAMILIES, LEAST_CLIP, CommonDescent, StepRule
 
 MOST_ROUNDS = 10_000
@@ -27,7 +28,7 @@ _NUMBERS = (
 )  # fmt: skip
 
 
-class TrainDocument(RowsDocument):
+class TrainDocument(SplitNoiseDocument):
     """Train `model` over the rows of all sites together. `epsilon` and `delta` cover every step of every round."""
 
     type: Literal["train"] = "train"
@@ -76,10 +77,9 @@ class TrainDocument(RowsDocument):
             raise rule("loss", f"is needed for a network; without one the model is {' or '.join(FAMILIES)}")
         if self.family is not None and self.loss is not None:
             raise rule("loss", f"goes with a network; {self.family} has its own")
-        if self.noise == "coordinator" and self.local_steps != 1:
-            raise rule(
-                "local_steps", 'must be 1 with "noise": "coordinator": a site\'s own steps would go by exact totals'
-            )
+        if self.noise != "site" and self.local_steps != 1:
+            told = f'must be 1 with "noise": "{self.noise}": a site\'s own steps would go by exact totals'
+            raise rule("local_steps", told)
         if self.update is not None and self.local_steps != 1:
             raise rule("local_steps", f"must be 1 with {self.update}: it makes one step of everybody's mean gradient")
         if self.update is not None and self.momentum:
@@ -112,7 +112,8 @@ class TrainDocument(RowsDocument):
 
     def needed(self, asked: int) -> int:
         """Without `min_sites` every site that is asked must answer every round."""
-        return asked if self.min_sites is None else self.min_sites
+        wanted = asked if self.min_sites is None else self.min_sites
+        return max(LEAST_SITES, wanted) if self.noise == "split" else wanted
 
 
 class TrainKind:
@@ -159,6 +160,9 @@ class TrainKind:
             else f"Each person takes part in a step with chance {figure(document.batch)}, "
             "by a coin that nobody is told of.",
             f"Within the same price is told, changed at random: {told}.",
+            "Of these the number of people is changed at the site and leaves it as one number, not in shares."
+            if document.noise == "split"
+            else "",
             "The network is data: no program of the requestor runs at a site." if document.family is None else "",
             ""
             if document.update is None

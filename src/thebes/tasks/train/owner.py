@@ -1,5 +1,5 @@
 """A site's half of a train task: some steps from the model in the ask, each with noise of its own; or one step's exact
-sum, where the coordinator adds the noise.
+sum, where the coordinator adds the noise, or in two shares, where two servers do.
 
 Must stay true: the round is paid for before any noise is drawn, and between two steps a site goes by noised sums only.
 A network runs in a confined child that is kept for the next round; clipping and noise are this process's. Whether it
@@ -22,11 +22,14 @@ from thebes.learning.slopes import LinearSlopes, LogisticSlopes, Slopes, linear_
 from thebes.learning.updates import Sgd
 from thebes.privacy.faults import Fault, Mistake
 from thebes.privacy.randomness import Randomness
+from thebes.tasks.aggregation import site_shares
 from thebes.tasks.contributions import Contributions, Layout
 from thebes.tasks.protocols import Ask, Claim
 from thebes.tasks.train import trial
 from thebes.tasks.train.descent import CommonDescent, Descending
+from thebes.tasks.train.kind import TrainDocument
 from thebes.tasks.train.local import RowCache, SiteRows, Totals, read, totals
+from thebes.tasks.train.noises import FIRST, LATER, TEST
 from thebes.tasks.train.plan import CURVATURE, FARTHEST, LOSS, SIZE, SUM, UPDATE, WEIGHTS, Floats, TrainingPlan, plan_of
 
 #: for the gradients of a site's rows in one request to the child. Which rows there are hardly changes how long they
@@ -34,12 +37,15 @@ from thebes.tasks.train.plan import CURVATURE, FARTHEST, LOSS, SIZE, SUM, UPDATE
 GRADIENT_SECONDS = 1800.0
 WARM_SECONDS = 120.0  #: for which a child waits for its document's next round
 
+Share = Callable[[NDArray[np.generic], str], dict[str, NDArray[np.generic]]]
+
 
 class TrainOwner:
     """`trusted` computes networks in this process: for simulations of one's own models only. A child of a document
     waits `warm_seconds` for its next round."""
 
     def __init__(self, *, trusted: bool = False, warm_seconds: float = WARM_SECONDS) -> None:
+        self._trusted = trusted
         self._children = Nursery(trusted=trusted, warm_seconds=warm_seconds)
         self._shelf = RowCache()
 
@@ -49,24 +55,41 @@ class TrainOwner:
         """This round's part of the site in the common model."""
         plan = plan_of(document.descent, table.schema)
         weights, size = _asked(plan, ask)
+        share = self._sharing(document, ask, table.schema, randomness) if plan.descent.noise == "split" else None
         if trial.is_asked(plan, ask):
             with self._children.outputs(plan) as said:
                 claim.consume(epsilon=plan.budget.epsilon, delta=plan.budget.delta)
                 aside = read(plan, table, aside=True)
                 fields = trial.contributed(plan, aside, lambda inputs: said(weights, inputs), randomness)
+            if share is not None:
+                fields = share(fields[trial.TABLE][0], TEST)
             return Contributions(ask.part, 1, fields, ask.partition)
         with self._children.slopes(plan) as slopes:
             claim.consume(epsilon=plan.budget.epsilon, delta=plan.budget.delta)
             rows = self._shelf.rows(plan, table)
-            if plan.descent.noise == "coordinator":
-                fields = _exactly(
-                    plan, totals(plan, rows, slopes, weights, plan.budget.coin, randomness), buying=size is None
-                )
+            if plan.descent.exact:
+                found = totals(plan, rows, slopes, weights, plan.budget.coin, randomness)
+                fields = _exactly(plan, found, buying=size is None)
+                fields = fields if share is None else _shared(plan, fields, share, randomness)
             else:
                 fields = _walked(plan, rows, slopes, weights, size, randomness)
         if ask.phase + 1 >= plan.descent.rounds:
             self._shelf.forget(plan, table)
         return Contributions(ask.part, 1, fields, ask.partition)
+
+    def _sharing(self, document: Descending, ask: Ask, schema: Schema, randomness: Randomness) -> Share:
+        """Return what splits sums of this ask, once the helper's key is looked at, before anything is paid: it is the
+        one that the helper which the document names signed for this task; in a simulation the one that the ask names.
+        """
+        assert isinstance(document, TrainDocument)  # noqa: S101  # no other kind goes in shares
+        key = bytes.fromhex(ask.payload["helper_key"]) if self._trusted else site_shares.helper_key(document, ask)
+        context = site_shares.context_at(document, ask.part, ask.task)
+
+        def share(exact: NDArray[np.generic], sort: str) -> dict[str, NDArray[np.generic]]:
+            whole = np.asarray(exact, dtype=np.int64)
+            return site_shares.shared_totals(document, context, schema, whole, key, randomness, sort=sort)
+
+        return share
 
     def close(self) -> None:
         """End the children that wait."""
@@ -130,6 +153,19 @@ def _exactly(plan: TrainingPlan, found: Totals, *, buying: bool) -> dict[str, ND
         fields[LOSS] = np.array([found.loss], dtype=np.int64)
     if buying:
         fields[SIZE] = np.array([found.people], dtype=np.int64)
+    return fields
+
+
+def _shared(
+    plan: TrainingPlan, exact: dict[str, NDArray[np.generic]], share: Share, randomness: Randomness
+) -> dict[str, NDArray[np.generic]]:
+    """The same in two shares: the servers add the noise, but for that on how many people there are."""
+    size = exact.pop(SIZE, None)
+    fields = share(np.concatenate([each.reshape(-1) for each in exact.values()]), LATER if size is None else FIRST)
+    if size is not None:
+        noise = plan.noises(buying=True).size
+        assert noise is not None  # noqa: S101
+        fields[SIZE] = noise.add(size.astype(np.int64), randomness) / plan.budget.rate
     return fields
 
 

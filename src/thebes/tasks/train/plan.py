@@ -14,7 +14,6 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from decimal import ROUND_FLOOR, Context, Decimal
 from functools import cached_property, lru_cache
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,12 +36,14 @@ from thebes.privacy.samplers import LARGEST_SCALE
 from thebes.privacy.stability import Change, Transformation
 from thebes.privacy.transformations.counts import Count
 from thebes.privacy.transformations.sums import BoundedSum, VectorSum
+from thebes.tasks.aggregation import site_shares
 from thebes.tasks.contributions import Layout, Slot
 from thebes.tasks.train.descent import CommonDescent
 from thebes.tasks.train.encoder import Encoding
 
 UPDATE, SUM, SIZE, LOSS, CURVATURE = "update", "sum", "size", "loss", "curvature"
 WEIGHTS = "weights"  #: of the ask, beside SIZE
+MOST_SHARED = 2**19  #: numbers of a round that go in shares
 FARTHEST = 3e38  #: no weight lies further from 0: what float32 holds
 
 _MOST_WEIGHTS = 5_000_000
@@ -207,6 +208,8 @@ class TrainingPlan:
         output = schema.column(descent.output, "output")
         self.encoding = Encoding(inputs, descent.output, output)
         self.weights = self._fitted()
+        if descent.noise == "split" and self.numbers > MOST_SHARED:
+            raise Mistake("model", f'tells more than {MOST_SHARED:,} numbers a round, the most with "noise": "split"')
 
     def _fitted(self) -> int:
         descent, encoding = self.descent, self.encoding
@@ -261,6 +264,12 @@ class TrainingPlan:
         return VectorSum(longest, 2, triangle(width), _bits(self.budget))
 
     @property
+    def numbers(self) -> int:
+        """The numbers that a site tells of a round beside how many people it has."""
+        curved, lossy = self.descent.curved, self.descent.loss_share is not None
+        return self.weights + (self.curvature.coordinates if curved else 0) + (1 if lossy else 0)
+
+    @property
     def people(self) -> Count:
         return Count()
 
@@ -299,6 +308,10 @@ class TrainingPlan:
     def layout(self, *, buying: bool) -> Layout:
         """Return the layout of what a site sends."""
         descent = self.descent
+        told_size = Slot("number", -_SURE * self.doubt, 2.0 * _MOST_PEOPLE + _SURE * self.doubt)
+        if descent.noise == "split":
+            shared = dict(site_shares.layout_of(self.numbers))
+            return {**shared, SIZE: told_size} if buying else shared
         if descent.noise == "coordinator":
             most = _MOST_PEOPLE << self.sums.bits
             slots = {SUM: Slot("integer", -most, most, length=self.weights)}
@@ -320,7 +333,7 @@ class TrainingPlan:
             most_loss = self._mean_at_most(descent.loss_bound, noise.deviation * self.losses.step)
             slots[LOSS] = Slot("number", -most_loss, most_loss)
         if buying:
-            slots[SIZE] = Slot("number", -_SURE * self.doubt, 2.0 * _MOST_PEOPLE + _SURE * self.doubt)
+            slots[SIZE] = told_size
         return slots
 
     @cached_property
@@ -364,34 +377,3 @@ class Noises:
     size: Additive | None
     loss: Additive | None
     curvature: Additive | None
-
-
-def facts(plan: TrainingPlan) -> dict[str, Any]:
-    """State what a certificate says about the noise."""
-    descent, made = plan.descent, plan.budget
-    first, later = plan.noises(buying=True), plan.noises(buying=False)
-    assert first.size is not None  # noqa: S101
-    said: dict[str, Any] = {
-        "weights": plan.weights,
-        "clip": descent.clip,
-        "update": descent.rule.name,
-        "local_steps": descent.local_steps,
-        "noise": "gaussian",
-        "scale": later.sums.scale * plan.sums.step,
-        "scale_of_the_first_round": first.sums.scale * plan.sums.step,
-        "scale_of_sizes": first.size.scale,
-        "ratio": made.ratio,
-        "shares_of_the_first_round": {
-            "gradients": float(made.shares(buying=True).sums),
-            "size": float(made.shares(buying=True).size),
-            "loss": float(made.shares(buying=True).loss),
-        },
-    }
-    if descent.batch is not None:
-        said["batch"] = made.rate
-    if later.curvature is not None:
-        said["scale_of_curvature"] = later.curvature.scale * plan.curvature.step
-    if later.loss is not None:
-        said["scale_of_losses"] = later.loss.scale * plan.losses.step
-        said["loss_bound"] = descent.loss_bound
-    return said

@@ -26,6 +26,7 @@ from thebes.privacy.model_quality import Quality, of_table
 from thebes.privacy.randomness import Randomness
 from thebes.privacy.transformations.counts import HistogramCounts
 from thebes.privacy.transformations.losses import LossBesideGuess
+from thebes.tasks.aggregation import site_shares
 from thebes.tasks.contributions import Layout, Slot
 from thebes.tasks.protocols import Ask
 from thebes.tasks.train.local import PeopleRows
@@ -49,15 +50,16 @@ def cells(plan: TrainingPlan) -> int:
 
 def layout(plan: TrainingPlan) -> Layout:
     """Return the layout of what a site sends."""
-    exact = plan.descent.noise == "coordinator"
-    return {TABLE: Slot("integer" if exact else "number", -_MOST, _MOST, length=cells(plan))}
+    if plan.descent.noise == "split":
+        return site_shares.layout_of(cells(plan))
+    return {TABLE: Slot("integer" if plan.descent.exact else "number", -_MOST, _MOST, length=cells(plan))}
 
 
 def contributed(
     plan: TrainingPlan, people: Iterable[PeopleRows], outputs: Callable[[Floats], Floats], randomness: Randomness
 ) -> dict[str, NDArray[np.generic]]:
-    """Test on one row of each of these people, by what the model says of them: the table, with noise unless the
-    coordinator adds it."""
+    """Test on one row of each of these people, by what the model says of them: the table, with noise unless somebody
+    else adds it."""
     total = np.zeros(cells(plan), dtype=np.int64)
     for some in people:
         inputs, targets = some.one_each()
@@ -67,15 +69,16 @@ def contributed(
             inputs, targets = inputs[taking], targets[taking]
         if len(inputs):
             total += _counted(plan, outputs(plan.encoding.fed(inputs)), targets)
-    told = total if plan.descent.noise == "coordinator" else _noise(plan).add(total, randomness)
+    told = total if plan.descent.exact else noise_on(plan).add(total, randomness)
     return {TABLE: np.clip(told, -_MOST, _MOST)[None, :]}
 
 
-def judged(plan: TrainingPlan, table: NDArray[Any], sites: int, randomness: Randomness | None) -> Quality:
-    """Read the figure off all sites' tables together: each has noise already, or gets one now, from `randomness`."""
-    noise = _noise(plan)
+def judged(plan: TrainingPlan, table: NDArray[Any], noises: int, randomness: Randomness | None) -> Quality:
+    """Read the figure off all sites' tables together: with so many noises already, or with one now, from
+    `randomness`."""
+    noise = noise_on(plan)
     noisy: Any = table if randomness is None else noise.add(table, randomness)
-    hidden = noise if randomness is not None else together([noise] * sites)
+    hidden = noise if randomness is not None else together([noise] * noises)
     share = PRIVATE_SHARE * plan.budget.rate
     told: dict[str, Any] = {"share": share, "epsilon": plan.budget.spent(1), "of": PEOPLE}
     if plan.encoding.classes is not None:
@@ -86,11 +89,11 @@ def judged(plan: TrainingPlan, table: NDArray[Any], sites: int, randomness: Rand
 
 def scale(plan: TrainingPlan) -> float:
     """Return the scale of a table's noise, in people, or in losses of 1."""
-    return _noise(plan).scale / (LossBesideGuess().steps if plan.encoding.classes is None else 1)
+    return noise_on(plan).scale / (LossBesideGuess().steps if plan.encoding.classes is None else 1)
 
 
-def _noise(plan: TrainingPlan) -> Additive:
-    """Noise for the whole of what a round's steps may spend. Over samples a step's ratio is that of its own coin, so a
+def noise_on(plan: TrainingPlan) -> Additive:
+    """Return noise for all that a round's steps may spend. Over samples a step's ratio is that of its own coin, so a
     table has one step's."""
     sums = LossBesideGuess() if plan.encoding.classes is None else HistogramCounts(cells(plan))
     return plan.budget.noise(sums, Decimal(plan.descent.local_steps if plan.budget.coin is None else 1))
