@@ -104,20 +104,15 @@ def of_sites(
 ) -> Guess | None:
     """Judge the model of a task that sites answered over rows kept `aside`, or else of those that answered; None where
     none was released."""
-    if release.form not in ("train", "pipeline") or release.value is None:
+    output = getattr(document, "output", None)
+    if type(release).model is Release.model or release.value is None or output is None:
         return None
     model: Any = release.model
-    if release.form == "pipeline":
-        output = getattr(document, "output", None)
-        shown = [*(aside or tables).values()]
-        if output is None:
-            return None
-        return of_table(model, model.inputs, output, shown, [None] * len(shown), aside=bool(aside), odds=True)
     shown = [*aside.values()] or [tables[site] for site in release.extra["coverage"]["answered"]]
     conditions = [condition_of(document, table) for table in shown]
     if isinstance(document, RowsDocument):
         shown = [document.made.table(table) for table in shown]
-    return of_table(model, model.inputs, model.encoding.name, shown, conditions, aside=bool(aside))
+    return of_table(model, model.inputs, output, shown, conditions, aside=bool(aside), odds=type(release).odds)
 
 
 def condition_of(document: SiteDocument, table: Table) -> RowFilter | None:

@@ -94,6 +94,9 @@ class Release(FrameSource):
     #: which column of the table a picture shows where the answer is a model: the first of these that it has
     drawn: ClassVar[tuple[str, ...]] = ("value", "weight", "share")
 
+    #: whether its model says how likely the second of two values is, instead of the likelier one
+    odds: ClassVar[bool] = False
+
     #: how a kind's own release is made again from its JSON; kinds register here by `form`
     form: ClassVar[str] = "value"
     FORMS: ClassVar[dict[str, type[Release]]] = {}

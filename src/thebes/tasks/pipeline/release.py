@@ -44,6 +44,7 @@ class PipelineRelease(Release):
     form = "pipeline"
     no_interval = OF_MODEL
     drawn = ("epsilon of each",)
+    odds = True
 
     @property
     def answered(self) -> bool:
