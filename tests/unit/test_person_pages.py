@@ -905,7 +905,7 @@ def test_a_store_without_the_table_is_told_in_the_preview(world: World) -> None:
     text = harmless(world.http.get(f"/tasks/{task}"))
     assert "does not have" in html.unescape(text)
     assert "not in your store" in text
-    assert "an answer about what counts instead" not in text  # nothing would be sent
+    assert "your machine answers all the same" not in text  # nothing would be sent
 
 
 def test_who_would_pay_for_an_answer_about_nothing_is_told_so(world: World) -> None:
@@ -916,10 +916,10 @@ def test_who_would_pay_for_an_answer_about_nothing_is_told_so(world: World) -> N
         ("SELECT species, age FROM profile.pets WHERE age < 0", False),
     ):
         text = harmless(world.http.get(f"/tasks/{world.server.post({**ROWS, 'featurizer': sql})}"))
-        assert "an answer about what counts instead" in text
+        assert "your machine answers all the same" in text
         assert ("not in your store" in text) is lacks
     text = harmless(world.http.get(f"/tasks/{world.server.post(ROWS)}"))
-    assert "an answer about what counts instead" not in text
+    assert "your machine answers all the same" not in text
     assert "not in your store" not in text
 
 

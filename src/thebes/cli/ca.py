@@ -33,8 +33,8 @@ def init(
         str | None, typer.Option(help="Make its key in a PKCS#11 token: pkcs11:token=...;object=...?module-path=...")
     ] = None,
 ) -> None:
-    """Make the coordinator's authority, with its key in a file or in a PKCS#11 token. The other commands make it, too,
-    with a file, where there is none.
+    """Make the coordinator's authority, with its key in a file or in a PKCS#11 token. The other commands make one with
+    a file where there is none.
 
     Example: thebes ca init --home /var/lib/thebes
     """
@@ -70,7 +70,7 @@ def invite(
     json: str | None = output.json_option(),
 ) -> None:
     """Make a one-time join code for a site, to be handed to its steward and to nobody else. The site's key is made at
-    the site and stays there. Again, before it was used: another code, and the first no longer works.
+    the site and stays there. Another code for the same site ends the first.
 
     Example: thebes ca invite north-hospital --home /var/lib/thebes
     """
@@ -92,8 +92,8 @@ def invite(
 
 @app.command()
 def revoke(name: _Site, home: _Home) -> None:
-    """Let a site take part no longer: every certificate it has stops counting, within a second also where it is linked,
-    and so does its join code.
+    """Let a site take part no longer. All its certificates stop counting within a second, also while it is linked, and
+    so does its join code.
 
     Example: thebes ca revoke north-hospital --home /var/lib/thebes
     """
@@ -149,9 +149,8 @@ def end_old(
         bool, typer.Option("--anyway", help="Also where a site is shut out by that, or the key's token is away.")
     ] = False,
 ) -> None:
-    """End the authority in whose place `thebes rotate ca` began another: its certificates count no longer, within a
-    second also where a site is linked by one, and its key is deleted. Refused while a site has not come with a new one,
-    or a token that has the key is away.
+    """End the old authority after `thebes rotate ca`. Its certificates stop counting within a second, and its key is
+    deleted. Refused while a site has not come with a new certificate, or while a token that holds the key is away.
 
     Example: thebes ca end-old --home /var/lib/thebes
     """

@@ -90,8 +90,8 @@ def create(
         str | None, typer.Option(help="With dpf: after this time a block that was asked for is unlocked whole (30d).")
     ] = None,
 ) -> None:
-    """Declare a data set: its rows stay where they are and are only ever read; or, with --block-by, one that grows by
-    `thebes dataset ingest`. Nobody may ask before a rule says so.
+    """Declare a data set. Its rows stay where they are and are only ever read; with --block-by it grows by `thebes
+    dataset ingest` instead. Nobody may ask before a rule says so.
 
     Example: thebes dataset create patients --home ./site --schema patients.toml --source patients.csv --epsilon 10
 

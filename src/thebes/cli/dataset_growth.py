@@ -53,7 +53,7 @@ def count(
     home: output.SiteFolder,
     period: Annotated[str, typer.Option(help="What names this count: the same again costs nothing.")],
 ) -> None:
-    """Count the users of a data set with blocks of users, privately: blocks up to that many are offered from then on.
+    """Count the users of a data set with blocks of users, privately. From then on blocks up to that many are offered.
 
     Example: thebes dataset count visits --home ./site --period 2026-11
     """

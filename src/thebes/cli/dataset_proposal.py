@@ -19,8 +19,8 @@ def propose(
     out: Annotated[Path, typer.Option(help="The folder for the two files.")] = Path(),
     name: Annotated[str, typer.Option(help="What the files are called.")] = "",
 ) -> None:
-    """Write a schema for rows that lie somewhere, and a description of their source, from the names of the columns:
-    no row is read. What must be known beforehand is left open, for you to fill in.
+    """Write a schema for rows, and a description of their source, from the names of the columns. No row is read. What
+    must be known beforehand is left open, for you to fill in.
 
     Example: thebes dataset propose patients.csv
     """

@@ -78,8 +78,8 @@ def doctor(
     probe: Annotated[
         Probe | None,
         typer.Option(
-            help="Ask nothing but this of a role that runs, the coordinator at a URL or the site of a home: live, does "
-            "it answer; ready, can it do its work."
+            help="Only ask a coordinator (by its URL) or a site (by its home) that runs: live, does it answer; ready, "
+            "can it do its work."
         ),
     ] = None,
     as_json: JsonTarget = None,

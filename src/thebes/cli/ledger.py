@@ -80,9 +80,9 @@ def verify(where: _Where = None, home: _Home = None, head: _Head = None, as_json
 
 @app.command()
 def freeze(where: _Where = None, home: _Home = None, as_json: _Json = None) -> None:
-    """Let nothing be spent until `thaw`: for a ledger that came back by other means than `thebes restore`, such as
-    pg_restore or a snapshot of a disk, and may have forgotten what was spent since. A site whose home it lies in only
-    says again what it said of tasks that are open, and pays anew for what it was just buying.
+    """Let nothing be spent until `thaw`. This is for a ledger that came back by other means than `thebes restore`,
+    such as pg_restore or a snapshot of a disk. It may have forgotten what was spent since. A site with such a ledger
+    only repeats what it said of open tasks, and pays anew for what it was just buying.
 
     Example: thebes ledger freeze postgresql:///thebes
     """
@@ -102,8 +102,8 @@ def freeze(where: _Where = None, home: _Home = None, as_json: _Json = None) -> N
 
 @app.command()
 def thaw(where: _Where = None, home: _Home = None, as_json: _Json = None) -> None:
-    """Let a restored ledger spend again. Claims that were open in the copy count as consumed whole. A site whose
-    home it lies in only says again what it said of tasks that are open, and pays anew for what it was just buying.
+    """Let a restored ledger spend again. Claims that were open in the copy count as consumed whole. A site with such a
+    ledger only repeats what it said of open tasks, and pays anew for what it was just buying.
 
     Example: thebes ledger thaw --home .
     """

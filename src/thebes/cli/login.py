@@ -22,8 +22,8 @@ _Url = Annotated[str, typer.Argument(metavar="URL", envvar="THEBES_COORDINATOR",
 def login(url: _Url, ca_file: Path | None = connection.ca_file()) -> None:
     """Sign in at a coordinator in your browser; then `thebes.connect(URL)` and all commands ask in your name.
 
-    Kept in the system's keyring, or in a file that only you read, and renewed for as long as it is used: it ends after
-    12 hours without, and after 30 days.
+    The sign-in is kept in the system's keyring, or in a file that only you can read. It ends after 12 hours without
+    use, and after 30 days.
 
     Example: thebes login https://thebes.example
     """

@@ -68,7 +68,7 @@ def predict(
     version: _Version = None,
     as_json: output.JsonTarget = None,
 ) -> None:
-    """Write what a model says of every row of a file, a line for each; an empty line where it has no number.
+    """Write what a model says of every row of a file, a line for each. A line is empty where the model has no number.
 
     Example: thebes model predict speed rides.csv --home ./site
     """

@@ -164,8 +164,8 @@ def autostart(turn: _Turn, home: Annotated[Path, _HomeOption]) -> None:
 
 @app.command()
 def notices(turn: _Turn, home: Annotated[Path, _HomeOption]) -> None:
-    """Say once a day how many new questions there are, in the title of the pages and on the desktop; never who asks or
-    what. Off at first.
+    """Say once a day how many new questions there are, in the title of the pages and on the desktop. It never says who
+    asks, or what. Off at first.
 
     Example: thebes person notices on --home ~/thebes
     """

@@ -50,8 +50,8 @@ def run(
     wait: Annotated[bool, typer.Option("--wait", help="Wait for data or budget until the pipeline's timeout.")] = False,
     as_json: output.JsonTarget = None,
 ) -> None:
-    """Run a pipeline until it is accepted, rejected or out of time; without --wait also until it would have to wait,
-    and the next run goes on from there. Every attempt is charged to the blocks it reads before it reads them.
+    """Run a pipeline until it is accepted, rejected or out of time. Without --wait it also ends where it would have to
+    wait, and the next run goes on from there. Every attempt is charged to its blocks before it reads them.
 
     Example: thebes pipeline run speed.py --home ./site --as ana --every 1d --window 30d
     """

@@ -34,9 +34,9 @@ def rotate(
         str | None, typer.Option(help="Of ca: make the key in a PKCS#11 token, as thebes ca init --key.")
     ] = None,
 ) -> None:
-    """Replace a key or a token of a home, while its processes go on. The one before stops counting at once: log.key
-    signs its successor first, so that people's machines follow by themselves. Of ca, the authority for sites, the one
-    before counts beside it until `thebes ca end-old`.
+    """Replace a key or a token of a home, while its processes go on. The old one stops counting at once. log.key first
+    signs its successor, so that people's machines follow by themselves. An old ca, the authority for sites, counts
+    beside the new one until `thebes ca end-old`.
 
     Example: thebes rotate log.key --home /var/lib/thebes
     """

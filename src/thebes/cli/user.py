@@ -57,7 +57,7 @@ def password(
     ] = False,
     store: _Store = None,
 ) -> None:
-    """Give a user another password. Without --password-stdin it is asked for. Every session of before has ended.
+    """Give a user another password. Without --password-stdin it is asked for. All their sessions end.
 
     Example: thebes user password ana --home /var/lib/thebes
     """

@@ -28,9 +28,9 @@ def verify(
 ) -> None:
     """Check that a coordinator published this release, and that nothing was changed since.
 
-    Document and certificate are checked with it. With --coordinator against the list that it shows now, with --list
-    against a saved one, else against the part that FILE holds; then its key must be given, or known here. It does not
-    show that an answer was computed as it says.
+    Document and certificate are checked with it, against the coordinator's signed list: the one that it shows now
+    (--coordinator), a saved one (--list), or the part that FILE holds. For the last its key must be given, or known
+    here. It does not show that an answer was computed as it says.
 
     Exit status 1: something does not fit, or the release is not signed.
     Example: thebes verify release.json --coordinator https://thebes.example
