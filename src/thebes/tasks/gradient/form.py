@@ -13,7 +13,7 @@ _MEANINGS: Mapping[str, str] = {
     "inputs": "columns that the network is fed; a set of m values becomes m - 1 columns, the last value being the "
     "reference",
     "outputs": "columns that its output is compared with",
-    "rounds": "steps; each is its own phase with its own min_count",
+    "rounds": "steps; in each as many people as are needed answer anew",
     "rounds_per_owner": "how many of them one owner may serve; epsilon is split over these only",
     "mechanism": "privunit (pure), gaussian (needs delta), or whichever is expected to err least",
     "backbone": "digest of an installed network whose features the model works on; its own weights are not trained",
