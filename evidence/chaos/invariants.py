@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from evidence.chaos.alike import differences
-from evidence.chaos.reading import Books, Cabinet, Diary, Registry, Row, Sent
+from evidence.chaos.reading import Books, Cabinet, Diary, Registry, Row, Sent, rows
 from thebes.ledger import Ledger, NoKeeper
 from thebes.ledger.refusals import Tampered
 from thebes.privacy.faults import Mistake, ThebesError
@@ -49,7 +49,7 @@ class Broken:
 
 class World:
     """The homes of one deployment. `witnessed` are releases that somebody was served, by task; `store` is where the
-    coordinator keeps what it knows, if not in its home."""
+    coordinator keeps what it knows, if not in its home; `helper` is the home of a second server."""
 
     def __init__(
         self,
@@ -58,7 +58,9 @@ class World:
         sites: Sequence[Path] = (),
         witnessed: Mapping[str, Row] | None = None,
         store: str | None = None,
+        helper: Path | None = None,
     ) -> None:
+        self.helper = helper
         self.registry = Registry(coordinator, store)
         self.diaries = [Diary(home) for home in people]
         self.cabinets = [Cabinet(home) for home in sites]
@@ -250,6 +252,8 @@ def nothing_lost(world: World) -> Iterator[Broken]:
     """No contribution counts twice, none with a receipt is gone, no answer is lost, no noise was drawn twice."""
     yield from _counted(world)
     yield from _released(world)
+    if world.helper is not None:
+        yield from _helped(world, world.helper)
     for cabinet in world.cabinets:
         audit = Audit(cabinet.home / "audit.db")
         try:
@@ -306,6 +310,19 @@ def _released(world: World) -> Iterator[Broken]:
     for where, task, body in served:
         if latest.get(task) != body:
             yield Broken("I7", where, f"was served another answer to {task} than there is now")
+
+
+def _helped(world: World, home: Path) -> Iterator[Broken]:
+    """A helper said one sum of whatever was released, and has the key of no task that it said one of."""
+    tasks = {row["task"]: row for row in rows(home / "helping.db", "SELECT task, state, closed FROM helped")}
+    for task in world.registry.latest:
+        split = world.registry.tasks[task]["document"].get("server") == "split"
+        if split and (task not in tasks or tasks[task]["closed"] is None):
+            yield Broken("I7", home.name, f"{task} was released and its helper has said no sum of it")
+    open_ones = sum(row["state"] == "open" for row in tasks.values())
+    kept = sum("." not in path.name for path in (home / "helping").iterdir())
+    if kept > open_ones:
+        yield Broken("I7", home.name, f"has the keys of {kept} tasks, of which {open_ones} are open")
 
 
 # --- amounts --------------------------------------------------------------------------------------------

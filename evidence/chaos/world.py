@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Collection, Mapping
 from contextlib import closing, suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ from thebes.data.schema import schema_of
 from thebes.database import private_files
 from thebes.ledger import Ledger, NoKeeper
 from thebes.site.dataset import BlockDeclaration, BudgetDeclaration, DataSet, DataSets
+from thebes.site.helping.keys import HelperKeys
 from thebes.site.home import SiteHome
 from thebes.site.streams import stream_of
 
@@ -43,9 +45,14 @@ _SCHEMA = {
     },
 }
 #: further kinds that can be asked for
-KINDS = ("draw-discard", "tokens", "pipeline")
+KINDS = ("draw-discard", "tokens", "pipeline", "split")
 #: as much as may be agreed to in advance
-_RULES = [{"type": kind, "epsilon_at_most": 1} for kind in ("basic", "bounded", "draw-discard")]
+_RULES: list[dict[str, Any]] = [
+    *({"type": kind, "epsilon_at_most": 1} for kind in ("basic", "bounded", "draw-discard")),
+    {"type": "basic", "server": "split", "epsilon_at_most": 1},
+]
+_WARD = "ward"  #: the helper of tasks with two servers
+_HELPS = '[[help]]\nrequestors = ["*"]\nepsilon = 1\nmin_count = 2\n'
 _GROUP, _EPOCH = "friends", "first"
 _POINT = {"type": "range", "low": -5.0, "high": 5.0}
 _CUT = (
@@ -83,6 +90,7 @@ class World:
         self.coordinator = self._process("coordinator", home, "coordinator", "--home", str(home), *ports, *kept)
         self.people = [self._person(f"person-{number}") for number in range(people)]
         self.sites: list[Process] = []
+        self.ward: Process | None = None  #: an institution without rows, which helps
         self.processes = [self.coordinator, *self.people]
         self._count = sites
         #: what somebody was served, by task
@@ -103,13 +111,15 @@ class World:
                 client.headers["Authorization"] = f"Bearer {token}"
             for number in range(self._count):
                 self._add_site(f"site-{number}", number)
-            for site in self.sites:
+            if "split" in self._kinds:
+                self._add_ward()
+            for site in self._institutions:
                 site.start()
             for person in self.people:
                 self._settle(person)
             if "tokens" in self._kinds:
                 self._gather()
-            for site in self.sites:
+            for site in self._institutions:
                 self._await(site)
             self._linked()
         except BaseException:
@@ -168,6 +178,10 @@ class World:
                     "instances": 2, "learning_rate": 0.01,
                 }
             )  # fmt: skip
+        if "split" in self._kinds:
+            until = (datetime.now(UTC) + timedelta(hours=1)).isoformat(timespec="seconds")
+            helped = {"server": "split", "helper": _WARD, "expires_at": until}
+            shapes.insert(0, {**shapes[0], **helped, "aggregator": "mean"})
         if "tokens" in self._kinds:
             shapes.append({**shapes[0], "anonymity": "token", "group": _GROUP, "epoch": _EPOCH})
         return {"name": name, "epsilon": 0.5, **shapes[number % len(shapes)]}
@@ -212,13 +226,16 @@ class World:
 
     def stop(self) -> list[str]:
         """End everything cleanly; whom that did not succeed with."""
-        order = [*self.people, *self.sites, self.coordinator]
+        order = [*self.people, *self._institutions, self.coordinator]
         return [f"{process.name} ended with {status}" for process in order if (status := process.stop()) != 0]
 
     def broken(self) -> list[invariants.Broken]:
         """Find the invariants that its databases break, once it has stopped."""
         people, sites = ([process.home for process in some] for some in (self.people, self.sites))
-        return invariants.broken(invariants.World(self.coordinator.home, people, sites, self.witnessed, self.store))
+        ward = None if self.ward is None else self.ward.home
+        return invariants.broken(
+            invariants.World(self.coordinator.home, people, sites, self.witnessed, self.store, ward)
+        )
 
     def ended(self) -> Counter[str]:
         """Count the tasks by their status."""
@@ -250,6 +267,10 @@ class World:
 
     # --- how it begins ----------------------------------------------------------------------------------
 
+    @property
+    def _institutions(self) -> list[Process]:
+        return [*self.sites, *([] if self.ward is None else [self.ward])]
+
     def _process(self, name: str, home: Path, *arguments: str) -> Process:
         return Process(name, home, *arguments, log=self.folder / f"{name}.log")
 
@@ -266,17 +287,27 @@ class World:
         if number == 0 and "pipeline" in self._kinds:
             _grow(home)
         private_files.write(home.policy, EVERYBODY.replace("1000", "1000000"))
+        self.sites.append(self._institution(home, name))
+
+    def _add_ward(self) -> None:
+        home = SiteHome(self.folder / _WARD)
+        private_files.write(home.policy, _HELPS)
+        self.ward = self._institution(home, _WARD)
+
+    def _institution(self, home: SiteHome, name: str) -> Process:
         CertificateAuthority(self.coordinator.home, SystemClock()).issue(name, home.folder, days=1)
         to = ("--coordinator", f"127.0.0.1:{self.links.port}", "--port", "0")
         made = self._process(name, home.folder, "site", "--home", str(home.folder), *to)
-        self.sites.append(made)
         self.processes.append(made)
+        return made
 
     def _settle(self, person: Process) -> None:
         """Send what a person says once, on their page."""
         self._await(person)
         web = self._person_s(person)
-        limits = {"local": _GENEROUS, "trusted": _GENEROUS}
+        limits: dict[str, Any] = {"local": _GENEROUS, "trusted": _GENEROUS}
+        if self.ward is not None:
+            limits["helpers"] = {_WARD: HelperKeys(self.ward.home).identity().fingerprint}
         for path, body in (("/api/settings", limits), ("/api/rules", {"rules": _RULES})):
             web.put(path, json=body).raise_for_status()
 
@@ -301,8 +332,10 @@ class World:
         end = time.monotonic() + START_SECONDS
         while time.monotonic() < end:
             told = {site["name"]: site for site in self._straight.get("/api/site").json()}
-            here = [told.get(site.name, {}) for site in self.sites]
-            if all(site.get("state") == "connected" and site.get("datasets") for site in here):
+            here = [told.get(site.name, {}) for site in self._institutions]
+            if all(site.get("state") == "connected" for site in here) and all(
+                told[site.name]["datasets"] for site in self.sites
+            ):
                 return  # and has said what it has, else nobody could ask for it
             time.sleep(0.1)
         raise RuntimeError(f"not every site is linked; the logs in {self.folder} say why")

@@ -21,6 +21,9 @@ from thebes.coordinator.people.groups import ContributorGroups
 from thebes.person.home import Person
 from thebes.simulation import example
 from thebes.site.algorithm_process import Office
+from thebes.site.helping.keys import HelperKeys
+from thebes.site.helping.second_server import DATABASE
+from thebes.site.helping.store import HelpedTasks
 from thebes.wire.client import CoordinatorClient
 from thebes.wire.link import Word
 
@@ -178,6 +181,29 @@ def test_each_broken_promise_is_found_where_it_was_broken(
     shutil.copytree(healthy, folder)
     change(folder / file, sql)
     assert where in told(folder).get(rule, set())
+
+
+@pytest.mark.slow
+def test_a_helper_that_said_no_sum_or_keeps_a_key_of_what_it_said_is_found(healthy: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "world"
+    shutil.copytree(healthy, folder)
+    ward = folder / "ward"
+    ward.mkdir()
+    with closing(HelpedTasks(ward / DATABASE)):
+        keys = HelperKeys(ward)
+    assert found_at(ward, folder) == []
+    keys.begin("a task that nobody knows")
+    assert len(found_at(ward, folder)) == 1
+    keys.destroy("a task that nobody knows")
+    change(folder / C, "UPDATE coordinator_task SET document = json_set(document, '$.server', 'split')")
+    assert len(found_at(ward, folder)) == len(world(folder).registry.latest)
+
+
+def found_at(ward: Path, folder: Path) -> list[str]:
+    """Return what is broken at a helper."""
+    people, sites = [folder / name for name in PEOPLE], [folder / SITE]
+    made = World(folder / "coordinator", people, sites, helper=ward)
+    return [str(each) for each in broken(made) if each.where == ward.name]
 
 
 def change(path: Path, sql: str) -> None:

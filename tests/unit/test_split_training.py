@@ -164,6 +164,13 @@ def test_more_numbers_than_go_in_shares_are_refused_before_anybody_is_asked() ->
         TrainingPlan(registry.check({**asked, "update": "newton"}).descent, schema)  # type: ignore[attr-defined]
 
 
+def test_an_algorithm_in_blocks_is_split_like_the_training_that_it_is() -> None:
+    gradient = {"model": "LinearRegression", "inputs": ["age"], "output": "share"}
+    told = {name: TRAIN[name] for name in ("dataset", "noise", "helper", "features", "epsilon", "delta", "patience")}
+    blocks = {"map": {"gradient": gradient}, "reduce": "mean", "update": {"rule": "sgd"}, "stop": {"rounds": 3}}
+    assert registry.check({"type": "algorithm", **told, **blocks}) == registry.check(TRAIN)
+
+
 # --- what a helper lets a coordinator do -----------------------------------------------------------------
 
 

@@ -23,8 +23,8 @@ Those that institutions answer (`query`, `train`, and `algorithm`, which makes o
     sites       "all" (the default: every site that has the data set), one name, or several
     where       a condition in SQL that says which rows count
     features    new columns by name, made of declared ones by operations that are data
-    noise       "site" (the default), or "coordinator": exact totals leave the sites, whose policy must allow that; of a
-                query also "split": in shares to the coordinator and a `helper`, neither of which sees a total
+    noise       "site" (the default), or "coordinator": exact totals leave the sites, whose policy must allow that; but
+                for a pipeline also "split": in shares to the coordinator and a `helper`, neither of which sees a total
     min_sites   how many must answer; patience  seconds that each may take for a phase
     delta, expires_at, name, purpose, contact     as above
 """

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, model_validator
 from thebes.tasks.document import Document, InvalidDocument, read_as, rule
 from thebes.tasks.query.kind import KIND as QUERY
 from thebes.tasks.query.kind import QueryDocument
-from thebes.tasks.rows_document import RowsDocument
+from thebes.tasks.split_noise_document import SplitNoiseDocument
 from thebes.tasks.train.kind import KIND as TRAIN
 
 _MOMENTUM = 0.9  #: unless an update by momentum says another
@@ -70,7 +70,7 @@ class StopRule(_Block):
     tolerance: Any = None
 
 
-class AlgorithmDocument(RowsDocument):
+class AlgorithmDocument(SplitNoiseDocument):
     """An algorithm: `features` makes columns of columns; map, reduce, update and stop say what is done with them."""
 
     type: Literal["algorithm"] = "algorithm"

@@ -44,7 +44,7 @@ def samples() -> list[SiteSample]:
     return [
         *(_sample(statistic, **fields) for statistic, fields in QUESTIONS.items()),
         *(_sample(statistic, **fields, noise="coordinator") for statistic, fields in QUESTIONS.items()),
-        *(_sample(statistic, **QUESTIONS[statistic], noise="split") for statistic in ("count", "mean", "quantile")),
+        *(_sample(statistic, **QUESTIONS[statistic], noise="split") for statistic in ("count", "quantile")),
         *(_derived(statistic, **fields) for statistic, fields in OF_FEATURES.items()),
         *(_derived(statistic, **fields, noise="coordinator") for statistic, fields in OF_FEATURES.items()),
         _sample("count", by="sex", delta=0.1),
@@ -52,7 +52,6 @@ def samples() -> list[SiteSample]:
         _sample("quantile", column="age", quantile=0.5, bins=16, by="sex"),
         _sample("sum", column="visits", by="sex", **within),
         *(_several(**more) for more in ({}, {"by": ["sex", "ill"]}, {"by": "sex", "noise": "coordinator"})),
-        _several(by="sex", noise="split"),
         _several(delta=0.1, where="age >= 40"),
         _found("count"),
         _found("mean", column="age", max_groups_per_person=1),
