@@ -133,3 +133,14 @@ def test_what_cannot_be_compared_says_why_and_strangers_compare_nothing(front: F
         headers={"origin": "http://testserver", "sec-fetch-site": "same-origin"},
     )
     assert "Sign in" in answer.text or answer.status_code in (401, 403)
+
+
+def test_a_training_of_institutions_asks_for_its_helper_and_for_no_steps_of_their_own(front: Front) -> None:
+    columns = {"inputs": ["age"], "output": "ill"}
+    asked = {"type": "train", "dataset": "patients", "model": "LogisticRegression", **columns, "epsilon": 1.0}
+    split = {**asked, "delta": 1e-6, "rounds": 5, "noise": "split", "helper": "ward"}
+    page = form_of(front, split)
+    assert filled(page)["helper"] == "ward"
+    assert 'name="local_steps"' not in page
+    assert Draft.read(filled(page)).document()["noise"] == "split"
+    assert 'name="helper"' not in form_of(front, {**split, "noise": "site", "helper": None})
