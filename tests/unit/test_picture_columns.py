@@ -6,6 +6,8 @@ import contextlib
 import json
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -27,6 +29,7 @@ from thebes.data.join import join
 from thebes.data.pictures import limits
 from thebes.data.pictures.decoder import PictureDecoder
 from thebes.data.pictures.folder import PictureFolder, UnreadablePicture
+from thebes.data.pictures.pipe import LENGTH, START
 from thebes.data.schema import read_shown, schema_of
 from thebes.data.table import Axis, Factor, Sums, Term
 from thebes.privacy.faults import Mistake
@@ -259,6 +262,30 @@ def test_a_picture_is_turned_as_its_camera_noted(
     assert tuple(int(at) for at in np.unravel_index(quarters.argmax(), (2, 2))) == corner
 
 
+def test_a_jpeg_of_a_telephone_with_another_one_behind_it_is_its_first(decoder: PictureDecoder) -> None:
+    white, black = (Image.new("RGB", (16, 16), (each,) * 3) for each in (255, 0))
+    assert decoder.decoded(encoded(white, "MPO", save_all=True, append_images=[black])).min() > 250
+
+
+def test_the_process_of_a_picture_can_open_no_file() -> None:
+    asked = (
+        "import os, sys\n"
+        "from thebes.data.pictures import child\n"
+        "def spy(content, shape):\n"
+        "    try:\n"
+        "        os.open('/etc/hostname', os.O_RDONLY)\n"
+        "    except OSError:\n"
+        "        return bytes([1]) * 192\n"
+        "    return bytes([9]) * 192\n"
+        "child._warm(8, 8, 3)\n"
+        "child._warm, child.decoded = lambda *_: None, spy\n"
+        "child.serve(0, 1)\n"
+    )
+    told = START.pack(8, 8, 3, 2**30, 60) + LENGTH.pack(1) + b"x"
+    done = subprocess.run([sys.executable, "-c", asked], input=told, capture_output=True, timeout=120, check=False)
+    assert done.stdout == b"\1" + bytes([1]) * 192, done.stderr
+
+
 def test_a_broken_note_of_the_camera_leaves_the_picture_as_it_is(decoder: PictureDecoder) -> None:
     white = encoded(
         Image.new("RGB", (8, 8), (255, 255, 255)), "JPEG", exif=b"Exif\0\0MM\0*\xff\xff\xff\xff" + b"\xff" * 40
@@ -381,13 +408,16 @@ def test_files_bytes_and_frames_give_the_same_rows(tmp_path: Path) -> None:
 def test_arrays_in_files_and_as_text_give_the_same_rows(tmp_path: Path) -> None:
     schema = schema_of({"unit": "event", "columns": {"trace": ARRAY}})
     (tmp_path / "rows.csv").write_text(
-        'trace\n"[[0, 1, -1], [0.5, 2, 0]]"\n"[0, 1, -1, 0.5, 2, 0]"\n[nonsense\n"[NaN]"\n'
+        'trace\n"[[0, 1, -1], [0.5, 2, 0]]"\n"[0, 1, -1, 0.5, 2, 0]"\n[nonsense\n"[NaN]"\n' + "[" * 5000 + "\n"
     )
     with duckdb.connect() as opened:
         made = "SELECT [[0, 1, -1], [0.5, 2, 0]]::DOUBLE[][] AS trace UNION ALL SELECT [[1]] UNION ALL SELECT NULL"
         opened.execute(f"COPY ({made}) TO '{tmp_path}/rows.parquet'")
     wanted = [0.5, 1.0, 0.0, 0.75, 1.0, 0.5]
-    for name, lines in (("csv", [[0.0] * 6, [0.0] * 6, wanted, wanted]), ("parquet", [[0.0] * 6, [0.0] * 6, wanted])):
+    for name, lines in (
+        ("csv", [[0.0] * 6, [0.0] * 6, [0.0] * 6, wanted, wanted]),
+        ("parquet", [[0.0] * 6, [0.0] * 6, wanted]),
+    ):
         table = table_of(schema, {"kind": name, "path": f"rows.{name}"}, folder=tmp_path)
         (batch,) = table.batches(("trace",))
         assert sorted(batch.tensors["trace"].tolist()) == lines

@@ -134,12 +134,12 @@ def test_digest_is_of_the_graph_and_not_of_the_weights():
         (nn.Sequential(nn.Linear(2, 4), nn.Bilinear(1, 1, 1)), "trace"),
         ("a string", "Module"),
         (nn.Linear(2, 2).requires_grad_(False), "nothing to train"),
-        (nn.Linear(3000, 2000), "5,000,000"),
+        (nn.Sequential(nn.Linear(3000, 3000), nn.Linear(3000, 3800)), "20,000,000"),
     ],
 )
 def test_what_cannot_travel_is_named(module, words):
     with pytest.raises(Mistake, match=words) as caught:
-        thebes.torch.encode(module, nn.MSELoss(), inputs=3000 if words == "5,000,000" else 2)
+        thebes.torch.encode(module, nn.MSELoss(), inputs=3000 if words == "20,000,000" else 2)
     assert caught.value.argument == "model"
 
 

@@ -90,7 +90,7 @@ class TensorColumn:
         """Return an array's numbers as shares of their range: nested as declared, or in one line."""
         try:
             numbers = np.array(_plain(read_json(raw) if isinstance(raw, str) else raw), dtype=np.float64)
-        except (NotJSON, TypeError, ValueError, OverflowError):
+        except (NotJSON, TypeError, ValueError, OverflowError, RecursionError):
             raise UnreadablePicture(UNLIKE) from None
         if numbers.shape not in (self._shape, (self.elements,)) or np.isnan(numbers).any():
             raise UnreadablePicture(UNLIKE)

@@ -38,7 +38,7 @@ def prepare() -> None:
 def serve(source: int, sink: int) -> None:
     """Answer requests from the file descriptor `source` on `sink`."""
     from thebes.confinement.measures import MEASURES, confine
-    from thebes.learning.graph.document import BACKBONE, read_loss, read_model
+    from thebes.learning.graph.document import BACKBONE, SITE, read_loss, read_model
     from thebes.learning.graph.interpret import mean_gradient, outputs_of, per_example_gradients
     from thebes.learning.graph.lanes import gradients_and_losses, outputs
 
@@ -48,7 +48,7 @@ def serve(source: int, sink: int) -> None:
 
     lengths = DOCUMENTS.unpack(hear(source, DOCUMENTS.size))
     texts = [hear(source, length).decode("ascii") for length in lengths]
-    model = read_model(texts[0])
+    model = read_model(texts[0], limits=SITE)  # the owner read it too, perhaps with a lower limit
     loss = read_loss(texts[1], model)
     backbone = read_model(texts[2], limits=BACKBONE) if texts[2] else None
     say(sink, DONE)

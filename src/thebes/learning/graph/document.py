@@ -45,6 +45,7 @@ class GraphLimits:
 
 
 DOCUMENT = GraphLimits()
+SITE = GraphLimits(parameters=20_000_000)  #: of what institutions train: their machines are larger than a person's
 BACKBONE = GraphLimits(parameters=20_000_000, activations=2**26, work=2**34)
 
 

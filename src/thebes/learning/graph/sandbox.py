@@ -20,7 +20,7 @@ from thebes.confinement.fork_server import ForkServer, can_fork
 from thebes.confinement.measures import MEASURES
 from thebes.confinement.parent import Child, ChildLost, ChildProcess
 from thebes.learning.graph import pipe
-from thebes.learning.graph.document import BACKBONE, GraphLoss, Model, read_loss, read_model
+from thebes.learning.graph.document import BACKBONE, DOCUMENT, GraphLimits, GraphLoss, Model, read_loss, read_model
 from thebes.learning.graph.gradient_clip import finite
 from thebes.learning.graph.interpret import Floats, mean_gradient, outputs_of, per_example_gradients
 from thebes.learning.graph.lanes import gradients_and_losses, outputs
@@ -57,6 +57,7 @@ class GradientWorker:
         loss: str,
         *,
         backbone: str | None = None,
+        limits: GraphLimits = DOCUMENT,
         wall_seconds: float = 60.0,
         memory_bytes: int = 2**31,
         cpu_seconds: int = 24 * 3600,
@@ -65,7 +66,7 @@ class GradientWorker:
     ) -> None:
         if not 0 < wall_seconds <= 86_400:
             raise Mistake("wall_seconds", "must be between 0 and 86400")
-        self.model: Model = read_model(model)
+        self.model: Model = read_model(model, limits=limits)
         self.loss: GraphLoss = read_loss(loss, self.model)
         self.backbone: Model | None = None
         if backbone is not None:

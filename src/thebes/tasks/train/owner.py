@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from thebes.data.schema import Schema
 from thebes.data.table import Table
+from thebes.learning.graph.document import SITE
 from thebes.learning.graph.sandbox import GradientWorker
 from thebes.learning.slopes import LinearSlopes, LogisticSlopes, Slopes, linear_outputs
 from thebes.learning.updates import Sgd
@@ -262,7 +263,7 @@ class Nursery:
 
     def _started(self, descent: CommonDescent) -> GradientWorker:
         return GradientWorker(
-            descent.model, str(descent.loss), wall_seconds=GRADIENT_SECONDS, trusted=self._trusted
+            descent.model, str(descent.loss), limits=SITE, wall_seconds=GRADIENT_SECONDS, trusted=self._trusted
         ).__enter__()
 
     def _taken(self, digest: str) -> GradientWorker | None:

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from thebes.data.filter import RowFilter, read_filter
 from thebes.data.schema import Schema
 from thebes.learning.graph import GraphLoss, Model, read_loss, read_model
+from thebes.learning.graph.document import SITE
 from thebes.learning.slopes import LinearSlopes, LogisticSlopes, steepest, triangle
 from thebes.privacy import exact
 from thebes.privacy.accounting.calibration import rho_for, sampled_ratio
@@ -167,7 +168,7 @@ def _above(coin: Coin) -> float:
 @lru_cache(maxsize=16)
 def network(model: str, loss: str) -> tuple[Model, GraphLoss]:
     """A document's network, read and checked."""
-    read = read_model(model)
+    read = read_model(model, limits=SITE)
     if read.graph.parameter_count < 1:
         raise Mistake("model", "has no weights to train")
     return read, read_loss(loss, read)
