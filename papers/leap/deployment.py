@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -72,6 +73,11 @@ class Deployment:
             raise Fault(f"a task of sites ended as {standing['status']}: {progress.get('missing')}")
         return Asked(standing["result"], seconds, progress["seconds"]["total"])
 
+    def computed(self) -> dict[str, float]:
+        """Seconds that the coordinator and all sites together have computed so far, with every process of theirs."""
+        coordinator, *sites = [process.pid for process in self._processes._running]
+        return {"coordinator": _computed(coordinator), "site": sum(map(_computed, sites))}
+
     # --- processes --------------------------------------------------------------------------------------
 
     def _open(self) -> None:
@@ -104,3 +110,12 @@ class Deployment:
     def _linked(self) -> set[str]:
         found = told(self._web.get("/api/site"))
         return {site["name"] for site in found if site["state"] == "connected" and site["datasets"]}
+
+
+def _computed(process: int) -> float:
+    """Seconds for which a process and its children have computed so far."""
+    place = Path("/proc") / str(process)
+    fields = (place / "stat").read_text(encoding="ascii").rsplit(")", 1)[1].split()
+    children = (place / "task" / str(process) / "children").read_text(encoding="ascii").split()
+    own = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return own + sum(_computed(int(child)) for child in children)

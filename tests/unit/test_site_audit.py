@@ -39,6 +39,17 @@ def test_an_untouched_log_is_whole(path: Path) -> None:
     assert audit.entries(after=9)[0].facts == {"task": "t4", "rule": 1}
 
 
+def test_what_more_follows_is_there_for_whoever_opens_the_log_after_a_kill(path: Path) -> None:
+    audit = Audit(path)
+    audit.note(("ask", {"task": "t5"}), more=True)
+    other = Audit(path)  # while nobody has closed the first
+    assert other.verify().length == 11
+    audit.note(("answer", {"task": "t5"}))
+    assert [entry.event for entry in other.latest(2)] == ["answer", "ask"]
+    audit.close()
+    other.close()
+
+
 def test_the_log_refuses_to_change_or_lose_an_entry(path: Path) -> None:
     db = sqlite3.connect(path)
     for statement in ("UPDATE entry SET body = '{}' WHERE number = 3", "DELETE FROM entry WHERE number = 3"):

@@ -21,6 +21,8 @@ from thebes.database import private_files
 from thebes.ledger import Ledger
 from thebes.site.algorithm_process import Office
 from thebes.site.home import SiteHome
+from thebes.site.requests.response_store import ResponseStore
+from thebes.site.steward.audit_log import Audit
 from thebes.tasks import registry
 from thebes.wire.link import write_envelope
 
@@ -566,6 +568,26 @@ def test_everything_a_site_did_for_whom_stands_in_its_log(home: SiteHome, office
     assert facts[5]["epsilon"] == "0"
     assert facts[6]["requestor"] == "eve"
     assert facts[7]["code"] == "policy"
+
+
+@pytest.mark.parametrize("broken", [(Audit, "note"), (ResponseStore, "keep")], ids=["log", "outbox"])
+def test_an_answer_leaves_only_where_both_the_log_and_the_outbox_have_it(
+    office: Office, monkeypatch: pytest.MonkeyPatch, broken: tuple[type, str]
+) -> None:
+    real = getattr(*broken)
+
+    def full(self: Any, *told: Any, **more: Any) -> Any:
+        if told[0][0] == "answer" or broken[1] == "keep":
+            raise OSError("no space left")
+        return real(self, *told, **more)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(*broken, full)
+        assert office.answer(ask(relay()))["code"] == "failed"
+    paid = spent(office)
+    assert office.answer(ask(relay()))["kind"] == "contribution"
+    assert spent(office) == paid == 1
+    office.audit.verify()
 
 
 def test_the_stewards_own_questions_are_answered(home: SiteHome, office: Office) -> None:

@@ -13,6 +13,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Any
 
@@ -42,6 +43,7 @@ STEADY_SECONDS = 1.0  #: a steady answer leaves at a whole multiple of this afte
 _SECONDS_STEP = 0.01
 _LONGEST_REASON = 300
 _MOST_MATTERS = 32
+_AT_ONCE = 4  #: answers that are written down
 _FAILED = "the site could not compute this; its steward finds more in its log"
 _RESTORED = (
     "this site was restored from a copy since it was first asked this; it only says again what it had answered then, "
@@ -78,6 +80,7 @@ class RequestHandler:
         self._moment, self._pause = moment, pause
         self._matters: dict[str, Matter] = {}
         self._noting = threading.Lock()
+        self._notes = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="note")
 
     def recover(self) -> None:
         """After a restart: give back what tasks still hold that ended meanwhile. Of a home that came back from a copy
@@ -220,7 +223,7 @@ class RequestHandler:
         turn.rules = self._gate.rules(turn.request)
         allowed = self._allowed(turn.request, turn.rules, question, matter)
         decided = {**turn.place, "digest": turn.request.digest, **turn.numbers()}
-        self._audit.note(("ask", turn.facts()), ("allowed", decided))
+        self._audit.note(("ask", turn.facts()), ("allowed", decided), more=True)
         turn.noted = True
         earlier = self._outbox.answer(turn.request.task, question.ask.part)
         if earlier is not None:
@@ -236,9 +239,15 @@ class RequestHandler:
         written = frames.WrittenMessage(message)
         of = (question.ask.part, question.ask.ask_id, question.digest)
         answer = KeptAnswer(*of, written.content, charge.epsilon, charge.delta)
-        self._outbox.keep(turn.request.task, answer, rule=allowed.rule.number)
         told = {"epsilon": repr(charge.epsilon), "delta": repr(charge.delta), "again": False}
-        self._audit.note(("answer", {**turn.place, **told, "sha256": hashlib.sha256(written.content).hexdigest()}))
+        said = ("answer", {**turn.place, **told, "sha256": hashlib.sha256(written.content).hexdigest()})
+        # Both are on disk before it leaves, and two files take no longer than one. Where the machine stops in between
+        # the log may tell of an answer that nobody heard: the next ask is answered anew, for nothing more.
+        noting = self._notes.submit(self._audit.note, said)
+        try:
+            self._outbox.keep(turn.request.task, answer, rule=allowed.rule.number)
+        finally:
+            noting.result()
         return written
 
     def _matter(self, question: TaskAsk) -> Matter:

@@ -1,7 +1,7 @@
 """Everything a site was asked, decided and answered, for whom and at what cost: HOME/audit.db, which only grows.
 
-What must stay true: an entry is on disk before what it tells of goes on; each holds the hash of the one before, so
-that no later change goes unseen. No data value stands in it.
+What must stay true: an entry is on disk before anything that it tells of leaves the site; each holds the hash of the
+one before, so that no later change goes unseen. No data value stands in it.
 """
 
 from __future__ import annotations
@@ -48,22 +48,32 @@ class Audit:
         with self._lock:
             self._db.close()
 
-    def note(self, *entries: tuple[str, Mapping[str, Any]]) -> Head:
-        """Append (event, facts) one after another, all of them or none; the new head."""
+    def note(self, *entries: tuple[str, Mapping[str, Any]], more: bool = False) -> Head:
+        """Append (event, facts) one after another, all of them or none; the new head. They are on disk then; where
+        `more` follow before anything leaves, they outlive this process, and are on disk with those."""
         at = self._clock().astimezone(UTC).isoformat(timespec="seconds").removesuffix("+00:00") + "Z"
         with self._lock:
-            self._db.execute("BEGIN IMMEDIATE")
+            if not more:
+                return self._appended(at, entries)
+            self._db.execute("PRAGMA synchronous = NORMAL")
             try:
-                head = self.head()
-                for event, facts in entries:
-                    body, head = written(head, at, event, dict(facts))
-                    self._db.execute("INSERT INTO entry VALUES (?, ?, ?)", (head.length, body, head.hash))
-                self._db.execute("UPDATE head SET length = ?, hash = ?", (head.length, head.hash))
-                self._db.execute("COMMIT")
-            except BaseException:
-                self._db.execute("ROLLBACK")
-                raise
-            return head
+                return self._appended(at, entries)
+            finally:
+                self._db.execute("PRAGMA synchronous = FULL")
+
+    def _appended(self, at: str, entries: Iterable[tuple[str, Mapping[str, Any]]]) -> Head:
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            head = self.head()
+            for event, facts in entries:
+                body, head = written(head, at, event, dict(facts))
+                self._db.execute("INSERT INTO entry VALUES (?, ?, ?)", (head.length, body, head.hash))
+            self._db.execute("UPDATE head SET length = ?, hash = ?", (head.length, head.hash))
+            self._db.execute("COMMIT")
+        except BaseException:
+            self._db.execute("ROLLBACK")
+            raise
+        return head
 
     def head(self) -> Head:
         """Return where the log ends: write it down elsewhere, and no later rewriting of what came before goes
