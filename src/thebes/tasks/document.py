@@ -371,12 +371,17 @@ def read_as(model: type[DocumentType], document: object) -> DocumentType:
         return known
     try:
         parsed = model.model_validate(model.completed(plain))
-        digest = parsed.digest  # a number or text that has no canonical form is refused here
     except ValidationError as error:
         raise InvalidDocument([_problem(e) for e in error.errors(include_input=False, include_url=False)]) from None
     except RecursionError:
         raise InvalidDocument([("document", "is nested too deeply")]) from None
-    except (ValueError, TypeError, OverflowError):
+    except (ValueError, TypeError, OverflowError) as error:  # a validator's own mistake, too, which its cause names
+        raise InvalidDocument(
+            [("document", f"cannot be read as this type of task ({type(error).__name__})")]
+        ) from error
+    try:
+        digest = parsed.digest
+    except (ValueError, TypeError, OverflowError, RecursionError):
         raise InvalidDocument([("document", "has a number or text without a canonical JSON form")]) from None
     if parsed.epsilon:  # 0 only where a kind has documents without noise
         exact.epsilon(parsed.epsilon)

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from thebes.data.rows import Rows
 from thebes.privacy import randomness
 from thebes.privacy.faults import Mistake
 from thebes.privacy.promise import Unit
@@ -194,6 +195,25 @@ def check_everybody_who_can_gives_one_contribution(sample: Sample) -> None:
             aggregator.accept(given)
         expect(heard == len(people) * document.packets(phase), "some who can contribute do not, or do so twice")
         aggregator.advance(NOON)
+
+
+def check_who_has_no_value_sends_what_anybody_could_have_sent(sample: Sample) -> None:
+    """Or cannot agree, and the document says that taking part tells; who agreed by a rule sends all the same."""
+    document, aggregator, rows, source = begin(sample)
+    nothing = {name: np.full(len(values), None, dtype=object) for name, values in rows.columns.items()}
+    blank = Rows(nothing, rows.person, rows.people, rows.failures)
+    owner = registry.owner(document, simulated=True)
+    told = bool(np.all(owner.able(document, blank))) or getattr(document, "taking_part_tells", False)
+    expect(told, "who has no value cannot agree, by `able`: say so by `taking_part_tells` of the document")
+    aggregator.expect(1)
+    ask = aggregator.ask("s")
+    assert isinstance(ask, Ask)
+    try:
+        given = owner.contribute(document, ask, blank.select(np.array([0])), Purse(), randomness=source)
+    except Exception as error:
+        said = f"`contribute` ends in {type(error).__name__} for who has no value and has agreed by a standing rule"
+        raise AssertionError(said) from error
+    aggregator.accept(_contributed(given, owner))
 
 
 def check_a_contribution_survives_its_json(sample: Sample) -> None:
