@@ -108,8 +108,8 @@ def poisoned(people: People, share: float, epsilon: float = 2.0) -> dict[str, fl
     from thebes.data.rows import Rows
     from thebes.privacy import randomness
     from thebes.privacy.promise import Unit
+    from thebes.simulation.budgets import SimulatedBudgets
     from thebes.simulation.partitions import by_partition
-    from thebes.simulation.purses import Purses
     from thebes.tasks import registry
     from thebes.tasks.contributions import Contributions
     from thebes.tasks.ensemble import plan
@@ -123,11 +123,11 @@ def poisoned(people: People, share: float, epsilon: float = 2.0) -> dict[str, fl
     for colluding in (0.0, share):
         made: Any = registry.aggregator(document, Setting(Unit.PERSON, source, simulated=True))
         made.expect(rows.people)
-        purses = Purses(rows.people, registry.kind("ensemble").price(document))
+        budgets = SimulatedBudgets(rows.people, registry.kind("ensemble").price(document))
         for slot, chosen in by_partition(made, np.arange(rows.people), 0):
             ask = made.ask(slot)
             assert isinstance(ask, Ask)
-            given = owner.contribute(document, ask, rows.select(chosen), purses.of(chosen), randomness=source)
+            given = owner.contribute(document, ask, rows.select(chosen), budgets.of(chosen), randomness=source)
             forged, reporter = round(colluding * len(chosen)), plan.mechanism(document, _cells(made, ask), ask.phase)
             reports = np.asarray(given.fields[plan.REPORT]).copy()
             reports[:forged] = forgery(reporter, target=0)

@@ -25,7 +25,7 @@ from thebes.learning.updates import Sgd
 from thebes.privacy.promise import Unit
 from thebes.privacy.randomness import system
 from thebes.tasks import registry
-from thebes.tasks.audit.purse import Purse
+from thebes.tasks.audit.recorded_claim import RecordedClaim
 from thebes.tasks.contributions import read_payloads
 from thebes.tasks.protocols import Setting, State
 from thebes.tasks.train.local import RowCache, totals
@@ -92,7 +92,7 @@ def _tables(columns: dict[str, NDArray[Any]], sites: int) -> dict[str, Table]:
 
 def _federated(document: Any, tables: dict[str, Table]) -> dict[str, float]:
     """Seconds of a whole training, by phase."""
-    source, purse = system(), Purse()
+    source, claim = system(), RecordedClaim()
     schemas = {site: table.schema for site, table in tables.items()}
     seconds = {"site": 0.0, "travel": 0.0, "aggregation": 0.0}
     slowest = 0.0  #: site of each round, all rounds together
@@ -110,7 +110,7 @@ def _federated(document: Any, tables: dict[str, Table]) -> dict[str, float]:
             there = frames.read(frames.write(frames.split({"payload": dict(ask.payload)}))).message(arrays=True)
             seconds["travel"] += time.perf_counter() - start
             start = time.perf_counter()
-            given = SIMULATED.contribute(document, ask, tables[site], purse, randomness=source)
+            given = SIMULATED.contribute(document, ask, tables[site], claim, randomness=source)
             rounds.append(time.perf_counter() - start)
             seconds["site"] += rounds[-1]
             start = time.perf_counter()

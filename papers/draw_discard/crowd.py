@@ -13,9 +13,9 @@ import numpy as np
 
 from thebes.privacy import randomness
 from thebes.privacy.promise import Unit
+from thebes.simulation.budgets import SimulatedBudgets
 from thebes.simulation.endless_task import take_part
 from thebes.simulation.featurizer import featurize
-from thebes.simulation.purses import Purses
 from thebes.simulation.tables import people_of
 from thebes.tasks import registry
 from thebes.tasks.draw_discard.aggregator import DrawDiscardAggregator
@@ -70,9 +70,9 @@ class Crowd:
         aggregator = Watched(document, Setting(unit=Unit.PERSON, randomness=source, simulated=True))
         owner = registry.owner(document, simulated=True)
         everybody = np.flatnonzero(owner.able(document, self.rows))
-        purses = Purses(self.rows.people, registry.kind(document.type).price(document, unit=Unit.PERSON))
+        budgets = SimulatedBudgets(self.rows.people, registry.kind(document.type).price(document, unit=Unit.PERSON))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
-            take_part(document, aggregator, owner, self.rows, everybody, purses, source, in_flight=in_flight)
+            take_part(document, aggregator, owner, self.rows, everybody, budgets, source, in_flight=in_flight)
         models = [GeneralisedModel(document, average[None, :]) for average in aggregator.averages]
         return Trained(tuple(models), aggregator.release())

@@ -25,9 +25,9 @@ from papers.processes import Processes, client, ready, told
 from thebes.data.rows import Rows
 from thebes.privacy.faults import Fault
 from thebes.privacy.randomness import system
+from thebes.simulation.budgets import SimulatedBudgets
 from thebes.simulation.featurizer import featurize
 from thebes.simulation.population import People
-from thebes.simulation.purses import Purses
 from thebes.simulation.tables import people_of
 from thebes.tasks import registry
 from thebes.tasks.protocols import Ask
@@ -112,7 +112,7 @@ class Crowd:
         checked: Any = registry.check(document)
         self._document, self._address = checked, address
         self._rows: Rows = featurize(checked.featurizer, people_of(people.columns))
-        self._purses = Purses(len(people), registry.kind(checked.type).price(checked))
+        self._budgets = SimulatedBudgets(len(people), registry.kind(checked.type).price(checked))
         self._owner = registry.owner(checked)
 
     def look_in(self, times: int = 64) -> float:
@@ -145,7 +145,7 @@ class Crowd:
             told = _said(connection, "GET", f"/api/task/{task}/ask?slot={who}", 200)
             ask = Ask(told["ask_id"], told["part"], told["phase"], told.get("payload") or {})
             made = self._owner.contribute(
-                self._document, ask, self._rows.select(mine), self._purses.of(mine), randomness=system()
+                self._document, ask, self._rows.select(mine), self._budgets.of(mine), randomness=system()
             )
             payload = next(iter(made.payloads(self._owner.layout(self._document, ask))))
             body = {"ask_id": ask.ask_id, "part": ask.part, "contributor": who, "payload": payload}

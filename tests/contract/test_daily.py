@@ -30,7 +30,7 @@ from thebes.simulation import example
 from thebes.simulation.world import simulate
 from thebes.tasks import registry
 from thebes.tasks.aggregation.packets import part_of
-from thebes.tasks.audit.purse import Purse
+from thebes.tasks.audit.recorded_claim import RecordedClaim
 from thebes.tasks.contributions import Contributions
 from thebes.tasks.protocols import Ask, Closed, Setting, StaleContribution, Wait
 from thebes.tasks.release_reader import release_from_json
@@ -269,9 +269,9 @@ def reports(days: int, epsilon: float, people: int, seed: int) -> np.ndarray[Any
     document: Any = registry.check({**DOCUMENT, "days": days, "epsilon": epsilon})
     rows = Rows.one_each({"gender": np.full(people, "Male", dtype=object)})
     ask = Ask("any", part_of(0, 0, days), 0, {"day": 0})
-    purse, source = Purse(), seeded_for_simulation(seed)
-    given = registry.owner(document).contribute(document, ask, rows, purse, randomness=source)
-    assert float(purse.epsilon) == pytest.approx(epsilon / days)
+    claim, source = RecordedClaim(), seeded_for_simulation(seed)
+    given = registry.owner(document).contribute(document, ask, rows, claim, randomness=source)
+    assert float(claim.epsilon) == pytest.approx(epsilon / days)
     return np.asarray(given.fields["value"])
 
 

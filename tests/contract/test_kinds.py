@@ -15,7 +15,7 @@ from thebes.data.rows import Rows
 from thebes.privacy.promise import Unit
 from thebes.privacy.randomness import seeded_for_simulation
 from thebes.tasks import protocols, registry
-from thebes.tasks.audit.purse import Purse
+from thebes.tasks.audit.recorded_claim import RecordedClaim
 from thebes.tasks.protocols import Setting
 from thebes.testing.kinds import CHECKS
 
@@ -54,7 +54,7 @@ def test_the_example_that_teaches_the_protocols_runs() -> None:
         "told": {**tally_samples()[0].document, "min_count": 1},
         "setting": Setting(unit=Unit.DEVICE, randomness=randomness),
         "rows": Rows.one_each({"y": np.ones(1)}),
-        "claim": Purse(),
+        "claim": RecordedClaim(),
         "randomness": randomness,
         "now": datetime(2030, 1, 1, tzinfo=UTC),
     }

@@ -25,9 +25,9 @@ from thebes.data.store import Store
 from thebes.privacy.faults import Mistake
 from thebes.privacy.promise import Unit
 from thebes.privacy.randomness import seeded_for_simulation
+from thebes.simulation.budgets import SimulatedBudgets
 from thebes.simulation.featurizer import featurize
 from thebes.simulation.files import load
-from thebes.simulation.purses import Purses
 from thebes.simulation.tables import people_of
 from thebes.tasks import registry
 from thebes.tasks.protocols import Setting
@@ -122,8 +122,8 @@ def contributions(document: Any, rows: Rows) -> tuple[list[bool], dict[str, list
     willing = np.flatnonzero(able)
     setting = Setting(unit=Unit.PERSON, randomness=seeded_for_simulation(1), simulated=True)
     ask = registry.aggregator(document, setting).ask("simulation")
-    purse = Purses(rows.people, registry.kind(document.type).price(document)).of(willing)
-    given_ = owner.contribute(document, ask, rows.select(willing), purse, randomness=seeded_for_simulation(2))
+    claim = SimulatedBudgets(rows.people, registry.kind(document.type).price(document)).of(willing)
+    given_ = owner.contribute(document, ask, rows.select(willing), claim, randomness=seeded_for_simulation(2))
     return able.tolist(), {name: [repr(v) for v in field.tolist()] for name, field in given_.fields.items()}
 
 
@@ -154,9 +154,9 @@ def test_a_whole_simulation_releases_what_real_stores_would_have_given(x: list, 
     aggregator.expect(real.people)
     ask = aggregator.ask("simulation")
     for person in range(real.people):  # one after another, as over a network
-        purse = Purses(1, registry.kind("basic").price(document)).of(np.zeros(1, dtype=np.int64))
+        claim = SimulatedBudgets(1, registry.kind("basic").price(document)).of(np.zeros(1, dtype=np.int64))
         mine = real.select(np.array([person]))
-        aggregator.accept(owner.contribute(document, ask, mine, purse, randomness=seeded_for_simulation(0)))
+        aggregator.accept(owner.contribute(document, ask, mine, claim, randomness=seeded_for_simulation(0)))
     aggregator.advance(datetime(1970, 1, 1, tzinfo=UTC))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -22,7 +22,7 @@ from thebes.privacy.randomness import system
 from thebes.site.helping.keys import FOLDER, HelperKeys
 from thebes.site.home import SiteHome
 from thebes.tasks import registry
-from thebes.tasks.audit.purse import Purse
+from thebes.tasks.audit.recorded_claim import RecordedClaim
 from thebes.tasks.gradient.scene import LOSS, MODEL
 from thebes.tasks.protocols import Ask
 from thebes.wire import frames
@@ -87,7 +87,7 @@ def answer(client: CoordinatorClient, task: str, told: dict[str, Any], people: d
         return found if isinstance(found, Ask) else None
 
     ask = until(asked, SOON)
-    made = owner.contribute(checked, ask, rows, Purse(), randomness=system())
+    made = owner.contribute(checked, ask, rows, RecordedClaim(), randomness=system())
     for slot, payload in zip(slots, made.payloads(owner.layout(checked, ask)), strict=True):
         message = {"ask_id": ask.ask_id, "part": ask.part, "contributor": slot, "payload": payload}
         body, media = frames.encode(message, worth=10**9)

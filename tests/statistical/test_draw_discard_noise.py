@@ -21,7 +21,7 @@ from thebes.privacy import randomness
 from thebes.privacy.accounting import gaussian
 from thebes.privacy.mechanisms.local.privunit import PrivUnit
 from thebes.tasks import registry
-from thebes.tasks.audit.purse import Purse
+from thebes.tasks.audit.recorded_claim import RecordedClaim
 from thebes.tasks.draw_discard.instances import Instances
 from thebes.tasks.draw_discard.plan import plan
 from thebes.tasks.protocols import Ask
@@ -51,7 +51,9 @@ def steps(document, a: float, b: float, y: object, chance) -> np.ndarray:
     """Draw what N owners of the same row take off the drawn model, at a rate of 1."""
     columns = {"a": np.full(N, a), "b": np.full(N, b), "y": np.full(N, y, dtype=object)}
     ask = Ask("a", "phase-0", 0, {"weights": DRAWN, "version": 0, "lane": 0})
-    given = registry.owner(document).contribute(document, ask, Rows.one_each(columns), Purse(), randomness=chance)
+    given = registry.owner(document).contribute(
+        document, ask, Rows.one_each(columns), RecordedClaim(), randomness=chance
+    )
     return (DRAWN - given.fields["weights"]) / RATE
 
 

@@ -36,7 +36,7 @@ PAYLOADS = (
 )
 
 
-class Purse:
+class RecordedClaim:
     def __init__(self) -> None:
         self.spent = Decimal(0)
 
@@ -44,10 +44,10 @@ class Purse:
         self.spent += epsilon
 
 
-def sent(document: Any, packet: int, rows: Rows, purse: Purse) -> Any:
+def sent(document: Any, packet: int, rows: Rows, claim: RecordedClaim) -> Any:
     ask = Ask("x", f"phase-{document.learning}.packet-{packet}", document.learning, PAYLOADS[packet])
     source = randomness.seeded_for_simulation(11 + packet)
-    return registry.owner(document).contribute(document, ask, rows, purse, randomness=source).fields[plan.REPORT]
+    return registry.owner(document).contribute(document, ask, rows, claim, randomness=source).fields[plan.REPORT]
 
 
 @pytest.mark.parametrize("packet", [0, 1])
@@ -55,10 +55,10 @@ def test_a_packet_is_perturbed_with_its_share_of_epsilon_and_no_other(packet: in
     n, epsilon = 300_000, 3.0
     document = registry.check({**DOCUMENT, "epsilon": epsilon, "subsets": 2, "perturbation": "krr"})
     rows = Rows.one_each({"a": np.full(n, 3), "b": np.full(n, 0.9), "y": np.ones(n, dtype=np.int64)})
-    purse = Purse()
-    reports = sent(document, packet, rows, purse)
+    claim = RecordedClaim()
+    reports = sent(document, packet, rows, claim)
     size, true = (16, 7) if packet == 0 else (4, 3)
-    assert purse.spent == Decimal("1.5")
+    assert claim.spent == Decimal("1.5")
 
     def truth(told: float) -> float:
         half = np.exp(told / 2)
@@ -73,7 +73,7 @@ def test_an_answer_about_a_threshold_has_the_whole_of_epsilon() -> None:
     rows = Rows.one_each({"a": np.full(n, 3), "b": np.full(n, 0.9), "y": np.ones(n, dtype=np.int64)})
     ask = Ask("x", "phase-0", 0, {"question": {"column": "b", "at": 0.5}})
     given = registry.owner(document).contribute(
-        document, ask, rows, Purse(), randomness=randomness.seeded_for_simulation(3)
+        document, ask, rows, RecordedClaim(), randomness=randomness.seeded_for_simulation(3)
     )
     yes = int(given.fields[plan.REPORT].sum())
     assert_rate(yes, n, lambda e: float(np.exp(e) / (1 + np.exp(e))), epsilon)
@@ -86,12 +86,12 @@ def test_what_is_said_about_a_classifier_has_the_whole_of_epsilon_however_it_vot
         {**DOCUMENT, "epsilon": epsilon, "subsets": 2, "scoring_share": 0.2, "perturbation": "krr"}
     )
     rows = Rows.one_each({"a": np.full(n, 3), "b": np.full(n, 0.9), "y": np.ones(n, dtype=np.int64)})
-    phase, purse = document.learning + 1, Purse()
+    phase, claim = document.learning + 1, RecordedClaim()
     ask = Ask("x", f"phase-{phase}", phase, {**PAYLOADS[0], "votes": votes})
     source = randomness.seeded_for_simulation(5)
-    reports = registry.owner(document).contribute(document, ask, rows, purse, randomness=source).fields[plan.REPORT]
+    reports = registry.owner(document).contribute(document, ask, rows, claim, randomness=source).fields[plan.REPORT]
     true = votes[3] * 2 + 1
-    assert purse.spent == Decimal("1.5")
+    assert claim.spent == Decimal("1.5")
     assert_rate(int((reports == true).sum()), n, lambda e: float(np.exp(e) / (np.exp(e) + 3)), epsilon)
     others = np.bincount(reports, minlength=4)[np.arange(4) != true]
     assert np.ptp(others) < 6.2 * np.sqrt(2 * n * float(np.exp(-epsilon)))  # and each lie is as likely as another

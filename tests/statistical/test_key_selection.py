@@ -17,7 +17,7 @@ from thebes.privacy.faults import Mistake
 from thebes.privacy.mechanisms.key_selection import KeySelection
 from thebes.privacy.randomness import seeded_for_simulation, system
 from thebes.tasks import registry
-from thebes.tasks.audit.purse import Purse
+from thebes.tasks.audit.recorded_claim import RecordedClaim
 from thebes.tasks.protocols import Ask
 from thebes.tasks.query.found_keys import KEYS
 from thebes.testing.statistics import assert_rate
@@ -145,10 +145,10 @@ def test_half_of_the_price_finds_and_half_answers() -> None:
     owner, table = registry.site_owner(document), frame_table(schema_of(SCHEMA), rows(2000, 1))
     paid = []
     for phase, payload in ((0, {}), (1, {KEYS: ["d1", "d2"]})):
-        purse = Purse()
+        claim = RecordedClaim()
         ask = Ask("any", f"phase-{phase}", phase, payload)
-        given = owner.contribute(document, ask, table, purse, randomness=seeded_for_simulation(1))
-        paid.append((purse.epsilon, purse.delta))
+        given = owner.contribute(document, ask, table, claim, randomness=seeded_for_simulation(1))
+        paid.append((claim.epsilon, claim.delta))
     assert paid[0] == (Decimal("1"), Decimal("5e-7"))
     assert paid[1] == (Decimal("1"), Decimal("0"))  # by Laplace noise
     assert given.fields["made_epsilon"][0] == 1.0

@@ -22,7 +22,7 @@ from thebes.privacy.mechanisms.variance import std, variance
 from thebes.privacy.promise import Unit
 from thebes.simulation.tables import people_of
 from thebes.tasks import registry
-from thebes.tasks.audit.purse import Purse
+from thebes.tasks.audit.recorded_claim import RecordedClaim
 from thebes.tasks.basic.statistics import count_of, histogram_of
 from thebes.tasks.bounded.encoder import plan, vector
 from thebes.tasks.document import FAILURE
@@ -425,11 +425,11 @@ def contributed(document, rows: Rows, seed: int):
     source = randomness.seeded_for_simulation(seed)
     aggregator = registry.aggregator(document, Setting(unit=Unit.PERSON, randomness=source, simulated=True))
     aggregator.expect(rows.people)
-    ask, purse = aggregator.ask("s"), Purse()
+    ask, claim = aggregator.ask("s"), RecordedClaim()
     assert isinstance(ask, Ask)
-    given = registry.owner(document, simulated=True).contribute(document, ask, rows, purse, randomness=source)
+    given = registry.owner(document, simulated=True).contribute(document, ask, rows, claim, randomness=source)
     aggregator.accept(given)
-    return given, purse
+    return given, claim
 
 
 SAME = {"x0": np.full(N, 3.0), "x1": np.full(N, -4.0), "y": np.full(N, 1000.0)}  # its gradient is longer than clip
@@ -442,20 +442,20 @@ def _own_gradient() -> np.ndarray:
 
 def test_a_gradient_has_gaussian_noise_for_two_clipped_gradients() -> None:
     document = linear(2, delta=1e-3, mechanism="gaussian")
-    given, purse = contributed(document, Rows.one_each(SAME), seed=8)
+    given, claim = contributed(document, Rows.one_each(SAME), seed=8)
     noise = np.asarray(given.fields["report"])[:4000] * 0.5 - 0.5 * _own_gradient()
     assert_scale(noise.ravel(), gaussian_cdf, gaussian.ratio_for(3.0, 1e-3) * 2 * 0.5)
-    assert (purse.epsilon, purse.delta) == (Decimal("3.0"), Decimal("0.001"))
+    assert (claim.epsilon, claim.delta) == (Decimal("3.0"), Decimal("0.001"))
 
 
 def test_rounds_and_diagnostics_share_the_epsilon_of_a_gradient() -> None:
     shared = {"epsilon": 12.0, "rounds": 4, "rounds_per_owner": 2, "diagnostics": 0.2}
     document = linear(2, delta=1e-3, mechanism="gaussian", **shared)
-    given, purse = contributed(document, Rows.one_each(SAME), seed=9)
+    given, claim = contributed(document, Rows.one_each(SAME), seed=9)
     noise = np.asarray(given.fields["report"])[:4000] * 0.5 - 0.5 * _own_gradient()
     assert_scale(noise.ravel(), gaussian_cdf, gaussian.ratio_for(4.8, 5e-4) * 2 * 0.5)
     assert_rate(int((given.fields[FAILURE] == 0).sum()), N, lambda e: math.exp(e) / (math.exp(e) + len(FAILURES)), 1.2)
-    assert purse.epsilon * 2 <= 12
+    assert claim.epsilon * 2 <= 12
 
 
 def test_a_gradient_report_leans_toward_its_owners_gradient_as_far_as_epsilon_allows() -> None:
@@ -502,7 +502,7 @@ def test_diagnostics_count_failures_by_class_for_trusted_and_local_kinds(kind) -
     owner = registry.owner(document, simulated=True)
     able = np.flatnonzero(owner.able(document, rows))
     aggregator.expect(len(able))
-    given = owner.contribute(document, aggregator.ask("s"), rows.select(able), Purse(), randomness=source)
+    given = owner.contribute(document, aggregator.ask("s"), rows.select(able), RecordedClaim(), randomness=source)
     aggregator.accept(given)
     import datetime
 

@@ -15,7 +15,7 @@ from thebes.data.schema import schema_of
 from thebes.privacy.faults import Mistake
 from thebes.privacy.randomness import seeded_for_simulation
 from thebes.tasks import registry
-from thebes.tasks.audit.purse import Purse
+from thebes.tasks.audit.recorded_claim import RecordedClaim
 from thebes.tasks.protocols import Ask
 from thebes.testing.statistics import assert_size
 
@@ -54,7 +54,7 @@ def test_noise_hides_one_person_however_many_rows_they_have(more: dict[str, Any]
     exact = document.plan(table.schema).totals(table)
     ask = Ask("any", "phase-0", 0)
     drawn = [
-        owner.contribute(document, ask, table, Purse(), randomness=source).fields["totals"][0] - exact
+        owner.contribute(document, ask, table, RecordedClaim(), randomness=source).fields["totals"][0] - exact
         for _ in range(1800 // exact.size)
     ]
     assert_size(np.concatenate(drawn), "laplace", distance / 0.1)

@@ -22,7 +22,7 @@ from thebes.privacy.promise import Unit
 from thebes.privacy.randomness import Randomness, seeded_for_simulation, system
 from thebes.simulation.sites import run
 from thebes.tasks import registry
-from thebes.tasks.audit.purse import Purse
+from thebes.tasks.audit.recorded_claim import RecordedClaim
 from thebes.tasks.protocols import Ask, Setting
 from thebes.tasks.query.totals import TOTALS, whole
 from thebes.testing.statistics import LEVEL, assert_size
@@ -136,9 +136,9 @@ def noise_in(asked: Any, holding: dict[str, Table], source: Randomness, count: i
         aggregator: Any = registry.aggregator(asked, setting)
         exact = []
         for site, table in holding.items():
-            ask, purse = aggregator.ask(site), Purse()
+            ask, claim = aggregator.ask(site), RecordedClaim()
             assert isinstance(ask, Ask)
-            given = owner.contribute(asked, ask, table, purse, randomness=source)
+            given = owner.contribute(asked, ask, table, claim, randomness=source)
             exact.append(asked.plan(table.schema).totals(table))
             if asked.noise == "site":
                 found.append(given.fields[TOTALS][0] - exact[-1])

@@ -20,7 +20,7 @@ from thebes.privacy.randomness import Randomness, system
 from thebes.privacy.stability import Sensitivity
 from thebes.tasks import registry
 from thebes.tasks.aggregation.split_servers import totals
-from thebes.tasks.audit.purse import Purse
+from thebes.tasks.audit.recorded_claim import RecordedClaim
 from thebes.tasks.basic.quantile_of_bins import QuantileOfBins
 from thebes.tasks.basic.split_answer import BareStatistic, SplitAggregator
 from thebes.tasks.gradient.scene import LOSS, MODEL
@@ -47,7 +47,9 @@ def opening(asked: Any, noise: tuple[Randomness, Randomness], rows: Rows) -> Cal
     ask = aggregator.ask("somebody")
     assert isinstance(ask, Ask)
     aggregator.expect(rows.people)
-    aggregator.accept(registry.owner(asked, simulated=True).contribute(asked, ask, rows, Purse(), randomness=system()))
+    aggregator.accept(
+        registry.owner(asked, simulated=True).contribute(asked, ask, rows, RecordedClaim(), randomness=system())
+    )
     both, noises = (aggregator._leader, aggregator._helper), aggregator.splitting.noises
     return lambda: totals([copy(server).close() for server in both], noises)
 
@@ -126,7 +128,7 @@ def test_a_simulation_without_proofs_has_the_noise_of_both_servers_too() -> None
         assert isinstance(ask, Ask)
         aggregator.expect(rows.people)
         owner = registry.owner(asked, simulated=True)
-        aggregator.accept(owner.contribute(asked, ask, rows, Purse(), randomness=source))
+        aggregator.accept(owner.contribute(asked, ask, rows, RecordedClaim(), randomness=source))
         return aggregator.opened()
 
     exact = opened(Silent())
@@ -177,7 +179,9 @@ def test_error_bars_hold_what_was_added_up_as_often_as_they_say(aggregator) -> N
         aggregator_.expect(len(AGES))
         ask = aggregator_.ask("somebody")
         owner = registry.owner(asked, simulated=True)
-        aggregator_.accept(owner.contribute(asked, ask, Rows.one_each({"age": AGES}), Purse(), randomness=system()))
+        aggregator_.accept(
+            owner.contribute(asked, ask, Rows.one_each({"age": AGES}), RecordedClaim(), randomness=system())
+        )
         aggregator_.advance(NOON)
         bar = aggregator_.release().interval(0.95)
         held = (np.asarray(bar.low) <= np.asarray(exact) + 1e-3) & (np.asarray(exact) - 1e-3 <= np.asarray(bar.high))

@@ -27,7 +27,7 @@ from thebes.tasks.aggregation.site_shares import (
     shared_totals,
 )
 from thebes.tasks.aggregation.split_servers import noised, totals
-from thebes.tasks.audit.purse import Purse
+from thebes.tasks.audit.recorded_claim import RecordedClaim
 from thebes.tasks.protocols import Ask
 from thebes.tasks.train.noises import FIRST, LATER, TEST
 from thebes.tasks.train.plan import TrainingPlan
@@ -123,7 +123,7 @@ def test_a_site_tells_its_people_with_noise_of_its_own() -> None:
     payload = {"weights": np.zeros(2), "size": None, "helper_key": SealingKey.generate().public.hex()}
     ask, told = Ask("a", "phase-0", 0, payload), list[float]()
     for _ in range(700):
-        fields = owner.contribute(document, ask, table, Purse(), randomness=system()).fields
+        fields = owner.contribute(document, ask, table, RecordedClaim(), randomness=system()).fields
         told.append(float(fields["size"][0]))
     assert_size(np.array(told) - PEOPLE, "gaussian", ratio(2, 0.2))
 
@@ -140,7 +140,7 @@ def test_what_either_server_has_of_a_round_is_that_of_a_simulator_without_the_si
         table = site({name: np.full(PEOPLE, pull) for name in ("x0", "x1", "y")}, own)
         both: dict[str, list[Any]] = {"leader": [], "helper": []}
         for _ in range(400):
-            fields = owner.contribute(document, ask, table, Purse(), randomness=system()).fields
+            fields = owner.contribute(document, ask, table, RecordedClaim(), randomness=system()).fields
             sent = LeaderShares(3).read(fields)
             declaration = declaration_of(document, table.schema, LATER)
             told = {"nonce": sent.nonce, "sealed": sent.sealed, "declaration": declaration, "context": context}

@@ -13,7 +13,7 @@ from tests.support.training import NOON, Silent, begun, run, site
 from thebes.privacy.accounting.calibration import rho_for, sampled_ratio
 from thebes.privacy.randomness import seeded_for_simulation, system
 from thebes.tasks import registry
-from thebes.tasks.audit.purse import Purse
+from thebes.tasks.audit.recorded_claim import RecordedClaim
 from thebes.tasks.contributions import Contributions
 from thebes.tasks.protocols import Ask, State
 from thebes.testing.statistics import LEVEL, assert_scale, gaussian_cdf
@@ -43,7 +43,7 @@ def sent(document, seed, *, size=None):
     """Draw what one site sends in a round, at a model of zeros."""
     source = seeded_for_simulation(seed)
     ask = Ask("any", "phase-0", 0, {"weights": np.zeros(WIDE + 1), "size": size})
-    return registry.site_owner(document).contribute(document, ask, TABLE, Purse(), randomness=source).fields
+    return registry.site_owner(document).contribute(document, ask, TABLE, RecordedClaim(), randomness=source).fields
 
 
 def ratio(steps: int, share: float) -> float:
@@ -98,7 +98,9 @@ def _size(document, table, seed):
     source = seeded_for_simulation(seed)
     ask = Ask("any", "phase-0", 0, {"weights": np.zeros(2), "size": None})
     return float(
-        registry.site_owner(document).contribute(document, ask, table, Purse(), randomness=source).fields["size"][0]
+        registry.site_owner(document)
+        .contribute(document, ask, table, RecordedClaim(), randomness=source)
+        .fields["size"][0]
     )
 
 
@@ -110,7 +112,7 @@ def test_a_loss_that_was_bought_has_the_noise_of_its_share() -> None:
     for seed in range(3000):
         source = seeded_for_simulation(seed)
         ask = Ask("any", "phase-0", 0, {"weights": np.zeros(2), "size": 500.0})
-        given = registry.site_owner(document).contribute(document, ask, table, Purse(), randomness=source)
+        given = registry.site_owner(document).contribute(document, ask, table, RecordedClaim(), randomness=source)
         found.append(float(given.fields["loss"][0]) * 500)
     assert_scale(np.array(found), gaussian_cdf, 2.0 * ratio(2, 0.2))
 
@@ -135,7 +137,9 @@ def test_gradient_and_curvature_share_a_step_equally_and_each_has_its_noise(nois
         tables = {"a": TABLE}
         aggregator = begun(document, tables, source)
         ask = Ask("any", "phase-1", 1, {"weights": np.zeros(width + 1), "size": people})
-        given = registry.site_owner(document).contribute(document, ask, TABLE, Purse(), randomness=source).fields
+        given = (
+            registry.site_owner(document).contribute(document, ask, TABLE, RecordedClaim(), randomness=source).fields
+        )
         if noise == "site":
             scale = max(people, aggregator.plan.doubt)
             found["gradients"].append(-given["update"][0] * scale)
@@ -168,7 +172,7 @@ def _at_the_coordinator(document, seed, sites: int = 3):
     aggregator = begun(document, tables, source)
     for name in aggregator.awaited:
         ask = aggregator.ask(name)
-        given = registry.site_owner(document).contribute(document, ask, TABLE, Purse(), randomness=source)
+        given = registry.site_owner(document).contribute(document, ask, TABLE, RecordedClaim(), randomness=source)
         assert not np.asarray(given.fields["sum"]).any()  # exact
         assert given.fields["size"][0] == PEOPLE
         aggregator.accept(given)
@@ -202,7 +206,7 @@ def test_the_coordinators_sizes_have_the_noise_of_their_share() -> None:
         for name in aggregator.awaited:
             ask = aggregator.ask(name)
             aggregator.accept(
-                registry.site_owner(document).contribute(document, ask, table, Purse(), randomness=source)
+                registry.site_owner(document).contribute(document, ask, table, RecordedClaim(), randomness=source)
             )
         aggregator.advance(NOON)
         found += list(aggregator.memory()[0]["sizes"].values())
@@ -221,7 +225,7 @@ def test_the_coordinator_noises_a_later_round_too() -> None:
             before = aggregator.memory()[1]["weights"]
             ask = aggregator.ask("a")
             aggregator.accept(
-                registry.site_owner(document).contribute(document, ask, TABLE, Purse(), randomness=source)
+                registry.site_owner(document).contribute(document, ask, TABLE, RecordedClaim(), randomness=source)
             )
             aggregator.advance(NOON)
         people = aggregator.plan.believed(aggregator.memory()[0]["sizes"]["a"])
@@ -235,7 +239,8 @@ def test_a_persons_coin_comes_up_as_often_as_the_batch_says() -> None:
     ask = begun(document, {"a": table}, system()).ask("a")
     owner = registry.site_owner(document)
     seen = sum(
-        int(owner.contribute(document, ask, table, Purse(), randomness=system()).fields["size"][0]) for _ in range(5)
+        int(owner.contribute(document, ask, table, RecordedClaim(), randomness=system()).fields["size"][0])
+        for _ in range(5)
     )
     for rate, fits in ((0.3, True), (0.21, False), (0.39, False)):
         assert bool(binomtest(seen, 20_000, rate).pvalue > LEVEL) is fits
@@ -280,7 +285,7 @@ def test_a_test_gets_the_noise_of_a_round():
     ask = Ask("any", "phase-4", 4, {"weights": np.zeros(WIDE + 1), "size": None, "trial": True})
 
     def table(source):
-        return owner.contribute(document, ask, TABLE, Purse(), randomness=source).fields["table"][0]
+        return owner.contribute(document, ask, TABLE, RecordedClaim(), randomness=source).fields["table"][0]
 
     exact = table(Silent())
     for seed in range(1000):

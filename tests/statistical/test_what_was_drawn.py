@@ -20,7 +20,7 @@ from thebes.privacy.promise import Adjacency
 from thebes.privacy.randomness import seeded_for_simulation
 from thebes.tasks import registry
 from thebes.tasks.audit.case import Written
-from thebes.tasks.audit.purse import Purse
+from thebes.tasks.audit.recorded_claim import RecordedClaim
 from thebes.tasks.draw_discard import audit as draw_discard
 from thebes.tasks.pipeline.audit import OF_SIZES
 from thebes.tasks.protocols import Ask
@@ -127,13 +127,13 @@ def test_what_an_owner_draws_for_a_gradient_hides_two_clips(mechanism, more):
     body = {**draw_discard.DOCUMENT, "mechanism": mechanism, **more}
     document = registry.check({field: value for field, value in body.items() if value is not None})
     ask = Ask("a", "phase-0", 0, {"weights": draw_discard.DRAWN, "version": 0, "lane": 0})
-    said, purse = Transcript(), Purse()
+    said, claim = Transcript(), RecordedClaim()
     rows = Rows.one_each({name: [value] for name, value in draw_discard.HERE.items()})
-    registry.owner(document).contribute(document, ask, rows, purse, randomness=said)
+    registry.owner(document).contribute(document, ask, rows, claim, randomness=said)
     (noise,) = said.noises
     steps = {"gaussian": 2**16}.get(mechanism, 2**24)
-    paid = float(purse.epsilon) / (2 if mechanism == "laplace" else 1)  # by weight, of which there are two
-    least = 2 * gaussian.ratio_for(paid, float(purse.delta)) if mechanism == "gaussian" else 2 / paid
+    paid = float(claim.epsilon) / (2 if mechanism == "laplace" else 1)  # by weight, of which there are two
+    least = 2 * gaussian.ratio_for(paid, float(claim.delta)) if mechanism == "gaussian" else 2 / paid
     finer = round(math.log2(noise.scale / steps / least))
     assert noise.scale / steps / 2.0**finer == pytest.approx(least, rel=1e-3)
     assert noise.scale / steps / 2.0**finer >= least * (1 - 1e-9)

@@ -20,7 +20,7 @@ from thebes.site.helping.second_server import Helper
 from thebes.site.home import AUDIT
 from thebes.site.steward.audit_log import Audit
 from thebes.tasks import registry
-from thebes.tasks.audit.purse import Purse
+from thebes.tasks.audit.recorded_claim import RecordedClaim
 from thebes.tasks.contributions import Contributions
 from thebes.tasks.protocols import Ask, Setting
 from thebes.tasks.split_reports import reports_of
@@ -116,7 +116,7 @@ class Led:
     def rows(self, values: list[float]) -> tuple[str, list[bytes]]:
         """Return the message a leader sends of reports of these people, and their nonces."""
         owner, rows = registry.owner(self.document), Rows.one_each({"age": np.array(values)})
-        return self._message(owner.contribute(self.document, self.ask, rows, Purse(), randomness=system()))
+        return self._message(owner.contribute(self.document, self.ask, rows, RecordedClaim(), randomness=system()))
 
     def numbers(self, numbers: NDArray[np.int64]) -> tuple[str, list[bytes]]:
         """Return the same of people who encode these, one row each."""

@@ -16,7 +16,7 @@ from thebes.privacy.promise import Unit
 from thebes.privacy.randomness import Randomness, seeded_for_simulation
 from thebes.privacy.samplers import Integers
 from thebes.tasks import registry
-from thebes.tasks.audit.purse import Purse
+from thebes.tasks.audit.recorded_claim import RecordedClaim
 from thebes.tasks.contributions import read_payloads
 from thebes.tasks.protocols import Ask, Setting, State
 
@@ -90,7 +90,7 @@ def heard(
     aggregator: Any,
     name: str,
     table: Table,
-    purse: Purse,
+    claim: RecordedClaim,
     randomness: Randomness,
     owner: Any = None,
 ) -> None:
@@ -98,7 +98,7 @@ def heard(
     ask = aggregator.ask(name)
     assert isinstance(ask, Ask)
     owner = owner or registry.site_owner(document, simulated=document.noise == "split")
-    given = owner.contribute(document, ask, table, purse, randomness=randomness)
+    given = owner.contribute(document, ask, table, claim, randomness=randomness)
     layout = owner.layout(document, ask, table.schema)
     payloads = list(given.payloads(layout))
     aggregator.accept(read_payloads(aggregator.layout(ask.part, ask.partition), ask.part, payloads, ask.partition))
@@ -111,22 +111,22 @@ def run(
     *,
     absent: Mapping[int, set[str]] | None = None,
     restarted: bool = False,
-) -> tuple[Any, dict[str, Purse]]:
+) -> tuple[Any, dict[str, RecordedClaim]]:
     """(the aggregator, what each site paid) after the whole task. `absent` says who misses which phase; `restarted`
     makes the aggregator anew from its snapshot after every phase."""
     checked: Any = registry.check(document)
     source = randomness or seeded_for_simulation(1)
     aggregator = begun(checked, tables, source)
-    purses = {name: Purse() for name in tables}
+    budgets = {name: RecordedClaim() for name in tables}
     while aggregator.state is State.OPEN:
         for name in aggregator.awaited:
             if name in (absent or {}).get(aggregator.phase, set()):
                 aggregator.excuse(name, "was away")
             else:
-                heard(checked, aggregator, name, tables[name], purses[name], source)
+                heard(checked, aggregator, name, tables[name], budgets[name], source)
         aggregator.advance(NOON)
         if restarted:
             again = begun(checked, tables, source)
             again.restore(aggregator.snapshot())
             aggregator = again
-    return aggregator, purses
+    return aggregator, budgets

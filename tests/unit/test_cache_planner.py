@@ -70,14 +70,14 @@ class Held:
 
 
 @dataclass
-class Purses:
+class Payments:
     """List what was set aside, paid and given back, in order."""
 
     most: float = 100.0
     said: list[tuple[str, float]] = field(default_factory=list)
     dies: bool = False
 
-    def __call__(self, purchases: Sequence[Purchase], name: str = "") -> Purses:
+    def __call__(self, purchases: Sequence[Purchase], name: str = "") -> Payments:
         asked = float(sum(p.epsilon for p in purchases))
         if asked > self.most:
             raise Refusal("too much")
@@ -116,7 +116,7 @@ class Desk:
     folder: Path
     clock: Clock = field(default_factory=Clock)
     rows: Held = field(default_factory=Held)
-    purses: Purses = field(default_factory=Purses)
+    payments: Payments = field(default_factory=Payments)
     more: dict[str, Any] = field(default_factory=dict)
     seed: int = 1
 
@@ -128,7 +128,7 @@ class Desk:
         self.seed += 1
         randomness = seeded_for_simulation(self.seed)
         return self.planner.answer(
-            plan, wanted, self.rows, reserve=self.purses, buy=self.purses, randomness=randomness, **more
+            plan, wanted, self.rows, reserve=self.payments, buy=self.payments, randomness=randomness, **more
         )
 
 
@@ -146,7 +146,7 @@ def test_the_same_question_again_is_answered_alike_and_for_nothing(desk: Desk) -
     assert (first.source, first.cost, first.made) == (AnswerSource.MECHANISM, amounts(1), amounts(1))
     assert (again.source, again.cost, again.made) == (AnswerSource.CACHE, amounts(0), amounts(1))
     assert np.array_equal(first.totals, again.totals)
-    assert desk.purses.said == [("reserve", 1.0), ("pay", 1.0), ("settle", 1.0)]
+    assert desk.payments.said == [("reserve", 1.0), ("pay", 1.0), ("settle", 1.0)]
     assert desk.rows.looked == 1
 
 
@@ -155,7 +155,7 @@ def test_an_honest_zero_is_a_value(desk: Desk) -> None:
     wanted = Wanted(50)  # noise of scale 1/50: 0 but for odds of e^-50
     assert desk.ask(none, wanted).totals.tolist() == [0.0]
     assert desk.ask(none, wanted).source is AnswerSource.CACHE
-    assert desk.purses.paid == 50
+    assert desk.payments.paid == 50
 
 
 def test_less_noise_serves_who_wants_more_and_not_the_other_way_round(desk: Desk) -> None:
@@ -190,7 +190,7 @@ def test_by_accuracy_what_was_released_serves_where_it_is_narrow_enough(desk: De
 def test_accuracy_that_costs_more_than_is_allowed_is_refused_and_charges_nothing(desk: Desk) -> None:
     with pytest.raises(Refusal, match="costs more than the most"):
         desk.ask(COUNT, Wanted("0.01", width=20.0, beta=0.01))
-    assert desk.purses.said == []
+    assert desk.payments.said == []
 
 
 def test_what_was_released_serves_also_who_could_not_pay_for_it(desk: Desk) -> None:
@@ -283,16 +283,16 @@ def test_who_was_answered_gets_the_same_answer_however_late_they_ask_again(desk:
 
 
 def test_a_crash_between_charge_and_answer_releases_nothing(desk: Desk) -> None:
-    desk.purses.dies = True
+    desk.payments.dies = True
     with pytest.raises(KeyboardInterrupt):
         desk.ask(COUNT, Wanted(1), payer="task 1")
     assert desk.rows.looked == 0  # the charge comes before the rows
-    desk.purses.dies = False
+    desk.payments.dies = False
     assert desk.ask(COUNT, Wanted(1), payer="task 1").source is AnswerSource.MECHANISM
 
 
 def test_two_who_ask_at_once_pay_once(desk: Desk) -> None:
-    other = Desk(desk.folder, clock=desk.clock, purses=desk.purses)  # as another process has it
+    other = Desk(desk.folder, clock=desk.clock, payments=desk.payments)  # as another process has it
     found: list[Answered] = []
     threads = [Thread(target=lambda d=d: found.append(d.ask(COUNT, Wanted(1)))) for d in (desk, other) * 4]
     for thread in threads:
@@ -301,7 +301,7 @@ def test_two_who_ask_at_once_pay_once(desk: Desk) -> None:
         thread.join()
     assert len(found) == 8
     assert len({one.totals.tobytes() for one in found}) == 1
-    assert desk.purses.paid == 1
+    assert desk.payments.paid == 1
 
 
 @dataclass
@@ -320,7 +320,7 @@ class Slow(Held):
 def test_who_is_given_what_was_released_waits_for_nobody(desk: Desk) -> None:
     desk.ask(COUNT, Wanted(1))
     rows = Slow()
-    slow = Desk(desk.folder, clock=desk.clock, purses=desk.purses, rows=rows)
+    slow = Desk(desk.folder, clock=desk.clock, payments=desk.payments, rows=rows)
     slow.store, slow.planner = desk.store, desk.planner  # one process
     with ThreadPoolExecutor(3) as pool:
         reading = pool.submit(slow.ask, counted("age > 5"), Wanted(1))
@@ -334,7 +334,7 @@ def test_who_is_given_what_was_released_waits_for_nobody(desk: Desk) -> None:
             rows.read.set()
         assert (again.source, quote.source) == (AnswerSource.CACHE, AnswerSource.CACHE)
         assert (reading.result(60).source, same.result(60).source) == (AnswerSource.MECHANISM, AnswerSource.CACHE)
-    assert desk.purses.paid == 2
+    assert desk.payments.paid == 2
 
 
 # --- what is forgotten ------------------------------------------------------------------------------------
@@ -374,10 +374,10 @@ def test_what_a_task_paid_for_is_kept_for_long_and_never_drawn_again_after(
     assert desk.ask(COUNT, Wanted(1), payer="task 1").totals == first.totals
     desk.clock.now += PAID_SECONDS
     others()
-    paid = desk.purses.paid
+    paid = desk.payments.paid
     with pytest.raises(Refusal, match="not kept any more"):
         desk.ask(COUNT, Wanted(1), payer="task 1")
-    assert desk.purses.paid == paid
+    assert desk.payments.paid == paid
     assert desk.ask(COUNT, Wanted(1), payer="task 2").source is AnswerSource.MECHANISM, "the newest there is"
 
 
@@ -423,7 +423,7 @@ def test_savings_are_told_by_day_and_source(desk: Desk) -> None:
 def test_a_quote_is_what_is_paid_then(desk: Desk) -> None:
     wanted = Wanted(10, width=20.0, beta=0.01)
     quoted = desk.planner.quote(COUNT, wanted, ())
-    assert desk.purses.said == []
+    assert desk.payments.said == []
     assert desk.ask(COUNT, wanted).cost == quoted.cost
     assert desk.planner.quote(COUNT, wanted, ()).cost == amounts(0)
 
@@ -519,18 +519,18 @@ def test_a_synopsis_is_prepared_once_and_gives_back_what_it_did_not_need(toy: tu
     desk, _ = toy
     made = desk.ask(COUNT, BY_ACCURACY)
     assert (made.source, made.cost, made.made) == (AnswerSource.SYNOPSIS, amounts("0.1"), None)
-    assert desk.purses.said == [
+    assert desk.payments.said == [
         ("reserve", 0.2), ("pay", 0.2), ("settle", 0.2), ("reserve", 0.4), ("pay", 0.1), ("settle", 0.1)
     ]  # fmt: skip
     desk.ask(counted("age > 5"), BY_ACCURACY)
-    assert desk.purses.paid == pytest.approx(0.4)
+    assert desk.payments.paid == pytest.approx(0.4)
 
 
 def test_state_goes_on_in_another_process_and_a_lost_key_loses_the_secret_only(toy: tuple[Desk, Toy]) -> None:
     desk, one = toy
     desk.ask(COUNT, BY_ACCURACY)
     two = Toy()
-    other = Desk(desk.folder, more={"synopsis": two}, purses=desk.purses)
+    other = Desk(desk.folder, more={"synopsis": two}, payments=desk.payments)
     other.ask(counted("age > 5"), BY_ACCURACY)
     assert (two.known, two.secret) == (one.known, SECRET)
     files = [file.read_bytes() for file in (desk.folder / "cache").iterdir()]
@@ -556,7 +556,7 @@ def test_a_synopsis_hears_what_the_mechanism_released_and_what_others_learnt(toy
 def test_a_synopsis_that_costs_too_much_leaves_the_answer_to_the_mechanism(toy: tuple[Desk, Toy]) -> None:
     desk, _ = toy
     assert desk.ask(COUNT, Wanted("0.39", width=50.0, beta=0.01)).source is AnswerSource.MECHANISM
-    desk.purses.most = 0.39
+    desk.payments.most = 0.39
     assert desk.ask(counted("age > 5"), BY_ACCURACY).source is AnswerSource.MECHANISM
 
 
@@ -629,7 +629,7 @@ def test_what_a_task_paid_for_is_not_drawn_again_under_another_declaration(desk:
     desk.planner = Planner(wider, desk.store)
     with pytest.raises(Refusal, match="used up"):
         desk.ask(Question("sum", ("age",)).plan(wider), Wanted(1), payer="task 1")
-    assert desk.purses.paid == 1
+    assert desk.payments.paid == 1
 
 
 # --- forecasts --------------------------------------------------------------------------------------------

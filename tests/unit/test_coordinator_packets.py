@@ -42,7 +42,7 @@ class Claim:
 
 
 class Peer:
-    """One made-up person, with a pseudonym and a purse."""
+    """One made-up person, with a pseudonym and a claim."""
 
     def __init__(self, draw: np.random.Generator) -> None:
         x = draw.normal(size=2)

@@ -393,7 +393,7 @@ def payload_of(front: Front, task_id: str) -> dict[str, Any]:
     from thebes.simulation.featurizer import featurize
     from thebes.simulation.tables import people_of
     from thebes.tasks import registry
-    from thebes.tasks.audit.purse import Purse
+    from thebes.tasks.audit.recorded_claim import RecordedClaim
     from thebes.tasks.protocols import Ask
 
     asked = front.ask(task_id)
@@ -401,7 +401,7 @@ def payload_of(front: Front, task_id: str) -> dict[str, Any]:
     rows = featurize(document.featurizer, people_of({name: np.array([0.5]) for name in ("x0", "x1", "z")}))
     told = {name: asked[name] for name in ("ask_id", "part", "phase", "payload")}
     half = registry.owner(document, simulated=True)
-    sent = half.contribute(document, Ask(**told, expires_at=None), rows, Purse(), randomness=system())
+    sent = half.contribute(document, Ask(**told, expires_at=None), rows, RecordedClaim(), randomness=system())
     return next(iter(sent.payloads(registry.aggregator(document, setting()).layout(asked["part"]))))
 
 

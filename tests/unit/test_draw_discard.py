@@ -20,7 +20,7 @@ from thebes.privacy.promise import Unit
 from thebes.simulation.featurizer import featurize
 from thebes.simulation.tables import people_of
 from thebes.tasks import registry
-from thebes.tasks.audit.purse import Purse
+from thebes.tasks.audit.recorded_claim import RecordedClaim
 from thebes.tasks.contributions import Contributions, read_payloads
 from thebes.tasks.document import InvalidDocument
 from thebes.tasks.draw_discard import certificate, families, owner
@@ -73,7 +73,9 @@ def begun(document, *, simulated: bool = False, seed: int = 1):
 def answer(document, aggregator, packet: int = 0) -> Contributions:
     ask = aggregator.ask("s", packet)
     assert isinstance(ask, Ask)
-    return registry.owner(document).contribute(document, ask, ONE, Purse(), randomness=aggregator.setting.randomness)
+    return registry.owner(document).contribute(
+        document, ask, ONE, RecordedClaim(), randomness=aggregator.setting.randomness
+    )
 
 
 def changed(given: Contributions, **fields: object) -> Contributions:
@@ -182,7 +184,7 @@ def test_without_noise_an_update_is_one_clipped_step_down_the_gradient() -> None
     document = checked(mechanism="none", learning_rate=0.5, decay=10.0)
     ask = Ask("a", "phase-0", 0, {"weights": [0.2, -0.4, 0.6], "version": 10, "lane": 0})
     given = registry.owner(document, simulated=True).contribute(
-        document, ask, ONE, Purse(), randomness=randomness.seeded_for_simulation(1)
+        document, ask, ONE, RecordedClaim(), randomness=randomness.seeded_for_simulation(1)
     )
     x = np.array([1.0, 0.5, 1.0])  # intercept, x, g=a
     predicted = 1 / (1 + math.exp(-(0.2 - 0.4 * 0.5 + 0.6)))
@@ -204,12 +206,12 @@ def test_without_noise_an_update_is_one_clipped_step_down_the_gradient() -> None
     ],
 )
 def test_an_owner_answers_no_model_that_is_not_the_tasks_and_pays_nothing(payload) -> None:
-    document, purse = checked(), Purse()
+    document, claim = checked(), RecordedClaim()
     with pytest.raises(Mistake, match="did not keep to it"):
         registry.owner(document).contribute(
-            document, Ask("a", "phase-0", 0, payload), ONE, purse, randomness=randomness.seeded_for_simulation(1)
+            document, Ask("a", "phase-0", 0, payload), ONE, claim, randomness=randomness.seeded_for_simulation(1)
         )
-    assert purse.epsilon == 0
+    assert claim.epsilon == 0
 
 
 def test_a_person_with_no_row_sends_noise_of_the_same_kind() -> None:
@@ -219,7 +221,7 @@ def test_a_person_with_no_row_sends_noise_of_the_same_kind() -> None:
     )
     ask = Ask("a", "phase-0", 0, {"weights": np.zeros(3), "version": 0, "lane": 0})
     given = registry.owner(document).contribute(
-        document, ask, nobody, Purse(), randomness=randomness.seeded_for_simulation(1)
+        document, ask, nobody, RecordedClaim(), randomness=randomness.seeded_for_simulation(1)
     )
     assert np.isfinite(given.fields["weights"]).all()
     assert (given.fields["weights"] != 0).all()
@@ -229,16 +231,16 @@ def test_a_person_with_no_row_sends_noise_of_the_same_kind() -> None:
 def test_each_participation_pays_an_equal_share(mechanism) -> None:
     by_weight = {"epsilon": None, "epsilon_per_weight": 1.0} if mechanism == "laplace" else {}
     document = checked(mechanism=mechanism, delta=1e-6, max_participations=3, **by_weight)
-    purse, aggregator = Purse(), begun(document)
+    claim, aggregator = RecordedClaim(), begun(document)
     for packet in range(3):
         ask = aggregator.ask("s", packet)
         assert ask.part == f"phase-0.packet-{packet}"
         registry.owner(document).contribute(
-            document, ask, ONE, purse, randomness=randomness.seeded_for_simulation(packet)
+            document, ask, ONE, claim, randomness=randomness.seeded_for_simulation(packet)
         )
     price = registry.kind("draw-discard").price(document)
-    assert price.epsilon * (1 - type(price.epsilon)("1e-9")) < purse.epsilon <= price.epsilon
-    assert purse.delta <= price.delta
+    assert price.epsilon * (1 - type(price.epsilon)("1e-9")) < claim.epsilon <= price.epsilon
+    assert claim.delta <= price.delta
 
 
 # --- who is heard --------------------------------------------------------------------------------------------
@@ -648,11 +650,11 @@ def test_a_clip_too_small_for_its_digits_is_refused(mechanism: str) -> None:
 
 def test_only_a_simulation_answers_what_adds_no_noise() -> None:
     """A server that puts such a task up all the same learns nothing, whatever price it names."""
-    document, purse = checked(mechanism="none", epsilon=0.001), Purse()
+    document, claim = checked(mechanism="none", epsilon=0.001), RecordedClaim()
     weights = [0.0] * 3
     ask = Ask("a", "phase-0", 0, {"weights": weights, "version": 0, "lane": 0})
     with pytest.raises(Refusal, match="adds no noise"):
-        registry.owner(document).contribute(document, ask, ONE, purse, randomness=randomness.system())
+        registry.owner(document).contribute(document, ask, ONE, claim, randomness=randomness.system())
 
 
 @pytest.mark.parametrize("rows", [0, 3, 900])
@@ -661,7 +663,7 @@ def test_how_many_rows_a_person_has_does_not_show_in_when_a_large_model_leaves(
 ) -> None:
     """A thousand rows of a hundred thousand weights take longer than reading them may."""
 
-    class Holding(Purse):
+    class Holding(RecordedClaim):
         moment: float | None = None
 
         def hold(self, moment: float) -> None:
@@ -686,7 +688,7 @@ def test_rows_that_take_too_long_count_as_no_rows(monkeypatch: pytest.MonkeyPatc
     for seconds, moved in ((0.0, True), (owner.GRADIENT_SECONDS, False)):
         moments = iter([0.0, seconds])
         monkeypatch.setattr(owner.time, "monotonic", lambda moments=moments: next(moments))
-        given = owner.OWNER.contribute(document, ask, ONE, Purse(), randomness=randomness.system())
+        given = owner.OWNER.contribute(document, ask, ONE, RecordedClaim(), randomness=randomness.system())
         assert (np.abs(given.fields["weights"]).max() > 0.01) == moved
 
 

@@ -16,7 +16,7 @@ from thebes.privacy.faults import Mistake
 from thebes.privacy.promise import Unit
 from thebes.tasks import registry
 from thebes.tasks.aggregation.packets import drawn, slot_of
-from thebes.tasks.audit.purse import Purse
+from thebes.tasks.audit.recorded_claim import RecordedClaim
 from thebes.tasks.document import InvalidDocument
 from thebes.tasks.protocols import Ask, Setting
 from thebes.tasks.release_reader import release_from_json
@@ -55,17 +55,17 @@ def answer(front: Front, task_id: str, document: Any, slot: str, row: dict[str, 
     told = front.client.get(f"/api/task/{task_id}/ask", params={"slot": slot}).json()
     if "part" not in told:
         return None
-    ask, owner, purse = (
+    ask, owner, claim = (
         Ask(told["ask_id"], told["part"], told["phase"], told["payload"]),
         registry.owner(document),
-        Purse(),
+        RecordedClaim(),
     )
     rows = Rows.one_each({name: np.array([value]) for name, value in row.items()})
-    made = owner.contribute(document, ask, rows, purse, randomness=randomness.system())
+    made = owner.contribute(document, ask, rows, claim, randomness=randomness.system())
     payload = next(iter(made.payloads(owner.layout(document, ask))))
     body = {"ask_id": ask.ask_id, "part": ask.part, "contributor": slot, "payload": payload}
     assert front.submit(task_id, body).status_code == 202
-    assert float(purse.epsilon) == pytest.approx(document.epsilon, abs=1e-6)
+    assert float(claim.epsilon) == pytest.approx(document.epsilon, abs=1e-6)
     return ask.part
 
 
@@ -213,13 +213,13 @@ BAD: dict[str, list[Any]] = {
 @pytest.mark.parametrize(("kind", "payload"), [(kind, each) for kind, bad in BAD.items() for each in bad])
 def test_an_ask_that_holds_no_model_of_the_task_is_not_answered(kind: str, payload: Any) -> None:
     document: Any = registry.check(DOCUMENTS[kind])
-    phase, purse = document.phases_to_learn, Purse()
+    phase, claim = document.phases_to_learn, RecordedClaim()
     rows = Rows.one_each({"x": np.zeros(1), "y": np.array(["yes"])})
     with pytest.raises(Mistake, match="did not keep to the task"):
         registry.owner(document).contribute(
-            document, Ask("a", f"phase-{phase}", phase, payload), rows, purse, randomness=randomness.system()
+            document, Ask("a", f"phase-{phase}", phase, payload), rows, claim, randomness=randomness.system()
         )
-    assert purse.epsilon == 0
+    assert claim.epsilon == 0
 
 
 @KINDS

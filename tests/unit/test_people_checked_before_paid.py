@@ -26,7 +26,7 @@ from thebes.privacy.faults import Mistake
 from thebes.privacy.promise import Unit
 from thebes.privacy.randomness import seeded_for_simulation, system
 from thebes.tasks import registry
-from thebes.tasks.audit.purse import Purse
+from thebes.tasks.audit.recorded_claim import RecordedClaim
 from thebes.tasks.document import PeopleDocument
 from thebes.tasks.gradient import owner as gradient_owner
 from thebes.tasks.protocols import Ask, Setting
@@ -166,7 +166,7 @@ def checked(document: dict[str, Any]) -> PeopleDocument | None:
     return found
 
 
-def contribute(world: World, document: PeopleDocument, spent: Purse) -> None:
+def contribute(world: World, document: PeopleDocument, spent: RecordedClaim) -> None:
     """The contribution of this home to what is asked first, which the aggregator takes."""
     aggregator = registry.aggregator(document, Setting(Unit.DEVICE, seeded_for_simulation(3)))
     ask = aggregator.ask("0" * 32)
@@ -199,7 +199,7 @@ def test_what_is_charged_is_answered_from_the_rows_whatever_their_types(kind: st
         if not registry.owner(document).able(document, rows)[0]:
             assert getattr(document, "taking_part_tells", False), document
             continue
-        spent = Purse()
+        spent = RecordedClaim()
         contribute(world, document, spent)
         assert 0 < spent.epsilon <= document.epsilon, document
         answered += 1

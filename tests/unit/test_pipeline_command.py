@@ -283,8 +283,8 @@ def test_a_site_counts_pipelines_against_the_rule_for_pipelines_alone(stocked: R
         assert stocked(*PIPELINE, "ana")[0] == 0
         bundle = json.loads((tmp_path / "site" / "models" / "slopes" / "1.json").read_text(encoding="utf-8"))
         block = ledger.block(bundle["lineage"]["blocks"][-1])
-        for purse in (before, SiteBudget(ledger, outbox)):  # one that was open meanwhile, and one that begins
-            of_pipelines, of_queries = (purse.left(rule, block).epsilon for rule in both)
+        for claim in (before, SiteBudget(ledger, outbox)):  # one that was open meanwhile, and one that begins
+            of_pipelines, of_queries = (claim.left(rule, block).epsilon for rule in both)
             assert of_pipelines < of_queries == 3
 
 

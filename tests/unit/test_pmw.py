@@ -514,7 +514,7 @@ def test_an_answer_as_it_was_guessed_moves_nothing() -> None:
 
 
 @dataclass
-class Purses:
+class Payments:
     """List what was set aside, paid and given back."""
 
     reserved: float = 0.0
@@ -522,7 +522,7 @@ class Purses:
     settled: list[float] = field(default_factory=list)
     dies: int = -1  #: with which payment everything ends
 
-    def __call__(self, purchases: Sequence[Purchase], name: str = "") -> Purses:
+    def __call__(self, purchases: Sequence[Purchase], name: str = "") -> Payments:
         self.reserved = float(sum(p.epsilon for p in purchases))
         return self
 
@@ -541,7 +541,7 @@ class Desk:
     folder: Path
     parameters: dict[str, Any]
     rows: Held
-    purses: Purses = field(default_factory=Purses)
+    payments: Payments = field(default_factory=Payments)
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -560,7 +560,7 @@ class Desk:
         self.seed += 1
         source = seeded_for_simulation(self.seed)
         return self.planner.answer(
-            plan, wanted, self.rows, reserve=self.purses, buy=self.purses, randomness=source, payer=""
+            plan, wanted, self.rows, reserve=self.payments, buy=self.payments, randomness=source, payer=""
         )
 
 
@@ -576,7 +576,7 @@ def test_what_a_guess_begins_with_is_paid_once_whoever_dies_meanwhile(
     desk = Desk(tmp_path, {**EAGER, "source": "mst", "epsilon": 0.25, "risk": 1}, Held.of(people()))
     far, names = Wanted(1), list[str]()
     desk.ask(counted("age < 10"), far)
-    assert desk.purses.paid == 1
+    assert desk.payments.paid == 1
     buying = CacheStore.buying
 
     def noted(store: CacheStore, what: str) -> str:
@@ -584,10 +584,10 @@ def test_what_a_guess_begins_with_is_paid_once_whoever_dies_meanwhile(
         return names[-1]
 
     monkeypatch.setattr(CacheStore, "buying", noted)
-    desk.purses.dies = payment
+    desk.payments.dies = payment
     with pytest.raises(KeyboardInterrupt):
         desk.ask(counted("age < 20"), far)
-    desk.purses.dies = -1
+    desk.payments.dies = -1
     known = [name for name in desk.store.pieces() if name.startswith("groundwork")]
     assert len(known) == payment  # the second payment is for the answer
     desk.restart()
@@ -597,9 +597,9 @@ def test_what_a_guess_begins_with_is_paid_once_whoever_dies_meanwhile(
     assert len(names) == 2 - payment
     assert [name for name in desk.store.pieces() if name.startswith("groundwork")] == ["groundwork "]
     desk.restart()
-    before = desk.purses.paid
+    before = desk.payments.paid
     answered = desk.ask(counted("age < 40"), far)
-    assert desk.purses.paid - before == float(answered.cost[0])
+    assert desk.payments.paid - before == float(answered.cost[0])
 
 
 @pytest.mark.slow
@@ -609,22 +609,22 @@ def test_every_answer_costs_what_was_paid_for_it(desk: Desk) -> None:
         answered = desk.ask(plan)
         told += float(answered.cost[0])
         kinds.add((answered.source, answered.cost[0] > 0))
-    assert told == pytest.approx(desk.purses.paid, abs=1e-12)
+    assert told == pytest.approx(desk.payments.paid, abs=1e-12)
     assert kinds >= {(AnswerSource.SYNOPSIS, False), (AnswerSource.MECHANISM, True)}
-    assert sum(desk.purses.settled) == pytest.approx(desk.purses.paid)
-    paid = desk.purses.paid
+    assert sum(desk.payments.settled) == pytest.approx(desk.payments.paid)
+    paid = desk.payments.paid
     assert all(desk.ask(plan).source in (AnswerSource.CACHE, AnswerSource.SYNOPSIS) for plan in questions()[:5])
-    assert desk.purses.paid == paid
+    assert desk.payments.paid == paid
 
 
 def test_an_honest_nothing_is_an_answer(desk: Desk) -> None:
     nobody = counted("sex = 'f' AND sex = 'm'")
     first = desk.ask(nobody)
-    paid = desk.purses.paid
+    paid = desk.payments.paid
     assert (first.source, first.totals.tolist()) == (AnswerSource.SYNOPSIS, [0.0])
     again = desk.ask(nobody)
     assert (again.source, again.totals.tolist(), again.made) == (AnswerSource.CACHE, [0.0], None)
-    assert desk.purses.paid == paid
+    assert desk.payments.paid == paid
 
 
 def test_a_restart_goes_on_with_the_same_opening(desk: Desk) -> None:
@@ -669,10 +669,10 @@ def test_who_dies_while_paying_has_released_nothing_and_uses_no_opening_again(de
     far = counted("sex = 'f' AND job IN ('a', 'b')")
     assert len(desk.pmw.most(far, narrow, ()) or ()) == 2
     before = {name: (piece.public, piece.secret) for name, piece in desk.store.pieces().items()}
-    desk.purses.dies = payment
+    desk.payments.dies = payment
     with pytest.raises(KeyboardInterrupt):
         desk.ask(far, narrow)
-    desk.purses.dies = -1
+    desk.payments.dies = -1
     desk.restart()
     after = {name: (piece.public, piece.secret) for name, piece in desk.store.pieces().items()}
     if payment == 0:
@@ -682,7 +682,7 @@ def test_who_dies_while_paying_has_released_nothing_and_uses_no_opening_again(de
         assert not any(secret for _, secret in after.values())
     answered = desk.ask(far, narrow)
     assert answered.source is AnswerSource.MECHANISM
-    assert float(answered.cost[0]) == pytest.approx(desk.purses.settled[-1])
+    assert float(answered.cost[0]) == pytest.approx(desk.payments.settled[-1])
     assert desk.ask(first).totals.size == 1
 
 

@@ -22,7 +22,7 @@ from thebes.privacy.faults import Mistake
 from thebes.privacy.promise import Unit
 from thebes.privacy.randomness import seeded_for_simulation
 from thebes.tasks import registry
-from thebes.tasks.audit.purse import Purse
+from thebes.tasks.audit.recorded_claim import RecordedClaim
 from thebes.tasks.contributions import Contributions, read_payloads
 from thebes.tasks.document import InvalidDocument
 from thebes.tasks.protocols import Ask, Setting, State
@@ -259,7 +259,9 @@ def test_public_data_sets_are_answered_exactly_and_only_those() -> None:
     ask = Ask("a", "phase-0", 0)
     table = frame_table(schema_of(SCHEMA), SITES["north"])
     with pytest.raises(Mistake, match="public"):
-        registry.site_owner(checked).contribute(checked, ask, table, Purse(), randomness=seeded_for_simulation(1))
+        registry.site_owner(checked).contribute(
+            checked, ask, table, RecordedClaim(), randomness=seeded_for_simulation(1)
+        )
 
 
 # --- who answers ---------------------------------------------------------------------------------------
@@ -275,7 +277,7 @@ def answer(document: Any, aggregator: Any, site: str, frame: pd.DataFrame | None
     ask = aggregator.ask(site)
     table = frame_table(aggregator.setting.sites[site], SITES[site] if frame is None else frame)
     return registry.site_owner(document).contribute(
-        document, ask, table, Purse(), randomness=seeded_for_simulation(len(site))
+        document, ask, table, RecordedClaim(), randomness=seeded_for_simulation(len(site))
     )
 
 

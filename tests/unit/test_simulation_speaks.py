@@ -200,7 +200,7 @@ def test_what_is_told_of_a_stand_in_is_what_is_sent(
 ) -> None:
     from thebes.privacy.promise import Unit
     from thebes.privacy.randomness import seeded_for_simulation
-    from thebes.simulation.purses import Purses
+    from thebes.simulation.budgets import SimulatedBudgets
     from thebes.tasks.protocols import Ask
 
     told = {"type": "basic", "epsilon": 1.0, "aggregator": aggregator, "featurizer": "SELECT age FROM p.t"}
@@ -213,8 +213,10 @@ def test_what_is_told_of_a_stand_in_is_what_is_sent(
     able = bool(owner.able(document, rows)[0])
     assert ("you cannot agree" in line) == (not able)
     assert f"{words} counts instead" in line or f"sends {words} instead" in line
-    purse = Purses(1, registry.kind("basic").price(document, unit=Unit.PERSON)).of(np.zeros(1, dtype=np.int64))
-    given = owner.contribute(document, Ask("ask", "", 0), rows, purse, randomness=seeded_for_simulation(1))
+    claim = SimulatedBudgets(1, registry.kind("basic").price(document, unit=Unit.PERSON)).of(
+        np.zeros(1, dtype=np.int64)
+    )
+    given = owner.contribute(document, Ask("ask", "", 0), rows, claim, randomness=seeded_for_simulation(1))
     assert given.fields["age"].tolist() == [sent]
     assert ("that the query failed" in line) == (
         failed and diagnostics is not None and not (bound or {}).get("default")

@@ -14,7 +14,7 @@ from thebes.privacy import randomness
 from thebes.privacy.faults import Fault, Mistake
 from thebes.privacy.guarantees import Price
 from thebes.privacy.promise import Unit
-from thebes.simulation.purses import Purses
+from thebes.simulation.budgets import SimulatedBudgets
 from thebes.simulation.sweeps import plan, sweep
 from thebes.simulation.turns import most_at_once, turns_of
 from thebes.tasks import registry
@@ -64,17 +64,17 @@ def test_more_rounds_than_people_can_serve_are_refused() -> None:
         turns_of(_Rounds(10, 2), 4, randomness.seeded_for_simulation(1))  # type: ignore[arg-type]
 
 
-def test_a_purse_pays_its_price_and_an_overdraft_stops_the_world() -> None:
-    purses = Purses(3, Price(1.0, 1e-6, Unit.PERSON))
-    first = purses.of(np.array([0, 2]))
+def test_a_budget_pays_its_price_and_an_overdraft_stops_the_world() -> None:
+    budgets = SimulatedBudgets(3, Price(1.0, 1e-6, Unit.PERSON))
+    first = budgets.of(np.array([0, 2]))
     first.consume(epsilon="0.4", delta="0.0000005")
     first.consume(epsilon="0.6", delta="0.0000005")
-    assert purses.left() == (0.0, 0.0)
+    assert budgets.left() == (0.0, 0.0)
     with pytest.raises(Fault):
         first.consume(epsilon="0.000000000001")
     with pytest.raises(Fault):
-        purses.of(np.array([1])).consume(epsilon=0.1, delta=1e-5)
-    purses.of(np.array([1])).consume(epsilon=1, delta=1e-6)
+        budgets.of(np.array([1])).consume(epsilon=0.1, delta=1e-5)
+    budgets.of(np.array([1])).consume(epsilon=1, delta=1e-6)
 
 
 @pytest.mark.parametrize("mechanism", ["split", "privunit"])

@@ -405,7 +405,7 @@ def test_the_planner_charges_what_the_rows_cost_and_tells_it(tmp_path):
     told: list[tuple[str, float]] = []
 
     @dataclass
-    class Purse:
+    class Payments:
         def pay(self, purchase: Purchase, number: int) -> None:
             told.append(("pay", float(purchase.epsilon)))
 
@@ -419,7 +419,7 @@ def test_the_planner_charges_what_the_rows_cost_and_tells_it(tmp_path):
     for plan in asked(10):
         told.clear()
         answered = planner.answer(
-            plan, wanted, rows, reserve=lambda _: Purse(), buy=lambda _, __: Purse(), randomness=chance
+            plan, wanted, rows, reserve=lambda _: Payments(), buy=lambda _, __: Payments(), randomness=chance
         )
         settled = [amount for what, amount in told if what == "settled"] or [0.0]
         assert settled[-1] == pytest.approx(float(answered.cost[0]), abs=1e-9)

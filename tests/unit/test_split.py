@@ -21,7 +21,7 @@ from thebes.privacy.stability import Sensitivity
 from thebes.sharing import Prio3, SealRefused, StrangeHelper, context_of
 from thebes.tasks import registry
 from thebes.tasks.aggregation.split_servers import CoordinateNoise, SplitServer
-from thebes.tasks.audit.purse import Purse
+from thebes.tasks.audit.recorded_claim import RecordedClaim
 from thebes.tasks.basic.kind import STATISTICS
 from thebes.tasks.basic.quantile_of_bins import QuantileOfBins
 from thebes.tasks.basic.split import statistic
@@ -63,7 +63,7 @@ def heard(document: dict[str, Any], values: Any, randomness: Any = None) -> tupl
     ask = aggregator.ask("somebody")
     owner = registry.owner(checked, simulated=True)
     rows = Rows.one_each({"age": np.asarray(values)})
-    return aggregator, owner.contribute(checked, ask, rows, Purse(), randomness=source), ask
+    return aggregator, owner.contribute(checked, ask, rows, RecordedClaim(), randomness=source), ask
 
 
 def exact(document: dict[str, Any], values: Any = AGES) -> Any:
@@ -249,7 +249,7 @@ def test_no_persons_machine_answers_without_a_helpers_signature() -> None:
     _, _, ask = heard(asked("mean"), AGES)
     rows = Rows.one_each({"age": AGES})
     with pytest.raises(StrangeHelper):
-        registry.owner(checked()).contribute(checked(), ask, rows, Purse(), randomness=system())
+        registry.owner(checked()).contribute(checked(), ask, rows, RecordedClaim(), randomness=system())
 
 
 def changed(sent: Contributions, row: int, change: Any) -> Contributions:

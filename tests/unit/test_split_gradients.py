@@ -21,7 +21,7 @@ from thebes.privacy.figures import spaced
 from thebes.privacy.promise import Unit
 from thebes.privacy.randomness import system
 from thebes.tasks import registry
-from thebes.tasks.audit.purse import Purse
+from thebes.tasks.audit.recorded_claim import RecordedClaim
 from thebes.tasks.document import InvalidDocument
 from thebes.tasks.gradient.kind import KIND
 from thebes.tasks.gradient.scene import LOSS, MODEL
@@ -66,7 +66,7 @@ def opened(document: dict[str, Any]) -> Any:
     ask = aggregator.ask("somebody")
     assert isinstance(ask, Ask)
     rows, owner = Rows.one_each(PEOPLE), registry.owner(checked, simulated=True)
-    aggregator.accept(owner.contribute(checked, ask, rows, Purse(), randomness=Silent()))
+    aggregator.accept(owner.contribute(checked, ask, rows, RecordedClaim(), randomness=Silent()))
     aggregator.advance(NOON)
     return aggregator.release()
 

@@ -37,7 +37,7 @@ from thebes.site.helping.second_server import DATABASE, Helper
 from thebes.site.home import AUDIT
 from thebes.site.steward.audit_log import Audit
 from thebes.tasks import registry
-from thebes.tasks.audit.purse import Purse
+from thebes.tasks.audit.recorded_claim import RecordedClaim
 from thebes.tasks.document import InvalidDocument
 from thebes.tasks.protocols import Ask, TaskClosed
 from thebes.wire import helping
@@ -78,7 +78,7 @@ def made(told: dict[str, Any], ask: Ask, values: list[float]) -> list[dict[str, 
     checked = registry.check(told)
     owner = registry.owner(checked)
     rows = Rows.one_each({"age": np.array(values)})
-    sent = owner.contribute(checked, ask, rows, Purse(), randomness=system())
+    sent = owner.contribute(checked, ask, rows, RecordedClaim(), randomness=system())
     return list(sent.payloads(owner.layout(checked, ask)))
 
 
@@ -197,7 +197,7 @@ def test_nothing_is_sealed_to_a_key_that_the_named_helper_did_not_sign() -> None
 
     def sealed(shown: dict[str, str]) -> Any:
         ask = Ask("a", "phase-0", 0, shown, task="t")
-        return owner.contribute(told, ask, rows, Purse(), randomness=system())
+        return owner.contribute(told, ask, rows, RecordedClaim(), randomness=system())
 
     good = honest.shown(SealingKey.generate().public, context)
     assert sealed(good).count == 1

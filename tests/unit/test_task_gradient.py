@@ -19,7 +19,7 @@ from thebes.privacy import randomness
 from thebes.privacy.faults import Mistake
 from thebes.privacy.promise import Unit
 from thebes.tasks import registry
-from thebes.tasks.audit.purse import Purse
+from thebes.tasks.audit.recorded_claim import RecordedClaim
 from thebes.tasks.gradient.network import network
 from thebes.tasks.gradient.owner import OWNER, SIMULATED
 from thebes.tasks.protocols import Ask, Setting
@@ -129,7 +129,7 @@ def test_an_owners_confined_child_gives_what_a_simulation_gives(more) -> None:
     document = registry.check(linear(**more))
     aggregator, ask = asked(document)
     confined, simulated = (
-        half.contribute(document, ask, rows(20), Purse(), randomness=randomness.seeded_for_simulation(5))
+        half.contribute(document, ask, rows(20), RecordedClaim(), randomness=randomness.seeded_for_simulation(5))
         for half in (OWNER, SIMULATED)
     )
     assert set(confined.fields) == set(aggregator.layout(ask.part))
@@ -144,7 +144,7 @@ def test_an_owners_confined_child_gives_what_a_simulation_gives(more) -> None:
 def test_what_is_not_there_in_time_is_as_if_there_were_no_rows_and_nothing_leaves_earlier(monkeypatch) -> None:
     from thebes.tasks.gradient import owner
 
-    class Held(Purse):
+    class Held(RecordedClaim):
         until = 0.0
 
         def hold(self, moment: float) -> None:
@@ -212,11 +212,11 @@ def _packed(values) -> str:
     ],
 )
 def test_weights_that_do_not_fit_the_consented_graph_are_refused_and_nothing_is_paid(weights) -> None:
-    document, purse = registry.check(linear()), Purse()
+    document, claim = registry.check(linear()), RecordedClaim()
     ask = Ask("a", "phase-0", 0, {"round": 0, "weights": weights() if callable(weights) else weights})
     with pytest.raises(Mistake, match="weights"):
-        OWNER.contribute(document, ask, rows(1), purse, randomness=randomness.seeded_for_simulation(1))
-    assert purse.epsilon == 0
+        OWNER.contribute(document, ask, rows(1), claim, randomness=randomness.seeded_for_simulation(1))
+    assert claim.epsilon == 0
 
 
 def test_a_person_with_many_rows_sends_one_mean_gradient_of_at_most_a_thousand() -> None:
@@ -226,12 +226,14 @@ def test_a_person_with_many_rows_sends_one_mean_gradient_of_at_most_a_thousand()
     many = {name: np.concatenate([np.tile(v[:500], 2), np.full(50, 1e3)]) for name, v in TABLE.items()}
     person = np.zeros(1050, dtype=np.int64)
     hoarder = Rows(many, person, 2, np.zeros(2, dtype=np.uint8))
-    given = SIMULATED.contribute(document, ask, hoarder, Purse(), randomness=randomness.seeded_for_simulation(1))
+    given = SIMULATED.contribute(
+        document, ask, hoarder, RecordedClaim(), randomness=randomness.seeded_for_simulation(1)
+    )
     once = SIMULATED.contribute(
         document,
         ask,
         Rows({n: v[:500] for n, v in TABLE.items()}, person[:500], 2, hoarder.failures),
-        Purse(),
+        RecordedClaim(),
         randomness=randomness.seeded_for_simulation(1),
     )
     first, same = (mechanism.decode(g.fields["report"]) for g in (given, once))
@@ -251,7 +253,7 @@ def test_missing_and_huge_values_never_leave_or_break_a_gradient() -> None:
         }
     )
     for half in (OWNER, SIMULATED):
-        given = half.contribute(document, ask, odd, Purse(), randomness=randomness.system())
+        given = half.contribute(document, ask, odd, RecordedClaim(), randomness=randomness.system())
         aggregator.examine(given)
 
 
@@ -374,7 +376,9 @@ def test_an_owner_computes_features_in_the_same_confined_child(tmp_path, monkeyp
     aggregator, ask = asked(document)
     one = Rows.one_each({name: values[:1] for name, values in PICTURE_TABLE.items()})
     confined, simulated = (
-        half.contribute(document, ask, one, Purse(), randomness=randomness.seeded_for_simulation(5)).fields["report"]
+        half.contribute(document, ask, one, RecordedClaim(), randomness=randomness.seeded_for_simulation(5)).fields[
+            "report"
+        ]
         for half in (OWNER, SIMULATED)
     )
     assert np.abs(confined.astype(int) - simulated.astype(int)).max() <= 2

@@ -17,7 +17,7 @@ from thebes.privacy.promise import Unit
 from thebes.simulation.featurizer import featurize
 from thebes.simulation.tables import people_of
 from thebes.tasks import registry
-from thebes.tasks.audit.purse import Purse
+from thebes.tasks.audit.recorded_claim import RecordedClaim
 from thebes.tasks.bounded.view import sections
 from thebes.tasks.protocols import Setting
 from thebes.tasks.release_reader import release_from_json
@@ -223,7 +223,9 @@ def test_a_featurizer_that_fails_after_consent_sends_the_middle_of_the_range() -
     )
     source = randomness.seeded_for_simulation(1)
     aggregator = registry.aggregator(document, Setting(unit=Unit.DEVICE, randomness=source))
-    given = registry.owner(document).contribute(document, aggregator.ask("s"), failing, Purse(), randomness=source)
+    given = registry.owner(document).contribute(
+        document, aggregator.ask("s"), failing, RecordedClaim(), randomness=source
+    )
     assert given.fields["age"].tolist() == [60.0, 60.0]
     assert set(given.fields) == {"age"}  # no signal
 

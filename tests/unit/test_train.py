@@ -20,7 +20,7 @@ from thebes.privacy.losses import concentrated_to_approximate, renyi_to_approxim
 from thebes.privacy.promise import Unit
 from thebes.privacy.randomness import seeded_for_simulation
 from thebes.tasks import registry
-from thebes.tasks.audit.purse import Purse
+from thebes.tasks.audit.recorded_claim import RecordedClaim
 from thebes.tasks.contributions import Contributions, read_payloads
 from thebes.tasks.protocols import Ask, State, TaskClosed
 from thebes.tasks.release_reader import release_from_json
@@ -163,9 +163,9 @@ def test_the_loss_of_every_round_is_told_where_it_was_bought() -> None:
 
 def test_a_site_without_rows_answers_like_any_other() -> None:
     empty = {**TABLES, "d": site({column: values[:0] for column, values in SITES["a"].items()})}
-    aggregator, purses = run(LOUD, empty, Silent())
+    aggregator, budgets = run(LOUD, empty, Silent())
     assert aggregator.release().extra["coverage"]["answered"] == ["a", "b", "c", "d"]
-    assert purses["d"].epsilon == purses["a"].epsilon
+    assert budgets["d"].epsilon == budgets["a"].epsilon
     alone = run(DOCUMENT, {"d": empty["d"]})[0].release()
     assert np.isfinite(weights_of(alone)).all()
 
@@ -298,30 +298,30 @@ def test_all_rounds_together_cost_no_more_than_the_document_says(more) -> None:
 
 def test_a_site_pays_for_the_rounds_it_answered_and_never_more_than_the_price() -> None:
     document = {**DOCUMENT, "min_sites": 2, "rounds": 6}
-    aggregator, purses = run(document, TABLES, absent={1: {"b"}, 4: {"b"}})
-    assert purses["a"].epsilon <= Decimal("2.0")
-    assert purses["a"].epsilon == pytest.approx(Decimal("2.0"), abs=Decimal("1e-9"))
-    assert purses["b"].epsilon * 6 == purses["a"].epsilon * 4
+    aggregator, budgets = run(document, TABLES, absent={1: {"b"}, 4: {"b"}})
+    assert budgets["a"].epsilon <= Decimal("2.0")
+    assert budgets["a"].epsilon == pytest.approx(Decimal("2.0"), abs=Decimal("1e-9"))
+    assert budgets["b"].epsilon * 6 == budgets["a"].epsilon * 4
     parameters = aggregator.release().certificate.parameters
     assert parameters["charged"]["epsilon"] == pytest.approx(2.0, rel=1e-3)
     assert parameters["reserved"]["rounds"] == 6
 
 
 def test_it_ends_early_where_a_round_hardly_moves_the_weights() -> None:
-    aggregator, purses = run({**LOUD, "rounds": 500, "tolerance": 0.02, "learning_rate": 3.0}, TABLES)
+    aggregator, budgets = run({**LOUD, "rounds": 500, "tolerance": 0.02, "learning_rate": 3.0}, TABLES)
     release = aggregator.release()
     assert aggregator.state is State.DONE
     assert 5 < len(release.rounds) < 200
     assert release.rounds[-1]["update"] <= 0.02 < release.rounds[-2]["update"]
     share = len(release.rounds) / 500
-    assert float(purses["a"].epsilon) == pytest.approx(1e6 * share, rel=1e-6)
+    assert float(budgets["a"].epsilon) == pytest.approx(1e6 * share, rel=1e-6)
     assert release.certificate.parameters["charged"]["epsilon"] < 1e6 * math.sqrt(share)
     assert release.certificate.epsilon == 1e6  # nothing less was promised
     assert "ended after" in release.certificate.text
 
 
 def test_charged_comes_before_noise() -> None:
-    class Broke(Purse):
+    class Broke(RecordedClaim):
         def consume(self, **_) -> None:
             raise RuntimeError("nothing is left")
 
@@ -358,11 +358,11 @@ def test_starting_anew_in_the_middle_of_a_round_keeps_what_was_heard() -> None:
         source = seeded_for_simulation(3)
         aggregator = begun(document, TABLES, source)
         for name in ("a", "b"):
-            heard(document, aggregator, name, TABLES[name], Purse(), source)
+            heard(document, aggregator, name, TABLES[name], RecordedClaim(), source)
         again = begun(document, TABLES, source)
         again.restore(aggregator.snapshot())
         assert again.awaited == ("c",)
-        heard(document, again, "c", TABLES["c"], Purse(), source)
+        heard(document, again, "c", TABLES["c"], RecordedClaim(), source)
         again.advance(NOON)
         assert again.state is State.DONE
         with pytest.raises(Mistake):
@@ -391,12 +391,12 @@ def test_without_min_sites_everybody_must_answer_every_round() -> None:
     aggregator, _ = run({**DOCUMENT, "rounds": 5}, TABLES, absent={0: {"b"}})
     assert aggregator.state is State.EXPIRED
     assert aggregator.release() is None
-    aggregator, purses = run({**DOCUMENT, "rounds": 5}, TABLES, absent={3: {"b"}})
+    aggregator, budgets = run({**DOCUMENT, "rounds": 5}, TABLES, absent={3: {"b"}})
     assert aggregator.state is State.EXPIRED
     release = aggregator.release()
     assert len(release.rounds) == 3
     assert "ended after 3 of 5 rounds" in release.certificate.text
-    assert purses["b"].epsilon < purses["a"].epsilon
+    assert budgets["b"].epsilon < budgets["a"].epsilon
     assert (len(release.rounds), release.certificate.parameters["charged"]["at_most"]) == (3, 4)  # the fourth was paid
     assert "charged for 4 at most" in release.certificate.text
 
@@ -420,7 +420,7 @@ def test_progress_is_in_public_figures() -> None:
     aggregator = begun(document, TABLES, source)
     assert aggregator.progress()["last"] is None
     for name, table in TABLES.items():
-        heard(document, aggregator, name, table, Purse(), source)
+        heard(document, aggregator, name, table, RecordedClaim(), source)
     aggregator.advance(NOON)
     progress = aggregator.progress()
     assert (progress["phase"], progress["phases"], progress["last"]["sites"]) == (1, 5, 3)
@@ -447,7 +447,7 @@ def test_the_certificate_says_who_must_be_trusted_and_what_was_noised() -> None:
 def _answer(document, aggregator, name="a"):
     ask = aggregator.ask(name)
     owner = registry.site_owner(document)
-    given = owner.contribute(document, ask, TABLES[name], Purse(), randomness=seeded_for_simulation(5))
+    given = owner.contribute(document, ask, TABLES[name], RecordedClaim(), randomness=seeded_for_simulation(5))
     return ask, next(iter(given.payloads(owner.layout(document, ask, TABLES[name].schema))))
 
 
@@ -539,12 +539,12 @@ def test_honest_answers_are_never_refused(noise, epsilon) -> None:
 )
 def test_a_model_that_is_not_the_tasks_is_refused_before_anything_is_paid(payload) -> None:
     document = registry.check(DOCUMENT)
-    purse = Purse()
+    claim = RecordedClaim()
     with pytest.raises(Mistake, match="did not keep to"):
         registry.site_owner(document).contribute(
-            document, Ask("x", "phase-0", 0, payload), TABLES["a"], purse, randomness=Silent()
+            document, Ask("x", "phase-0", 0, payload), TABLES["a"], claim, randomness=Silent()
         )
-    assert purse.epsilon == 0
+    assert claim.epsilon == 0
 
 
 def test_a_contribution_of_the_wrong_site_or_round_is_closed_or_refused() -> None:

@@ -13,7 +13,7 @@ from tests.support.training import DOCUMENT, Silent, begun, heard, patients, run
 from thebes.privacy.faults import Fault, Mistake
 from thebes.privacy.randomness import seeded_for_simulation
 from thebes.tasks import registry
-from thebes.tasks.audit.purse import Purse
+from thebes.tasks.audit.recorded_claim import RecordedClaim
 from thebes.tasks.release_reader import release_from_json
 from thebes.tasks.train import owner as half
 
@@ -87,10 +87,10 @@ def test_without_noise_a_network_is_trained_like_the_live_module(noise) -> None:
 def test_a_child_stays_warm_between_rounds_and_ends_when_it_is_told(children) -> None:
     document, owner = registry.check(_document()), half.TrainOwner()
     aggregator, source = begun(document, TABLES, Silent()), Silent()
-    heard(document, aggregator, "a", TABLES["a"], Purse(), source, owner)
+    heard(document, aggregator, "a", TABLES["a"], RecordedClaim(), source, owner)
     first = children()
     assert len(first) == 1
-    heard(document, aggregator, "b", TABLES["b"], Purse(), source, owner)
+    heard(document, aggregator, "b", TABLES["b"], RecordedClaim(), source, owner)
     assert children() == first
     owner.close()
     assert not children()
@@ -99,7 +99,7 @@ def test_a_child_stays_warm_between_rounds_and_ends_when_it_is_told(children) ->
 @pytest.mark.slow
 def test_a_child_ends_when_nobody_comes_back(children) -> None:
     document, owner = registry.check(_document()), half.TrainOwner(warm_seconds=0.0)
-    heard(document, begun(document, TABLES, Silent()), "a", TABLES["a"], Purse(), Silent(), owner)
+    heard(document, begun(document, TABLES, Silent()), "a", TABLES["a"], RecordedClaim(), Silent(), owner)
     until = time.monotonic() + 60
     while children() and time.monotonic() < until:
         time.sleep(0.05)
@@ -115,10 +115,10 @@ def test_a_network_that_cannot_be_computed_says_nothing_of_whether_there_are_row
     tables = {**TABLES, "a": site({name: values[:people] for name, values in SITES["a"].items()})}
     aggregator = begun(document, tables, Silent())
     monkeypatch.setattr("thebes.learning.graph.sandbox.GradientWorker.apart", lambda *_: None)
-    purse = Purse()
+    claim = RecordedClaim()
     with pytest.raises(Fault, match="nothing was sent"):
-        heard(document, aggregator, "a", tables["a"], purse, Silent())
-    assert purse.epsilon == 0  # no row was looked at
+        heard(document, aggregator, "a", tables["a"], claim, Silent())
+    assert claim.epsilon == 0  # no row was looked at
     assert not children()
 
 
@@ -128,10 +128,10 @@ def test_a_network_that_fails_over_the_rows_sends_nothing(monkeypatch, children)
     aggregator = begun(document, TABLES, Silent())
     real = half.GradientWorker.apart
     monkeypatch.setattr(half.GradientWorker, "apart", lambda own, w, x, y: real(own, w, x, y) if len(x) == 1 else None)
-    purse = Purse()
+    claim = RecordedClaim()
     with pytest.raises(Fault, match="nothing was sent"):
-        heard(document, aggregator, "a", TABLES["a"], purse, Silent())
-    assert purse.epsilon > 0  # it was begun, and how it ended may say something of the rows
+        heard(document, aggregator, "a", TABLES["a"], claim, Silent())
+    assert claim.epsilon > 0  # it was begun, and how it ended may say something of the rows
     assert not children()
 
 

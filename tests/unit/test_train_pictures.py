@@ -17,7 +17,7 @@ from thebes.data.engines.source import frame_table, table_of
 from thebes.data.schema import schema_of
 from thebes.privacy.faults import Mistake
 from thebes.tasks import registry
-from thebes.tasks.audit.purse import Purse
+from thebes.tasks.audit.recorded_claim import RecordedClaim
 from thebes.tasks.release_reader import release_from_json
 from thebes.tasks.train import owner as half
 from thebes.tasks.train.plan import SIZE, SUM, plan_of
@@ -134,7 +134,7 @@ def told(folder: Path) -> tuple[Any, int]:
     table = table_of(schema_of(SCHEMA), SOURCE, folder=folder)
     checked: Any = registry.check(document(noise="coordinator", rounds=1))
     ask = begun(checked, {"a": table}, Silent()).ask("a")
-    given = half.OWNER.contribute(checked, ask, table, Purse(), randomness=Silent())
+    given = half.OWNER.contribute(checked, ask, table, RecordedClaim(), randomness=Silent())
     step = plan_of(checked.descent, table.schema).sums.step
     table.close()
     return given.fields[SUM][0] * step, int(given.fields[SIZE][0])

@@ -12,7 +12,7 @@ from thebes.data.schema import schema_of
 from thebes.privacy.model_quality import NOT_CHECKED, Worth
 from thebes.privacy.randomness import seeded_for_simulation
 from thebes.tasks import registry
-from thebes.tasks.audit.purse import Purse
+from thebes.tasks.audit.recorded_claim import RecordedClaim
 from thebes.tasks.protocols import Ask, State
 from thebes.tasks.release_reader import release_from_json
 from thebes.tasks.train.local import read
@@ -97,11 +97,11 @@ def test_a_person_of_several_rows_is_in_one_part_and_tested_on_one_row() -> None
 def test_everybody_pays_for_the_test_as_for_a_round() -> None:
     document = registry.check(TESTED)
     assert document.phases == 5
-    aggregator, purses = run(TESTED, TABLES)
+    aggregator, budgets = run(TESTED, TABLES)
     assert aggregator.state is State.DONE
-    for purse in purses.values():
-        assert float(purse.epsilon) <= TESTED["epsilon"]
-        assert float(purse.epsilon) > 0.99 * TESTED["epsilon"]
+    for claim in budgets.values():
+        assert float(claim.epsilon) <= TESTED["epsilon"]
+        assert float(claim.epsilon) > 0.99 * TESTED["epsilon"]
 
 
 def test_a_model_that_is_not_tested_says_so() -> None:
@@ -187,5 +187,5 @@ def test_a_site_that_was_not_asked_for_a_test_by_the_document_tells_none() -> No
     document = registry.check({**TESTED, "quality": None})
     ask = Ask("any", "phase-0", 0, {"weights": np.zeros(4), "size": None, "trial": True})
     owner = registry.site_owner(document)
-    told = owner.contribute(document, ask, TABLES["a"], Purse(), randomness=seeded_for_simulation(1)).fields
+    told = owner.contribute(document, ask, TABLES["a"], RecordedClaim(), randomness=seeded_for_simulation(1)).fields
     assert "table" not in told

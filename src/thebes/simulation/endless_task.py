@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from thebes.data.rows import Rows
 from thebes.privacy.randomness import Randomness
-from thebes.simulation.purses import Purses
+from thebes.simulation.budgets import SimulatedBudgets
 from thebes.tasks import registry
 from thebes.tasks.aggregation.packets import slot_of
 from thebes.tasks.contributions import Contributions
@@ -34,7 +34,7 @@ def take_part(
     owner: Owner[Any],
     everybody: Rows,
     people: Integers,
-    purses: Purses,
+    budgets: SimulatedBudgets,
     randomness: Randomness,
     *,
     in_flight: int = 1,
@@ -43,13 +43,13 @@ def take_part(
     any time; with 1, each has sent theirs before the next one is asked."""
     aggregator.expect(len(people) * document.turns(0))
     crowd = registry.crowd(document, aggregator, owner, everybody, randomness, in_flight)
-    queue = _Queue(document, aggregator, owner, everybody, purses, randomness, in_flight)
+    queue = _Queue(document, aggregator, owner, everybody, budgets, randomness, in_flight)
     for turn in range(document.turns(0)):
         order = people[randomness.permutation(len(people))]
         if crowd is None:
             queue.turn(turn, order)
         else:
-            crowd.turn(turn, order, purses.of(order))
+            crowd.turn(turn, order, budgets.of(order))
             aggregator.advance(queue.now)
         if aggregator.state is not State.OPEN:
             return
@@ -65,12 +65,12 @@ class _Queue:
         aggregator: Aggregator,
         owner: Owner[Any],
         everybody: Rows,
-        purses: Purses,
+        budgets: SimulatedBudgets,
         randomness: Randomness,
         in_flight: int,
     ) -> None:
         self._document, self._aggregator, self._owner = document, aggregator, owner
-        self._everybody, self._purses = everybody, purses
+        self._everybody, self._budgets = everybody, budgets
         self._randomness, self._in_flight = randomness, in_flight
         self.now = _BEGUN
 
@@ -83,8 +83,8 @@ class _Queue:
                 ask = self._ask(turn)
                 if ask is None:
                     return
-                mine, purse = some.select(np.array([place])), self._purses.of(np.array([person]))
-                given = self._owner.contribute(self._document, ask, mine, purse, randomness=self._randomness)
+                mine, claim = some.select(np.array([place])), self._budgets.of(np.array([person]))
+                given = self._owner.contribute(self._document, ask, mine, claim, randomness=self._randomness)
                 under_way.append(given)
                 if len(under_way) >= self._in_flight:
                     self._deliver(under_way.popleft())

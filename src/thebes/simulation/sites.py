@@ -1,7 +1,7 @@
 """Institutions and the rows they keep, in one process: the same owners' and aggregators' code as between real sites.
 
 Every site is there and answers; what it cannot answer it refuses, and the rest goes on without it. Its ledger is a
-purse that holds the document's price.
+claim that holds the document's price.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from thebes.privacy.faults import Fault, Mistake, Refusal
 from thebes.privacy.guarantees import Price
 from thebes.privacy.promise import Unit
 from thebes.privacy.randomness import Randomness
+from thebes.simulation.budgets import BatchClaim, SimulatedBudgets
 from thebes.simulation.guess import beside, condition_of, of_sites
-from thebes.simulation.purses import Purses, PursesOf
 from thebes.simulation.streams import rows_of, simulate_stream
 from thebes.tasks import accuracy_prices, registry
 from thebes.tasks.fit import Fit, fits_of_table, nobody_at
@@ -108,14 +108,14 @@ def run(
     document = accuracy_prices.priced(document, setting)
     aggregator = registry.aggregator(document, setting)
     owner = registry.site_owner(document, simulated=True)
-    purses = {site: _purse(document) for site in tables}
+    budgets = {site: _claim(document) for site in tables}
     while aggregator.state is State.OPEN:
         for site in aggregator.awaited:
             ask = aggregator.ask(site)
             if not isinstance(ask, Ask):
                 raise Fault("an aggregator stopped asking a site it waits for")
             try:
-                given = owner.contribute(document, ask, tables[site], purses[site], randomness=source)
+                given = owner.contribute(document, ask, tables[site], budgets[site], randomness=source)
                 aggregator.accept(given)
             except (Mistake, Refusal) as refused:
                 aggregator.excuse(site, str(refused))
@@ -129,9 +129,9 @@ def run(
     return release
 
 
-def _purse(document: SiteDocument) -> PursesOf:
+def _claim(document: SiteDocument) -> BatchClaim:
     price: Price = registry.drawn(document.type).price(document)
-    return Purses(1, price).of(np.zeros(1, dtype=np.int64))
+    return SimulatedBudgets(1, price).of(np.zeros(1, dtype=np.int64))
 
 
 def _asked(document: SiteDocument, tables: Mapping[str, Table]) -> Mapping[str, Table]:

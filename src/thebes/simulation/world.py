@@ -16,11 +16,11 @@ import numpy as np
 from thebes.privacy import randomness as chance
 from thebes.privacy.faults import Fault, Mistake
 from thebes.privacy.promise import Unit
+from thebes.simulation.budgets import SimulatedBudgets
 from thebes.simulation.featurizer import featurize
 from thebes.simulation.guess import beside, of_people
 from thebes.simulation.partitions import by_partition
 from thebes.simulation.people_file import given_people
-from thebes.simulation.purses import Purses
 from thebes.simulation.turns import most_at_once, turns_of
 from thebes.tasks import registry
 from thebes.tasks.contributions import Contributions
@@ -92,7 +92,7 @@ def simulate(
             stacklevel=2,
         )
     turns = turns_of(checked, len(willing), source)
-    purses = Purses(everybody.people, registry.drawn(checked.type).price(checked, unit=Unit.PERSON))
+    budgets = SimulatedBudgets(everybody.people, registry.drawn(checked.type).price(checked, unit=Unit.PERSON))
     setting = Setting(unit=Unit.PERSON, randomness=source, simulated=True, group_size=None, proofs=proofs)
     aggregator = registry.aggregator(checked, setting)
     if isinstance(in_flight, bool) or not isinstance(in_flight, int) or not 1 <= in_flight <= 10_000:
@@ -100,7 +100,7 @@ def simulate(
     if aggregator.endless:
         from thebes.simulation.endless_task import take_part
 
-        take_part(checked, aggregator, owner, everybody, willing, purses, source, in_flight=in_flight)
+        take_part(checked, aggregator, owner, everybody, willing, budgets, source, in_flight=in_flight)
         turns = []
     for phase, turn in enumerate(turns):
         people = willing[turn]
@@ -114,7 +114,7 @@ def simulate(
                 for start in range(0, len(asked), size):
                     batch = asked[start : start + size]
                     given: Contributions = owner.contribute(
-                        checked, ask, everybody.select(batch), purses.of(batch), randomness=source
+                        checked, ask, everybody.select(batch), budgets.of(batch), randomness=source
                     )
                     aggregator.accept(given)
         aggregator.advance(_EPOCH)

@@ -74,7 +74,7 @@ class Office:
         self.ledger = Ledger(home.ledger)
         (home.folder / "ledger.db").chmod(0o600)
         self.pipelines = Pipelines(home, self.datasets, self.ledger)
-        self.purse = SiteBudget(
+        self.budget = SiteBudget(
             self.ledger, self.outbox, deciding=partial(deciding, home.folder), attempts=self.pipelines.amounts
         )
         self.streams = Streams(home, self.ledger)
@@ -82,7 +82,7 @@ class Office:
         self.tables = tables = Tables(home, self.streams)
         self.contributing = Contributing(
             outbox=self.outbox,
-            purse=self.purse,
+            budget=self.budget,
             tables=tables,
             streams=self.streams,
             grown=tables.grown,
@@ -95,7 +95,7 @@ class Office:
             policy=self.policy,
             outbox=self.outbox,
             audit=self.audit,
-            purse=self.purse,
+            budget=self.budget,
             contributing=self.contributing,
             streams=self.streams,
             looking=self.caches.looking,
@@ -133,9 +133,9 @@ class Office:
         if kind == "requests":
             return views.requests(self.outbox)
         if kind == "ledger":
-            return views.ledger(self.purse, self.datasets, self.policy())
+            return views.ledger(self.budget, self.datasets, self.policy())
         if kind == "budgets":
-            return views.budgets(self.purse, self.datasets, self.policy())
+            return views.budgets(self.budget, self.datasets, self.policy())
         if kind == "datasets":
             told = views.described(self.datasets, self.ledger, self.streams, self.caches.known)
             return [{**each, "unread": self.tables.unread(each["name"])} for each in told]

@@ -17,7 +17,7 @@ from thebes.privacy.faults import Mistake
 from thebes.privacy.promise import Unit
 from thebes.tasks import registry
 from thebes.tasks.answer_view import Section
-from thebes.tasks.audit.purse import Purse
+from thebes.tasks.audit.recorded_claim import RecordedClaim
 from thebes.tasks.contributions import Contributions, read_payloads
 from thebes.tasks.document import Document, InvalidDocument
 from thebes.tasks.protocols import Ask, Closed, Setting, State, TaskClosed
@@ -161,12 +161,12 @@ def check_a_wrong_field_is_refused_by_name_or_makes_another_document(sample: Sam
 def check_everybody_pays_the_price_and_no_more(sample: Sample) -> None:
     document, _, heard = run(sample)
     price = registry.drawn(document.type).price(document)
-    for ask, _, purse in heard:
+    for ask, _, claim in heard:
         most = document.participations * document.packets(ask.phase)
-        expect(purse.epsilon * most <= price.epsilon, "a part spends more than its share of the price")
-        less = purse.epsilon * most < price.epsilon * _NEARLY
+        expect(claim.epsilon * most <= price.epsilon, "a part spends more than its share of the price")
+        less = claim.epsilon * most < price.epsilon * _NEARLY
         expect(not less, "a part pays less than its share of the price, and the ledger would forget the rest")
-        expect(purse.delta * most <= price.delta, "a part spends more than its share of delta")
+        expect(claim.delta * most <= price.delta, "a part spends more than its share of delta")
 
 
 def check_the_price_is_paid_before_noise_is_drawn(sample: Sample) -> None:
@@ -209,7 +209,7 @@ def check_who_has_no_value_sends_what_anybody_could_have_sent(sample: Sample) ->
     ask = aggregator.ask("s")
     assert isinstance(ask, Ask)
     try:
-        given = owner.contribute(document, ask, blank.select(np.array([0])), Purse(), randomness=source)
+        given = owner.contribute(document, ask, blank.select(np.array([0])), RecordedClaim(), randomness=source)
     except Exception as error:
         said = f"`contribute` ends in {type(error).__name__} for who has no value and has agreed by a standing rule"
         raise AssertionError(said) from error
@@ -243,7 +243,9 @@ def check_out_of_domain_contributions_are_refused(sample: Sample) -> None:
     assert isinstance(ask, Ask)
     layout = aggregator.layout(ask.part, ask.partition)
     owner = registry.owner(document, simulated=True)
-    good = _contributed(owner.contribute(document, ask, rows.select(np.array([0])), Purse(), randomness=source), owner)
+    good = _contributed(
+        owner.contribute(document, ask, rows.select(np.array([0])), RecordedClaim(), randomness=source), owner
+    )
     payload = next(iter(good.payloads(layout)))
     wrong: tuple[Any, ...] = ("x", [], {}, True, float("inf"), 10**400)
     for name, poison in [(n, p) for n in payload for p in wrong]:

@@ -15,7 +15,7 @@ from thebes.simulation.featurizer import featurize
 from thebes.simulation.partitions import by_partition
 from thebes.simulation.tables import people_of
 from thebes.tasks import registry
-from thebes.tasks.audit.purse import Purse
+from thebes.tasks.audit.recorded_claim import RecordedClaim
 from thebes.tasks.contributions import Contributions
 from thebes.tasks.document import PeopleDocument
 from thebes.tasks.protocols import Aggregator, Ask, Setting
@@ -48,15 +48,15 @@ def turns_of(sample: Sample, document: PeopleDocument, rows: Rows) -> list[np.nd
     return [able[phase :: document.phases] for phase in range(document.phases)]
 
 
-def run(sample: Sample) -> tuple[PeopleDocument, Aggregator, list[tuple[Ask, Contributions, Purse]]]:
-    """Every batch that was heard, with the purse of those who sent it: one for each packet of a participation."""
+def run(sample: Sample) -> tuple[PeopleDocument, Aggregator, list[tuple[Ask, Contributions, RecordedClaim]]]:
+    """Every batch that was heard, with the claim of those who sent it: one for each packet of a participation."""
     document, aggregator, rows, source = begin(sample)
     heard = []
     for phase, people in enumerate(turns_of(sample, document, rows)):
         aggregator.expect(len(people))
-        for ask, given, purse in given_by(document, aggregator, rows, people, phase, source):
+        for ask, given, claim in given_by(document, aggregator, rows, people, phase, source):
             aggregator.accept(given)
-            heard.append((ask, given, purse))
+            heard.append((ask, given, claim))
         aggregator.advance(NOON)
     return document, aggregator, heard
 
@@ -70,18 +70,18 @@ def given_by(
     source: randomness.Randomness,
     *,
     sealed: bool = False,
-) -> Iterator[tuple[Ask, Contributions, Purse]]:
+) -> Iterator[tuple[Ask, Contributions, RecordedClaim]]:
     """Yield what these people send in a phase, packet by packet, peer partition by peer partition."""
     owner = registry.owner(document, simulated=True)
     for packet in range(document.packets(phase)):
         for slot, asked in by_partition(aggregator, people, packet):
             together = aggregator.together or len(asked)
             for start in range(0, len(asked), together):
-                ask, purse = aggregator.ask(slot, packet), Purse()
+                ask, claim = aggregator.ask(slot, packet), RecordedClaim()
                 assert isinstance(ask, Ask)
                 mine = rows.select(asked[start : start + together])
-                chance = Sealed(source, purse) if sealed else source
-                yield ask, _contributed(owner.contribute(document, ask, mine, purse, randomness=chance), owner), purse
+                chance = Sealed(source, claim) if sealed else source
+                yield ask, _contributed(owner.contribute(document, ask, mine, claim, randomness=chance), owner), claim
 
 
 def _contributed(given: Any, owner: Any) -> Contributions:
@@ -95,11 +95,11 @@ class Sealed(randomness.Randomness):
 
     simulated = True
 
-    def __init__(self, source: randomness.Randomness, purse: Purse) -> None:
-        self._source, self._purse = source, purse
+    def __init__(self, source: randomness.Randomness, claim: RecordedClaim) -> None:
+        self._source, self._claim = source, claim
 
     def _paid(self) -> randomness.Randomness:
-        expect(self._purse.epsilon > 0, "noise is drawn before it is paid for: call claim.consume first")
+        expect(self._claim.epsilon > 0, "noise is drawn before it is paid for: call claim.consume first")
         return self._source
 
     def words(self, count: int) -> randomness.Words:

@@ -19,7 +19,7 @@ from thebes.privacy.events import Repeated
 from thebes.privacy.faults import Mistake, Refusal
 from thebes.privacy.promise import Adjacency, Unit
 from thebes.tasks import registry
-from thebes.tasks.audit.purse import Purse
+from thebes.tasks.audit.recorded_claim import RecordedClaim
 from thebes.tasks.block_price import cost
 from thebes.tasks.contributions import read_payloads
 from thebes.tasks.protocols import Ask, Closed, Setting, State, TaskClosed, Wait
@@ -129,11 +129,11 @@ def check_nobody_spends_more_than_the_price(sample: SiteSample) -> None:
     document, _, heard = run(sample)
     price = registry.drawn(document.type).price(document)
     for site in sample.sites:
-        spent = [purse for name, _, _, purse in heard if name == site]
-        epsilon = sum((purse.epsilon for purse in spent), Decimal(0))
+        spent = [claim for name, _, _, claim in heard if name == site]
+        epsilon = sum((claim.epsilon for claim in spent), Decimal(0))
         expect((epsilon > 0) is (document.epsilon > 0), "a site spends nothing")
         expect(epsilon <= price.epsilon, "a site spends more than the price")
-        expect(sum((purse.delta for purse in spent), Decimal(0)) <= price.delta, "a site spends more than delta")
+        expect(sum((claim.delta for claim in spent), Decimal(0)) <= price.delta, "a site spends more than delta")
 
 
 def check_a_contribution_survives_its_way(sample: SiteSample) -> None:
@@ -378,7 +378,7 @@ def check_a_claim_that_refuses_stops_everything(sample: SiteSample) -> None:
     if not document.epsilon:
         return
 
-    class Empty(Purse):
+    class Empty(RecordedClaim):
         def consume(self, *, epsilon: Any, delta: Any = 0) -> None:
             raise Refusal("nothing is left")
 

@@ -16,7 +16,7 @@ from thebes.data.table import Table
 from thebes.privacy import randomness
 from thebes.privacy.promise import Unit
 from thebes.tasks import registry
-from thebes.tasks.audit.purse import Purse
+from thebes.tasks.audit.recorded_claim import RecordedClaim
 from thebes.tasks.contributions import Contributions
 from thebes.tasks.protocols import Ask, Setting, State
 from thebes.tasks.release import Release
@@ -39,28 +39,28 @@ def _table(schema: Schema, rows: Any) -> Table:
 
 
 def answered(
-    sample: SiteSample, document: SiteDocument, ask: Ask, site: str, purse: Purse, source: randomness.Randomness
+    sample: SiteSample, document: SiteDocument, ask: Ask, site: str, claim: RecordedClaim, source: randomness.Randomness
 ) -> Contributions:
     """Return what a site sends: from its table and a claim, or from attempts at its stream, which pay for
     themselves."""
     schema = schema_of(sample.schema)
     if not document.in_attempts:
         owner = registry.site_owner(document, simulated=True)
-        return owner.contribute(document, ask, _table(schema, sample.sites[site]), purse, randomness=source)
+        return owner.contribute(document, ask, _table(schema, sample.sites[site]), claim, randomness=source)
 
     def rights(blocks: Sequence[str], epsilon: Decimal, delta: Decimal) -> None:
-        type(purse)().consume(epsilon=epsilon, delta=delta)  # whose claims refuse, theirs refuse every attempt
+        type(claim)().consume(epsilon=epsilon, delta=delta)  # whose claims refuse, theirs refuse every attempt
 
     rows, price = sample.sites[site], {"epsilon": document.epsilon, "delta": document.delta}
     with simulated_attempts(document.dataset, rows, schema, **price, source=source, rights=rights) as attempts:
         given = registry.stream_owner(document).attempt(document, ask, attempts)
         epsilon, delta = attempts.paid()
-    purse.consume(epsilon=epsilon, delta=delta)
+    claim.consume(epsilon=epsilon, delta=delta)
     return given
 
 
-#: what a site sent to one ask, and the purse that paid for it
-Heard = tuple[str, Ask, Contributions, Purse]
+#: what a site sent to one ask, and the claim that paid for it
+Heard = tuple[str, Ask, Contributions, RecordedClaim]
 
 
 def checked(sample: SiteSample, **more: Any) -> SiteDocument:
@@ -98,11 +98,11 @@ def run(
             if site in refusing:
                 aggregator.excuse(site, "its policy refuses this requestor")
                 continue
-            ask, purse = aggregator.ask(site), Purse()
+            ask, claim = aggregator.ask(site), RecordedClaim()
             assert isinstance(ask, Ask)
-            given = answered(sample, document, ask, site, purse, source)
+            given = answered(sample, document, ask, site, claim, source)
             aggregator.accept(given)
-            heard.append((site, ask, given, purse))
+            heard.append((site, ask, given, claim))
         aggregator.advance(NOON)
     return document, aggregator, heard
 
@@ -113,7 +113,7 @@ def first_answer(sample: SiteSample) -> tuple[SiteDocument, Convened, str, Ask, 
     site = aggregator.awaited[0]
     ask = aggregator.ask(site)
     assert isinstance(ask, Ask)
-    given = answered(sample, document, ask, site, Purse(), randomness.seeded_for_simulation(sample.seed))
+    given = answered(sample, document, ask, site, RecordedClaim(), randomness.seeded_for_simulation(sample.seed))
     return document, aggregator, site, ask, given
 
 

@@ -64,7 +64,7 @@ class PlannedPrice:
 
 
 @dataclass(slots=True)
-class _Purse:
+class _Payments:
     """Pays what was set aside, each purchase at most as often as it was named before."""
 
     paying: Paying
@@ -72,7 +72,7 @@ class _Purse:
     paid: list[Purchase]
 
     @classmethod
-    def of(cls, paying: Paying, most: Sequence[Purchase]) -> _Purse:
+    def of(cls, paying: Paying, most: Sequence[Purchase]) -> _Payments:
         return cls(paying, Counter(most), [])
 
     def pay(self, purchase: Purchase) -> None:
@@ -282,7 +282,7 @@ class Planner:
         if most is None or not _within(amounts(most), wanted):
             return None
         try:
-            purse = _Purse.of(reserve(most), most)
+            payments = _Payments.of(reserve(most), most)
         except Refusal:
             return None  # the mechanism may cost less
 
@@ -291,20 +291,20 @@ class Planner:
         def pay(purchase: Purchase) -> None:
             # A charge can be seen, also of a process that is killed over it: it says that a check had failed. By then
             # its opening must be over on disk, and so must be what was paid: who tries again would look for nothing.
-            changed, again = synopsis.changed(), watched.seen and bool(purse.paid)
+            changed, again = synopsis.changed(), watched.seen and bool(payments.paid)
             if changed or again:
                 self.store.looked(changed, spoiled if again else None)
-            purse.pay(purchase)
+            payments.pay(purchase)
 
         try:
             made = synopsis.answer(plan, wanted, watched, pay, randomness)
         except Exception:
             # Whoever is told of it may see that a check had failed: no opening goes on, nor does what they paid.
-            self.store.spoil(spoiled if purse.paid else None)
+            self.store.spoil(spoiled if payments.paid else None)
             raise
-        answered = replace(made, cost=amounts(purse.paid))
+        answered = replace(made, cost=amounts(payments.paid))
         self._keep(kept, answered, synopsis, rows.view)
-        purse.settle()
+        payments.settle()
         return answered
 
     def _prepared(self, synopsis: Synopsis, view: str, rows: ViewRows, buy: Buy | None, randomness: Randomness) -> bool:
@@ -315,13 +315,13 @@ class Planner:
             return False
         what = hashlib.sha256(json.dumps([view, self.lacking(rows.view), repr(due)]).encode()).hexdigest()
         try:
-            purse = _Purse.of(buy(due, self.store.buying(what)), due)
+            payments = _Payments.of(buy(due, self.store.buying(what)), due)
         except Refusal:
             return False
-        synopsis.prepare(rows, purse.pay, randomness)
+        synopsis.prepare(rows, payments.pay, randomness)
         self.store.bought(what, synopsis.changed())
         self._loaded = self.store.generation
-        purse.settle()
+        payments.settle()
         return True
 
     def _drawn(
@@ -335,15 +335,15 @@ class Planner:
         randomness: Randomness,
     ) -> Answered:
         noise, purchase = wanted.calibrated(plan, self.schema, filter=self._filter)
-        purse = _Purse.of(reserve([purchase]), [purchase])
-        purse.pay(purchase)
+        payments = _Payments.of(reserve([purchase]), [purchase])
+        payments.pay(purchase)
         made = (purchase.epsilon, purchase.delta)
         answered = Answered(noise.add(rows.totals(plan), randomness), made, None, AnswerSource.MECHANISM, made)
         if covering is not None:
             synopsis, one = covering
             synopsis.heard(one, answered, rows.view)
         self._keep(kept, answered, None if covering is None else covering[0], rows.view)
-        purse.settle()
+        payments.settle()
         return answered
 
     def _keep(self, kept: ReleasedAnswer, answered: Answered, synopsis: Synopsis | None, view: View) -> None:

@@ -44,7 +44,7 @@ class Permission:
     """The permission of one requestor. `planner` has the released answers of the data set, where they
     are used again; `stream` its blocks, where it grows."""
 
-    purse: SiteBudget
+    budget: SiteBudget
     request: SiteRequest
     rules: tuple[PolicyRule, ...]  #: for each data set that is asked for
     dataset: DataSet
@@ -66,13 +66,13 @@ class Permission:
 
     def left(self) -> Budget:
         """The most that one more answer may cost that has no delta, and the most delta beside it."""
-        return self.purse.left_for(self.request, self.dataset, self.stream, self.rules)
+        return self.budget.left_for(self.request, self.dataset, self.stream, self.rules)
 
     def _payable(self, ways: Sequence[Way]) -> bool:
         """Return True where one of these can be paid, or there is nothing to pay; else the Refusal of the last."""
         for place, way in enumerate(ways, 1):
             try:
-                self.purse.check(self.request, self.dataset, self.stream, way.cost, way.price, self.rules)
+                self.budget.check(self.request, self.dataset, self.stream, way.cost, way.price, self.rules)
                 break
             except Refusal:
                 if place == len(ways):

@@ -61,7 +61,7 @@ class Contributing:
         self,
         *,
         outbox: ResponseStore,
-        purse: SiteBudget,
+        budget: SiteBudget,
         tables: Callable[[DataSet, str], Table],
         streams: Callable[[DataSet], Stream],
         grown: Callable[[DataSet, str, Sequence[str]], Table],
@@ -69,7 +69,7 @@ class Contributing:
         caches: Callable[[DataSet], Planner | None],
         randomness: Callable[[], Randomness] = system,
     ) -> None:
-        self._outbox, self._purse, self._randomness = outbox, purse, randomness
+        self._outbox, self._budget, self._randomness = outbox, budget, randomness
         self._tables, self._streams, self._grown = tables, streams, grown
         self._attempting, self._caches = attempting, caches
 
@@ -131,12 +131,12 @@ class Contributing:
             return Charge(None, None, part)
         try:
             for each in dataset.paying:
-                self._purse.block(each)
+                self._budget.block(each)
         except Refusal as refused:
             raise declined(Code.DATASET, refused) from None
         try:
             price = allowed.matter.price(dataset, dataset.budget.filter)
-            return Charge(self._purse.reserve(allowed.request, document, dataset, price, allowed.rules), price, part)
+            return Charge(self._budget.reserve(allowed.request, document, dataset, price, allowed.rules), price, part)
         except Refusal as refused:
             raise declined(Code.BUDGET, refused) from None
 
@@ -150,7 +150,7 @@ class Contributing:
                 there = stream.blocks(context=context)
                 return Charge(None, None, part), [block.name for block in there if block.state != "dropped"]
             price = allowed.matter.price(dataset, dataset.budget.filter)
-            claim, blocks = self._purse.reserve_blocks(allowed.request, document, stream, price, allowed.rule)
+            claim, blocks = self._budget.reserve_blocks(allowed.request, document, stream, price, allowed.rule)
         except Refusal as refused:
             raise declined(Code.BUDGET, refused) from None
         return Charge(claim, price, part), blocks
@@ -206,7 +206,7 @@ class Contributing:
         request, dataset, stream = allowed.request, allowed.dataset, None
         try:
             if dataset.blocks is None:
-                self._purse.block(dataset)
+                self._budget.block(dataset)
             else:
                 stream = self._streams(dataset)
         except Refusal as refused:
@@ -214,8 +214,8 @@ class Contributing:
         return Planning(
             planner,
             dataset,
-            TaskAccount(self._purse, request, allowed.document, dataset, stream, allowed.rule),
-            self._purse.ledger,
+            TaskAccount(self._budget, request, allowed.document, dataset, stream, allowed.rule),
+            self._budget.ledger,
             stream,
             lambda blocks: self._reached(allowed, blocks),
             lambda: self._look(allowed),

@@ -229,7 +229,7 @@ class Planning(Generic[Whose]):
 class TaskAccount:
     """A task that a coordinator asked, under the rule that allows it."""
 
-    purse: SiteBudget
+    budget: SiteBudget
     request: SiteRequest
     document: SiteDocument
     dataset: DataSet
@@ -238,31 +238,31 @@ class TaskAccount:
 
     def payable(self, loss: Loss, price: Budget) -> list[str]:
         assert self.stream is not None  # noqa: S101
-        return self.purse.payable(self.request, self.stream, Cost(loss, None), price, self.rule)
+        return self.budget.payable(self.request, self.stream, Cost(loss, None), price, self.rule)
 
     def blocks(self) -> list[str]:
-        claim = self.purse.claim(self.request)
+        claim = self.budget.claim(self.request)
         return [] if claim is None or self.stream is None else self.stream.named(claim)
 
     def check(self, loss: Loss, price: Budget) -> None:
-        self.purse.check(self.request, self.dataset, self.stream, Cost(loss, None), price, (self.rule,))
+        self.budget.check(self.request, self.dataset, self.stream, Cost(loss, None), price, (self.rule,))
 
     def reserve(self, loss: Loss, price: Budget, blocks: Sequence[str]) -> LedgerClaim:
         asked, cost = (self.request, self.document), Cost(loss, None)
         if self.stream is None:
-            return self.purse.reserve(*asked, self.dataset, cost, (self.rule,), price=price)
-        return self.purse.reserve_blocks(*asked, self.stream, cost, self.rule, names=blocks, price=price)[0]
+            return self.budget.reserve(*asked, self.dataset, cost, (self.rule,), price=price)
+        return self.budget.reserve_blocks(*asked, self.stream, cost, self.rule, names=blocks, price=price)[0]
 
     def settle(self, claim: LedgerClaim, paid: Budget | None) -> None:
-        self.purse.settle(self.request, claim, paid)
+        self.budget.settle(self.request, claim, paid)
 
     def charged(self) -> Amounts:
         """Return what a claim of this task has kept, where an answer does not say it: a crash lay between."""
-        claim = self.purse.claim(self.request)
+        claim = self.budget.claim(self.request)
         if claim is None or claim.state is ClaimState.RELEASED:
             return NOTHING
         untouched = claim.state.open and claim.left == claim.loss
-        kept = self.purse.settle(self.request, claim, Budget(Amount(0), Amount(0)) if untouched else None)
+        kept = self.budget.settle(self.request, claim, Budget(Amount(0), Amount(0)) if untouched else None)
         return Decimal(kept.epsilon), Decimal(kept.delta)
 
 

@@ -66,7 +66,7 @@ class RequestHandler:
         policy: Callable[[], Policy],
         outbox: ResponseStore,
         audit: Audit,
-        purse: SiteBudget,
+        budget: SiteBudget,
         contributing: Contributing,
         streams: Callable[[DataSet], Stream],
         looking: Callable[[DataSet], Planner | None],
@@ -75,7 +75,7 @@ class RequestHandler:
     ) -> None:
         self.name = name
         self._gate, self._datasets = Gate(name, datasets, policy), datasets
-        self._outbox, self._audit, self._purse = outbox, audit, purse
+        self._outbox, self._audit, self._budget = outbox, audit, budget
         self._contributing, self._streams, self._looking = contributing, streams, looking
         self._moment, self._pause = moment, pause
         self._matters: dict[str, Matter] = {}
@@ -85,10 +85,10 @@ class RequestHandler:
     def recover(self) -> None:
         """After a restart: give back what tasks still hold that ended meanwhile. Of a home that came back from a copy
         nothing is given back, and it goes on saying what it said, until its owner thaws it."""
-        if self._purse.ledger.frozen:
+        if self._budget.ledger.frozen:
             return
         now = datetime.now(UTC)
-        for task in self._purse.holding():
+        for task in self._budget.holding():
             request = self._outbox.request(task)
             if request is not None and (request.state == CLOSED or _over(request, now)):
                 self._finish(request, "expired")
@@ -172,10 +172,10 @@ class RequestHandler:
         planner = None if without_noise(document) else self._looking(dataset)
         if stream is None and not without_noise(document):
             for each in dataset.paying:
-                self._purse.block(each)  # refused as a task would be, where it is not as declared
+                self._budget.block(each)  # refused as a task would be, where it is not as declared
         payload = payload if isinstance(payload, Mapping) else {}
         told = quoted(document, dataset.schema, planner, stream, context, payload)
-        permission = Permission(self._purse, request, turn.rules, dataset, planner, stream, context)
+        permission = Permission(self._budget, request, turn.rules, dataset, planner, stream, context)
         told |= _permitted(permission, document, payload)
         self._audit.note(("quoted", {**turn.place, "digest": document.digest, **turn.numbers()}))
         return {"kind": Word.QUOTED, "filter": dataset.budget.filter, **told}
@@ -187,14 +187,14 @@ class RequestHandler:
         if request is None:
             return {"kind": Word.NOTED}
         self._finish(request, "closed")
-        charged = None if request.kind == PIPELINE else self._purse.charged(request)  # each attempt has its own claim
+        charged = None if request.kind == PIPELINE else self._budget.charged(request)  # each attempt has its own claim
         return {"kind": Word.NOTED} if charged is None else {"kind": Word.NOTED, "charged": charged}
 
     def _finish(self, request: SiteRequest, event: str) -> None:
         if request.state != CLOSED:
             self._audit.note((event, {"task": request.task}))
             self._outbox.finish(request.task)
-        self._purse.release(request)
+        self._budget.release(request)
 
     # --- one ask --------------------------------------------------------------------------------------------
 

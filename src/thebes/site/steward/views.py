@@ -34,18 +34,18 @@ def requests(outbox: ResponseStore) -> list[dict[str, Any]]:
     return [_request(outbox, request) for request in outbox.requests(most=MOST_REQUESTS)]
 
 
-def ledger(purse: SiteBudget, datasets: DataSets, policy: Policy) -> dict[str, Any]:
+def ledger(budget: SiteBudget, datasets: DataSets, policy: Policy) -> dict[str, Any]:
     """Blocks, and what each rule of the policy still allows at each data set; those of growing data sets are shown with
     them."""
-    books: Ledger = purse.ledger
+    books: Ledger = budget.ledger
     declared = {dataset.name for dataset in datasets.all() if dataset.blocks is None}
     grow = tuple(f"{dataset.name}/" for dataset in datasets.all() if dataset.blocks is not None)
     blocks = {block.name: block for block in books.blocks() if not block.name.startswith(grow)}
     rules = []
     for rule in policy.rules:
         named = sorted(name for name in declared & set(blocks) if {name, "*"} & set(rule.datasets))
-        left = {name: purse.left(rule, blocks[name]).as_json() for name in named}
-        spent = {name: purse.counted(rule, blocks[name]).as_json() for name in named}
+        left = {name: budget.left(rule, blocks[name]).as_json() for name in named}
+        spent = {name: budget.counted(rule, blocks[name]).as_json() for name in named}
         rules.append({**_rule(rule), "left": left, "spent": spent})
     return {
         "frozen": books.frozen,
@@ -58,16 +58,16 @@ def ledger(purse: SiteBudget, datasets: DataSets, policy: Policy) -> dict[str, A
     }
 
 
-def budgets(purse: SiteBudget, datasets: DataSets, policy: Policy) -> dict[str, Any]:
+def budgets(budget: SiteBudget, datasets: DataSets, policy: Policy) -> dict[str, Any]:
     """Return the share of each data set's budget that is left, of one that grows by its open block that has most; and
     whether anything is spent at all."""
-    blocks = purse.ledger.blocks()
+    blocks = budget.ledger.blocks()
     shares = {
         name: [block.left for block in blocks if block.name == name or block.name.startswith(f"{name}/")]
         for name in datasets.names()
     }
     left = {name: max(each, default=0.0) for name, each in shares.items()}
-    return {"frozen": purse.ledger.frozen, "left": left, "policy": policy.trouble}
+    return {"frozen": budget.ledger.frozen, "left": left, "policy": policy.trouble}
 
 
 def described(

@@ -19,7 +19,7 @@ from thebes.privacy.promise import Adjacency, Unit
 from thebes.privacy.randomness import Randomness, system
 from thebes.tasks import registry
 from thebes.tasks.audit.case import Audited, Draw, Floats, Written, repeatedly
-from thebes.tasks.audit.purse import Purse
+from thebes.tasks.audit.recorded_claim import RecordedClaim
 from thebes.tasks.contributions import Contributions
 from thebes.tasks.document import PeopleDocument
 from thebes.tasks.protocols import Ask, Setting
@@ -70,7 +70,9 @@ def released(document: PeopleDocument, own: Mapping[str, Any], randomness: Rando
     ask = aggregator.ask("somebody")
     assert isinstance(ask, Ask)  # noqa: S101
     owner = registry.owner(document, simulated=True)
-    aggregator.accept(owner.contribute(document, ask, rows_of(document, everybody), Purse(), randomness=randomness))
+    aggregator.accept(
+        owner.contribute(document, ask, rows_of(document, everybody), RecordedClaim(), randomness=randomness)
+    )
     aggregator.advance(_NOON)
     release = aggregator.release()
     assert release is not None  # noqa: S101
@@ -118,7 +120,7 @@ def sent(
 
     def draw(n: int) -> NDArray[np.float64]:
         rows = Rows.one_each({name: np.full(n, own[name]) for name in document.gives})
-        given = [owner.contribute(document, ask, rows, Purse(), randomness=_BULK) for ask in asks]
+        given = [owner.contribute(document, ask, rows, RecordedClaim(), randomness=_BULK) for ask in asks]
         return np.concatenate([np.asarray(look(each), dtype=np.float64).reshape(n, -1) for each in given], axis=1)
 
     return draw
@@ -133,4 +135,4 @@ def _numbers(field: NDArray[Any]) -> Floats:
 def sent_once(document: PeopleDocument, own: Mapping[str, Any], randomness: Randomness) -> None:
     """Run an owner's half for one person with the noise it is given."""
     rows = rows_of(document, [own])
-    registry.owner(document, simulated=True).contribute(document, _FIRST, rows, Purse(), randomness=randomness)
+    registry.owner(document, simulated=True).contribute(document, _FIRST, rows, RecordedClaim(), randomness=randomness)

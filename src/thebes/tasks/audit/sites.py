@@ -13,7 +13,7 @@ from thebes.privacy.promise import Adjacency, Unit
 from thebes.privacy.randomness import Randomness
 from thebes.tasks import registry
 from thebes.tasks.audit.case import Written
-from thebes.tasks.audit.purse import Purse
+from thebes.tasks.audit.recorded_claim import RecordedClaim
 from thebes.tasks.protocols import Ask, Setting, State
 from thebes.tasks.site_document import SiteDocument
 
@@ -34,7 +34,7 @@ def _convened(document: SiteDocument, table: Table, randomness: Randomness) -> C
         ask = aggregator.ask("a")
         assert isinstance(ask, Ask)  # noqa: S101
         owner = registry.site_owner(document, simulated=True)
-        aggregator.accept(owner.contribute(document, ask, table, Purse(), randomness=randomness))
+        aggregator.accept(owner.contribute(document, ask, table, RecordedClaim(), randomness=randomness))
         aggregator.advance(_NOON)
     release = aggregator.release()
     assert release is not None  # noqa: S101

@@ -32,7 +32,7 @@ from thebes.tasks import registry
 from thebes.tasks.aggregation.packets import part_of
 from thebes.tasks.audit import shares, sites
 from thebes.tasks.audit.case import Audited, Case, Draw, Enumerated, repeatedly
-from thebes.tasks.audit.purse import Purse
+from thebes.tasks.audit.recorded_claim import RecordedClaim
 from thebes.tasks.protocols import Ask, Setting
 from thebes.tasks.query import found_keys
 from thebes.tasks.query.kind import KIND, QueryDocument
@@ -257,7 +257,7 @@ def _of_phase(document: QueryDocument, phase: int, table: Table) -> list[float]:
     """All that one site sends in one of the two phases."""
     payload = {} if phase == found_keys.FINDING else {found_keys.KEYS: list(_KEYS)}
     ask = Ask("any", part_of(phase), phase, payload)
-    given = registry.site_owner(document).contribute(document, ask, table, Purse(), randomness=FAST)
+    given = registry.site_owner(document).contribute(document, ask, table, RecordedClaim(), randomness=FAST)
     if phase == found_keys.FINDING:
         said = found_keys.read(given.fields)
         return [float(key in said) for key in _KEYS]
@@ -293,7 +293,7 @@ def document_of(name: str, fields: dict[str, Any], noise: str) -> QueryDocument:
 def _sent(document: QueryDocument, table: Table) -> list[float]:
     """All that one site sends."""
     ask = Ask("any", "phase-0", 0)
-    given = registry.site_owner(document).contribute(document, ask, table, Purse(), randomness=FAST)
+    given = registry.site_owner(document).contribute(document, ask, table, RecordedClaim(), randomness=FAST)
     totals: list[float] = given.fields[TOTALS][0].tolist()
     return _telling(totals)
 
@@ -304,7 +304,7 @@ def _told(document: QueryDocument, table: Table) -> list[float]:
     aggregator = registry.aggregator(document, setting)
     ask = aggregator.ask("s")
     assert isinstance(ask, Ask)  # noqa: S101
-    aggregator.accept(registry.site_owner(document).contribute(document, ask, table, Purse(), randomness=FAST))
+    aggregator.accept(registry.site_owner(document).contribute(document, ask, table, RecordedClaim(), randomness=FAST))
     aggregator.advance(_NOON)
     release = aggregator.release()
     assert release is not None  # noqa: S101
@@ -320,7 +320,7 @@ def _left(document: QueryDocument, table: Table, *, rows: int = ROWS) -> list[fl
     key, schema = SealingKey.generate(), table.schema
     ask = Ask("any", "phase-0", 0, shares.payload_of(key))
     owner = registry.site_owner(document, simulated=True)
-    given = owner.contribute(document, ask, table, Purse(), randomness=FAST).fields
+    given = owner.contribute(document, ask, table, RecordedClaim(), randomness=FAST).fields
     told: dict[str, Any] = {
         "size": document.plan(schema).size,
         "schema": schema,

@@ -20,7 +20,7 @@ from thebes.tasks import registry
 from thebes.tasks.aggregation.site_shares import SealedShare
 from thebes.tasks.audit import shares, sites
 from thebes.tasks.audit.case import Audited, Case, Draw
-from thebes.tasks.audit.purse import Purse
+from thebes.tasks.audit.recorded_claim import RecordedClaim
 from thebes.tasks.protocols import Ask, Setting
 from thebes.tasks.train.aggregator import TrainAggregator
 from thebes.tasks.train.kind import KIND, TrainDocument
@@ -128,7 +128,7 @@ def _left(document: TrainDocument, table: Table) -> Draw:
         weights, size, seen, key = np.zeros(2), None, list[float](), SealingKey.generate()
         for phase in range(document.phases):
             ask = Ask("any", f"phase-{phase}", phase, shares.payload_of(key, weights=weights, size=size))
-            given = owner.contribute(document, ask, table, Purse(), randomness=FAST).fields
+            given = owner.contribute(document, ask, table, RecordedClaim(), randomness=FAST).fields
             told: dict[str, Any] = {"size": plan.numbers, "sort": FIRST if size is None else LATER}
             found = shares.left(document, ask, given, **told, schema=table.schema, key=key, randomness=FAST)
             if size is None:
@@ -173,7 +173,7 @@ def _by_the_site(document: TrainDocument, table: Table) -> list[float]:
     weights, size, seen = np.zeros(2), None, []
     for phase in range(document.phases):
         ask = Ask("any", f"phase-{phase}", phase, {"weights": weights, "size": size})
-        given = registry.site_owner(document).contribute(document, ask, table, Purse(), randomness=FAST).fields
+        given = registry.site_owner(document).contribute(document, ask, table, RecordedClaim(), randomness=FAST).fields
         if size is None:
             seen.append(float(given["size"][0]))
             size = max(1.0, seen[-1])
@@ -193,7 +193,7 @@ def _at_the_coordinator(document: TrainDocument, table: Table) -> list[float]:
     for _ in range(document.phases):
         ask = aggregator.ask("a")
         assert isinstance(ask, Ask)  # noqa: S101
-        given = registry.site_owner(document).contribute(document, ask, table, Purse(), randomness=FAST)
+        given = registry.site_owner(document).contribute(document, ask, table, RecordedClaim(), randomness=FAST)
         aggregator.accept(given)
         aggregator.advance(_NOON)
         seen += aggregator._weights.tolist()

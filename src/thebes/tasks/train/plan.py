@@ -96,7 +96,7 @@ class StepBudget:
 
     @property
     def epsilon(self) -> Decimal:
-        """One round's part of the document's epsilon, as a purse counts it; a ledger prices `event`."""
+        """One round's part of the document's epsilon, as a claim counts it; a ledger prices `event`."""
         return _DOWN.divide(exact.epsilon(self.descent.epsilon), self.descent.phases).quantize(
             exact.EPSILON_STEP, ROUND_FLOOR, _DOWN
         )

@@ -142,7 +142,7 @@ def routes(layout: PersonLayout) -> APIRouter:
         return {**facing(task, person.balance(), _cap(task)), "lacks": lacks, "hides_sender": hides}
 
     def _cap(task: Mapping[str, Any]) -> dict[str, Any] | None:
-        return person.under_cap(task["requestor"], words.purse(task["trust"]))
+        return person.under_cap(task["requestor"], words.budget_of(task["trust"]))
 
     def _able(task_id: str) -> bool:
         able, _ = attempt(lambda: person.able(task_id))  # what cannot be looked at is told where somebody agrees
@@ -154,8 +154,8 @@ def routes(layout: PersonLayout) -> APIRouter:
 def facing(task: Mapping[str, Any], ledger: Mapping[str, Any], cap: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """A task as it faces this person: its price beside what is left of the budget it draws on, or of the cap of its
     requestor where that leaves less."""
-    purse = words.purse(task["trust"])
-    period, year, overall = (ledger[purse][name] for name in ("period", "year", "overall"))
+    budget = words.budget_of(task["trust"])
+    period, year, overall = (ledger[budget][name] for name in ("period", "year", "overall"))
     limits = (period, year, overall, *([cap] if cap else ()))
     tighter = min(limits, key=lambda block: block["remaining"]["epsilon"])
     each, left = task["each"], tighter["remaining"]
@@ -163,7 +163,7 @@ def facing(task: Mapping[str, Any], ledger: Mapping[str, Any], cap: Mapping[str,
     deltas = [block["remaining"]["delta"] for block in limits]
     return {
         **task,
-        "purse": purse,
+        "budget": budget,
         "limit": tighter["epsilon"],
         "gone": tighter["epsilon"] - left["epsilon"],
         "left": left,

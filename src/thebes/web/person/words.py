@@ -41,7 +41,7 @@ of = registry.words
 def paid(task: Mapping[str, Any]) -> str:
     """Say what a task cost so far and what is set aside for it, beside what is left of the budget it draws on."""
     gone, aside, left = task["paid"]["epsilon"], task["set_aside"]["epsilon"], task["left"]["epsilon"]
-    rest = sentence(f"{task['window']} you have {spaced(left)} of {spaced(task['limit'])} left {FOR[task['purse']]}")
+    rest = sentence(f"{task['window']} you have {spaced(left)} of {spaced(task['limit'])} left {FOR[task['budget']]}")
     if not aside:
         return f"You paid {spaced(gone) if gone else 'nothing'}. {rest}"
     so_far = f"You paid {spaced(gone)} so far, and " if gone else ""
@@ -68,9 +68,9 @@ def hindrance(task: Mapping[str, Any]) -> str:
         by_delta = each["epsilon"] <= left["epsilon"]
         what = f"delta {spaced(each['delta'])}" if by_delta else f"epsilon {spaced(each['epsilon'])}"
         rest = (
-            f"more than is left {FOR[task['purse']]}"
+            f"more than is left {FOR[task['budget']]}"
             if by_delta
-            else f"and {spaced(left['epsilon'])} is left {FOR[task['purse']]} {task['window']}"
+            else f"and {spaced(left['epsilon'])} is left {FOR[task['budget']]} {task['window']}"
         )
         if task["capped"]:
             more = "Under My privacy you can change the cap."
@@ -124,7 +124,7 @@ def learned(task: Mapping[str, Any]) -> str:
     return f"Somebody who has to guess, fifty-fifty, which of two answers you gave is now {right}."
 
 
-def purse(trust: str) -> str:
+def budget_of(trust: str) -> str:
     """Name which of the two budgets a task draws on."""
     return "local" if trust == "none" else "trusted"
 

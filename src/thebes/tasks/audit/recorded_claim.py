@@ -7,7 +7,7 @@ from decimal import Decimal
 from thebes.privacy import exact
 
 
-class Purse:
+class RecordedClaim:
     """A claim that adds up what was consumed for one packet."""
 
     def __init__(self) -> None:

@@ -10,7 +10,7 @@ from thebes.privacy.faults import Fault
 from thebes.privacy.guarantees import Price
 
 
-class Purses:
+class SimulatedBudgets:
     """Each person reserves `price` once, rounded up as a ledger does. Spending comes before noise; an overdraft is a
     bug and stops the world."""
 
@@ -18,9 +18,9 @@ class Purses:
         self._epsilon = np.full(people, exact.steps_up(price.epsilon, exact.EPSILON_STEP), dtype=np.int64)
         self._delta = np.full(people, exact.steps_up(price.delta, exact.DELTA_STEP), dtype=np.int64)
 
-    def of(self, people: NDArray[np.int64]) -> PursesOf:
+    def of(self, people: NDArray[np.int64]) -> BatchClaim:
         """The claims of some people, taken together."""
-        return PursesOf(self, people)
+        return BatchClaim(self, people)
 
     def take(self, people: NDArray[np.int64], epsilon: int, delta: int) -> None:
         if (self._epsilon[people] < epsilon).any() or (self._delta[people] < delta).any():
@@ -34,16 +34,16 @@ class Purses:
         return float(epsilon) * float(exact.EPSILON_STEP), float(delta) * float(exact.DELTA_STEP)
 
 
-class PursesOf:
+class BatchClaim:
     """A claim for a batch of people: each pays the same."""
 
-    def __init__(self, purses: Purses, people: NDArray[np.int64]) -> None:
-        self._purses = purses
+    def __init__(self, budgets: SimulatedBudgets, people: NDArray[np.int64]) -> None:
+        self._budgets = budgets
         self._people = people
 
     def consume(self, *, epsilon: exact.Number, delta: exact.Number = 0) -> None:
         paid = exact.declared("epsilon", epsilon), exact.declared("delta", delta)
-        self._purses.take(
+        self._budgets.take(
             self._people,
             exact.steps_up(paid[0], exact.EPSILON_STEP),
             exact.steps_up(paid[1], exact.DELTA_STEP),
