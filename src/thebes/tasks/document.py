@@ -356,8 +356,6 @@ def raw(document: object, aliases: Mapping[str, str] = Document.ALIASES) -> dict
 
 
 DocumentType = TypeVar("DocumentType", bound=Document)
-
-
 _CHECKED = CheckedDocuments()
 
 
@@ -369,23 +367,19 @@ def read_as(model: type[DocumentType], document: object) -> DocumentType:
     known = _CHECKED.find(text, model, new=new)
     if known is not None:
         return known
+    said = "cannot be read as this type of task"  # by a mistake of a validator itself, which its cause names
     try:
         parsed = model.model_validate(model.completed(plain))
+        said = "has a number or text without a canonical JSON form"
+        assert parsed.digest  # noqa: S101
     except ValidationError as error:
         raise InvalidDocument([_problem(e) for e in error.errors(include_input=False, include_url=False)]) from None
     except RecursionError:
         raise InvalidDocument([("document", "is nested too deeply")]) from None
-    except (ValueError, TypeError, OverflowError) as error:  # a validator's own mistake, too, which its cause names
-        raise InvalidDocument(
-            [("document", f"cannot be read as this type of task ({type(error).__name__})")]
-        ) from error
-    try:
-        digest = parsed.digest
-    except (ValueError, TypeError, OverflowError, RecursionError):
-        raise InvalidDocument([("document", "has a number or text without a canonical JSON form")]) from None
+    except (ValueError, TypeError, OverflowError) as error:
+        raise InvalidDocument([("document", said)]) from error
     if parsed.epsilon:  # 0 only where a kind has documents without noise
         exact.epsilon(parsed.epsilon)
-    assert digest  # noqa: S101
     for written in {text, text_of(parsed.as_json())}:
         _CHECKED.keep(written, parsed, new=new)
     return parsed
