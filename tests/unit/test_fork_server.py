@@ -113,8 +113,17 @@ def test_nobody_waits_longer_for_a_child_than_they_say(server: ForkServer) -> No
         server.child(time.monotonic() - 1)
     with server._lock, pytest.raises(ChildLost, match="wall-clock"):
         server.child(time.monotonic() + 0.01)
-    with closing(server.child(soon())) as child:
-        assert echoed(child, b"later") == b"later"
+    with closing(server.child(soon())) as first:
+        assert server._process is not None
+        os.kill(server._process.pid, signal.SIGSTOP)
+        for _ in range(3):  # who has no time to wait leaves the others what they have
+            with pytest.raises(ChildLost, match="wall-clock"):
+                server.child(time.monotonic() + 0.01)
+        os.kill(server._process.pid, signal.SIGCONT)
+        assert echoed(first, b"still") == b"still"
+        with closing(server.child(soon())) as child:
+            assert echoed(child, b"later") == b"later"
+            assert child.pid != first.pid
 
 
 def test_a_server_that_cannot_start_gives_no_child(monkeypatch: pytest.MonkeyPatch) -> None:

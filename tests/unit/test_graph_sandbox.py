@@ -202,7 +202,7 @@ def test_backbone_turns_rows_into_features_inside_the_child():
 
 
 ATTEMPTS = """
-import json, os, socket, sys
+import ctypes, json, os, resource, socket, sys
 from thebes.confinement import calls, measures
 target, port, without = sys.argv[1], int(sys.argv[2]), sys.argv[3:]
 for measure in without:
@@ -225,6 +225,10 @@ def write():
         file.write("x")
         file.flush()
 
+def shared_memory():
+    if ctypes.CDLL(None, use_errno=True).shmget(0, 4096, 0o1600) < 0:
+        raise OSError(ctypes.get_errno(), "no segment")
+
 def append():
     with open(target, "a") as file:
         file.write("x")
@@ -235,6 +239,7 @@ answers = {
     "append": tried(append),
     "memory": tried(lambda: bytearray(2**30)),
     "read": tried(lambda: open(target).read()),
+    "own limits": tried(lambda: resource.prlimit(0, resource.RLIMIT_NOFILE)),
 }
 if "system-calls" in achieved:
     answers |= {
@@ -243,6 +248,10 @@ if "system-calls" in achieved:
         "fork": tried(os.fork),
         "exec": tried(lambda: os.execv("/bin/true", ["true"])),
         "signal": tried(lambda: os.kill(os.getppid(), 0)),
+        "limits of another": tried(lambda: resource.prlimit(os.getppid(), resource.RLIMIT_NOFILE, (3, 3))),
+        "priority of another": tried(lambda: os.setpriority(os.PRIO_PROCESS, os.getppid(), 19)),
+        "place of another": tried(lambda: os.sched_setaffinity(os.getppid(), {0})),
+        "memory that stays": tried(shared_memory),
     }
 print(json.dumps([achieved, answers]))
 """
@@ -264,7 +273,7 @@ def test_confined_process_has_what_it_reports_and_no_more(tmp_path, without):
             timeout=60,
         )
     achieved, answers = json.loads(found.stdout)
-    assert answers.pop("read") == "done"
+    assert answers.pop("read") == answers.pop("own limits") == "done"
     assert answers["memory"] == "MemoryError"
     assert answers["append"] != "done"
     assert (answers["connect"] == "done") == ("network" not in achieved)

@@ -379,6 +379,23 @@ def test_what_cannot_be_read_is_zeros_and_keeps_its_row() -> None:
     assert looked_at(table)["columns"]["trace"] == {limits.NONE: 1, limits.UNLIKE: 1}
 
 
+@pytest.mark.parametrize("unit", ["person", "event"])
+def test_files_that_rows_of_several_people_name_are_counted_for_the_steward(unit: str, tmp_path: Path) -> None:
+    for name in ("a.png", "b.png"):
+        (tmp_path / name).write_bytes(noise(3))
+    columns: dict[str, Any] = {"photo": PHOTO, "label": {"type": "string", "values": ["x"]}}
+    if unit == "person":
+        columns["who"] = {"type": "string", "key": True}
+    body = {"unit": unit, "columns": columns, **({"max_rows_per_unit": 2} if unit == "person" else {})}
+    named = ["a.png", "a.png", "b.png", "b.png", None, None]
+    whose = ["ana", "ana", "ana", "ben", "ben", "cem"]
+    held = {"photo": named, "label": ["x"] * 6, **({"who": whose} if unit == "person" else {})}
+    pd.DataFrame(held).to_parquet(tmp_path / "rows.parquet")
+    source = {"kind": "parquet", "path": "rows.parquet", "files": "."}
+    with contextlib.closing(table_of(schema_of(body), source, folder=tmp_path)) as table:
+        assert looked_at(table)["columns"]["photo"] == {limits.NONE: 2, limits.SHARED: 1 if unit == "person" else 2}
+
+
 @pytest.mark.slow
 def test_files_bytes_and_frames_give_the_same_rows(tmp_path: Path) -> None:
     inside = put(tmp_path, 20)

@@ -17,7 +17,8 @@ _CLONE_NEWUSER, _CLONE_NEWNET = 0x10000000, 0x40000000
 _SIGKILL = 9
 
 # Numbers of the refused calls by machine, from the kernel's syscall tables: sockets; new processes and programs;
-# signals, tracing and memory of others; namespaces, mounts, keys; loaders of kernel programs; changes to files.
+# signals, tracing and memory of others; namespaces, mounts, keys; loaders of kernel programs; changes to files; when
+# and where others run; memory and messages that outlive a process.
 _REFUSED = {
     "x86_64": (
         *(41, 42, 43, 44, 46, 49, 50, 53, 288, 299, 307),
@@ -54,6 +55,8 @@ _REFUSED = {
             260,
         ),
         *(261, 263, 264, 265, 266, 268, 280, 316, 437, 452),
+        *(203, 141, 144, 142, 314, 251, 256, 279, 312, 440, 448),
+        *(29, 30, 31, 64, 65, 66, 67, 68, 69, 70, 71, 220, 240, 241, 242, 243, 244, 245),
     ),
     "aarch64": (
         *(198, 199, 200, 201, 202, 203, 206, 211, 242, 243, 269),
@@ -62,10 +65,13 @@ _REFUSED = {
         *(97, 268, 40, 39, 51, 41, 217, 218, 219),
         *(280, 241, 282, 425, 426, 427, 105, 273, 104, 142),
         *(45, 46, 33, 34, 35, 36, 37, 38, 52, 53, 54, 55, 5, 6, 7, 14, 15, 16, 88, 276, 437, 452),
+        *(122, 140, 119, 118, 274, 30, 238, 239, 272, 440, 448),
+        *(180, 181, 182, 183, 184, 185, 186, 187, 188, 189, 190, 191, 192, 193, 194, 195, 196, 197),
     ),
 }
 _AUDIT_ARCH = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 _OPEN = {"x86_64": ((2, 1), (257, 2)), "aarch64": ((56, 2),)}  # (call, place of its flags)
+_LIMITS = {"x86_64": 302, "aarch64": 261}  # prlimit64: of this process only, whose number is given as 0
 _WRITING_FLAGS = 0x1 | 0x2 | 0x40 | 0x200 | 0x400  # O_WRONLY, O_RDWR, O_CREAT, O_TRUNC, O_APPEND
 
 
@@ -130,6 +136,8 @@ def _program(machine: str) -> bytes:
         steps += [step(at_least, 0x40000000, 0, 1), step(answer, refuse)]
     for call in _REFUSED[machine]:
         steps += [step(equal, call, 0, 1), step(answer, refuse)]
+    steps += [step(equal, _LIMITS[machine], 0, 3), step(load, 16), step(equal, 0, 1, 0), step(answer, refuse)]
+    steps += [step(load, 0)]
     for call, place in _OPEN[machine]:
         steps += [
             step(equal, call, 0, 4),

@@ -21,6 +21,7 @@ from contextlib import suppress
 from thebes.confinement.calls import die_with_parent, hide_memory
 from thebes.confinement.parent import ChildLost, begun, converse
 
+_MOST_UNHEARD = 16
 IDLE_SECONDS = 300.0  #: after which a server without children ends, for its memory
 
 
@@ -69,6 +70,7 @@ class ForkServer:
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
+        self._unheard = 0  #: children that it was asked for and that nobody waited for any more
 
     def child(self, deadline: float) -> ForkedChild:
         """Fork a child, which hears and says nothing before it is spoken to; `ChildLost` where there is none by the
@@ -102,6 +104,7 @@ class ForkServer:
             self._process.kill()
             self._process.wait()
         self._process = self._control = None
+        self._unheard = 0
 
     def _forked(self, control: socket.socket, deadline: float) -> ForkedChild:
         source, its_sink = os.pipe()
@@ -110,15 +113,22 @@ class ForkServer:
             try:
                 control.settimeout(max(0.0, deadline - time.monotonic()) or 1e-9)
                 socket.send_fds(control, [b"fork"], [its_source, its_sink])
-                told, handed, _, _ = socket.recv_fds(control, 32, 1)
+                self._unheard += 1
+                while True:
+                    told, handed, _, _ = socket.recv_fds(control, 32, 1)
+                    if not handed:
+                        raise ConnectionError
+                    self._unheard -= 1
+                    if not self._unheard:
+                        break
+                    os.close(handed[0])  # of one that nobody waits for: it hears the end of its pipe, and ends
             except (TimeoutError, BlockingIOError):
-                self._end()  # what it says later would be taken for the next child's
+                if self._unheard > _MOST_UNHEARD:
+                    self._end()  # it hangs, and what hangs with it is lost
                 raise ChildLost("it took longer than the wall-clock limit") from None
             finally:
                 os.close(its_source)
                 os.close(its_sink)
-            if not handed:
-                raise ConnectionError
         except BaseException:
             os.close(source)
             os.close(sink)

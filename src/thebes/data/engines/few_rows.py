@@ -88,7 +88,7 @@ class FewRows:
             beside = [rows._number(name) for name in names if self.schema.column(name).ranged]
             chosen = rows._chosen(codes, [rows._fine(name) for name in names], beside)
             rows, codes = rows._taken(chosen), codes[chosen]
-        held = [rows._number(n) if self.schema.column(n).ranged else rows.columns[n] for n in names]
+        held = [rows._given(name) for name in names]
         fine = [rows._fine(name) for name in names]
         mixed = _scattered(fine, len(codes)) * _scattered(fine, len(codes), OTHER) % PRIME
         first = [] if self.owner is None else [rows._portable(self.owner, key=True), codes]
@@ -187,6 +187,13 @@ class FewRows:
         assert column.low is not None  # noqa: S101
         assert column.high is not None  # noqa: S101
         return np.where(number < column.low, column.low, np.where(number > column.high, column.high, number))
+
+    def _given(self, name: str) -> NDArray[Any]:
+        """A column as a batch is made of it: numbers, or of a float with declared values their places."""
+        column = self.schema.column(name)
+        if column.ranged:
+            return self._number(name)
+        return self._fine(name).astype(np.float64) if column.type == "float" else self.columns[name]
 
     def _fine(self, name: str) -> Numbers:
         """A value's number, by which rows are told apart that are given as they are."""

@@ -20,6 +20,8 @@ def check_sums(schema: Schema, wanted: Sums) -> None:
     check_axes(schema, wanted.axes)
     if wanted.units and any(term.factors for term in wanted.terms):
         raise Mistake("terms", "of units are counts: a unit has no number of its own")
+    if wanted.units and any(axis.missing for axis in wanted.axes):
+        raise Mistake("axes", "of units have no cell for missing values: a unit's rows may lie there and elsewhere")
     if wanted.cells > MOST_CELLS:
         raise Mistake("axes", f"must have at most {MOST_CELLS} cells together")
     for term in wanted.terms:

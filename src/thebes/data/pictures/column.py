@@ -36,7 +36,8 @@ class TensorColumn:
         self._misread: dict[str, str] = {"": NONE}
         self._held = held
         self._folder = PictureFolder(files) if files is not None and column.type == "image" and not held else None
-        self._decoder: PictureDecoder | None = None
+        #: begun before anything is known of the rows, so that its time does not tell whether there is a picture
+        self._decoder = PictureDecoder(self._shape) if column.type == "image" else None  # type: ignore[arg-type]
         kind = np.uint8 if column.type == "image" else np.float32
         self._kept = KeptTensors(self._shape, kind, scratch)
 
@@ -82,8 +83,7 @@ class TensorColumn:
         content = self._folder.content(key) if self._folder is not None else bytes(raw)
         if len(content) > MOST_BYTES:
             raise UnreadablePicture(LARGE)
-        if self._decoder is None:
-            self._decoder = PictureDecoder(self._shape)  # type: ignore[arg-type]
+        assert self._decoder is not None  # noqa: S101
         return self._decoder.decoded(content)
 
     def _array(self, raw: Any) -> NDArray[np.generic]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from thebes.data.connectors.connector import HandWrittenConnector, LeftOut
 from thebes.data.connectors.registry import open_connector
+from thebes.data.pictures.limits import SHARED
 from thebes.data.schema import Column, Schema
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def looked_at(table: EngineTable) -> dict[str, Any]:
             if what and int(number) == place:
                 columns[name][what] = int(value)
     for name, reasons in _misread(table).items():
-        columns[name] = reasons
+        columns[name] = {**reasons, **_shared(table, name)}
     return {"rows": int(found["rows"]), "columns": columns}
 
 
@@ -72,6 +73,26 @@ def _misread(table: EngineTable) -> dict[str, dict[str, int]]:
             for name, reasons in tensors.misread(chunk).items():
                 counted[name] += reasons
     return {name: dict(reasons) for name, reasons in counted.items()}
+
+
+def _shared(table: EngineTable, name: str) -> dict[str, int]:
+    """Count the files of pictures that rows of several people name: what hides one person's rows hides none of these,
+    since whoever is pictured there counts as often as they are named."""
+    import narwhals.stable.v2 as nw
+
+    engine: Any = table.engine
+    if table.schema.columns[name].type != "image" or engine.holds(name):
+        return {}
+    owner = table.schema.key if table.schema.unit == "person" else None
+    named = engine.rows([name, *([] if owner is None else [owner])], None).filter(
+        nw.col(name) != ""
+    )  # of none: nothing, too
+    if owner is not None:
+        named = named.select(name, owner).unique()
+    each = named.select(_file=nw.col(name)).group_by("_file").agg(_times=nw.len())
+    found = table.engine.collected(each.filter(nw.col("_times") > 1).select(_shared=nw.len()))
+    shared = int(found["_shared"].iloc[0])
+    return {SHARED: shared} if shared else {}
 
 
 def _counts(values: Any, column: Column) -> dict[str, Any]:

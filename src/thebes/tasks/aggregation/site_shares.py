@@ -174,6 +174,7 @@ class LeaderShares:
         return {site: [base64.b64encode(own.as_bytes()).decode(), self.sorts.get(site, "")] for site, own in held}
 
     def remember(self, told: Mapping[str, Any]) -> None:
-        """The inverse of `as_json`."""
-        self.sites = {site: received(base64.b64decode(text), self.size) for site, (text, _) in told.items()}
-        self.sorts = {site: sort for site, (_, sort) in told.items()}
+        """The inverse of `as_json`; before tasks had several sorts of shares, a site's was text alone."""
+        pairs = {site: (held, "") if isinstance(held, str) else held for site, held in told.items()}
+        self.sites = {site: received(base64.b64decode(text), self.size) for site, (text, _) in pairs.items()}
+        self.sorts = {site: sort for site, (_, sort) in pairs.items()}
