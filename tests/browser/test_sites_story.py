@@ -175,7 +175,7 @@ def test_new_columns_are_composed_and_learned_from(ana: Visitor, steward: Callab
     page.get_by_role("checkbox", name="load").check()
     page.get_by_label("The model moves by").select_option("newton")
     page.get_by_label("At least as steep as").wait_for()
-    page.get_by_label("Rounds").fill("5")
+    page.locator("#rounds").fill("5")
     page.get_by_label("Epsilon").fill("4")
     page.get_by_label("Delta").fill("1e-6")
     page.get_by_text("This can be put up.").wait_for()

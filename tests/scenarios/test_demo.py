@@ -108,6 +108,7 @@ def test_every_kind_and_problem_is_answered_and_nothing_is_left(place: Path) -> 
     assert set(body["urls"]) == {"coordinator", "person", "site north", "site south", "site harbour"}
     assert body["seconds"] >= sum(task["seconds"] for task in body["tasks"])
     assert "releas" in err  # the table, beside the JSON
+    assert "another version" not in err
     assert all(
         f"{task['name']}: {task['verdict']}, " in err for task in body["tasks"]
     )  # told while it went on: there was no terminal

@@ -54,6 +54,7 @@ class Small:
         self.tasks: dict[str, Any] = {}
         self.ended: dict[str, tuple[str, str | None]] = {}
         self.other_digest = False
+        self.fills_in: dict[str, Any] = {}  #: what stands in a document once it is posted
         self.requests = 0
         routes = [
             Route("/api/task", self.list),
@@ -90,7 +91,7 @@ class Small:
     async def post(self, request: Request) -> Response:
         if request.headers.get("authorization") != f"Bearer {TOKEN}":
             raise NotSignedIn("sign in as a requestor first")
-        document = registry.check(await request.json())
+        document = registry.check({**await request.json(), **self.fills_in})
         setting = Setting(Unit.DEVICE, seeded_for_simulation(7))
         task_id = f"task-{len(self.tasks)}"
         self.tasks[task_id] = registry.aggregator(document, setting)
@@ -295,6 +296,13 @@ def test_a_coordinator_that_reads_a_document_differently_is_noticed(server: Serv
     small.other_digest = True
     with pytest.warns(UserWarning, match="another version"):
         server.submit(MEDIAN)
+
+
+@pytest.mark.filterwarnings("error")
+def test_what_a_coordinator_fills_in_of_a_helper_is_no_other_reading(server: Server, small: Small) -> None:
+    small.fills_in = {"helper_key": "ab" * 32}
+    split = {"server": "split", "helper": "ward", "bins": 10, "expires_at": "2030-01-01T00:00:00+00:00"}
+    assert server.submit({**MEDIAN, **split}).document["helper_key"] == "ab" * 32
 
 
 def test_without_a_token_nothing_is_put_up(through: Through, small: Small) -> None:

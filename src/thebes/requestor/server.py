@@ -146,6 +146,8 @@ class Server:
             raise Unreachable(self.url, "no coordinator replied; check the address, then list the tasks")
         if known.get("group") is not None and known.get("epoch") is None:  # the coordinator fills in the newest
             known = {**known, "epoch": self._filled_in(task_id, "epoch")}
+        if known.get("helper") is not None and known.get("helper_key") is None:  # and by which key it is known
+            known = {**known, "helper_key": self._filled_in(task_id, "helper_key")}
         if known.get("accuracy") is not None:  # and what that costs
             known = {**known, "epsilon": self._filled_in(task_id, "epsilon") or 0.0}
         if known.get("type") in registry.types() and digest != registry.check(known).digest:
