@@ -65,6 +65,23 @@ def test_names_of_any_script_get_plain_ones_and_everything_else_is_left_open(fol
     assert read["columns"]["column"] == "名前"
 
 
+@pytest.mark.parametrize(
+    ("content", "hint"),
+    [
+        ("patient;age\n1;40\n", 'delimiter = ";"'),
+        ("patient\tage\n1\t40\n", 'delimiter = "\\t"'),
+        ("\x01PNG\n\n", "no text"),
+    ],
+)
+def test_a_file_that_is_written_otherwise_is_not_taken_for_one_column(
+    folder: Path, capsys: pytest.CaptureFixture[str], content: str, hint: str
+) -> None:
+    (folder / "other.csv").write_text(content)
+    assert exit_status("dataset", "propose", "other.csv", "--name", "a") != 0
+    assert hint in " ".join(capsys.readouterr().err.split())
+    assert not (folder / "a.schema.toml").exists()
+
+
 def test_what_is_left_open_is_refused_by_its_place_until_it_is_filled_in(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

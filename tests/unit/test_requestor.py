@@ -305,6 +305,11 @@ def test_what_a_coordinator_fills_in_of_a_helper_is_no_other_reading(server: Ser
     assert server.submit({**MEDIAN, **split}).document["helper_key"] == "ab" * 32
 
 
+def test_a_table_that_nobody_publishes_is_warned_of(server: Server) -> None:
+    with pytest.warns(UserWarning, match=r"nobody publishes profile\.feet here .* stand-in"):
+        server.submit({**MEDIAN, "featurizer": "SELECT age FROM profile.feet"})
+
+
 def test_without_a_token_nothing_is_put_up(through: Through, small: Small) -> None:
     nobody = Server(CoordinatorClient("http://127.0.0.1:1", transport=through))
     with pytest.raises(NotSignedIn):

@@ -118,7 +118,8 @@ def create(
 
     place = SiteHome(home)
     if path_of(place, name).exists():
-        raise Mistake("NAME", f"{name!r} is declared already; thebes dataset show {name} says how")
+        told = f"thebes dataset show {name} says how, and thebes dataset remove {name} takes it away"
+        raise Mistake("NAME", f"{name!r} is declared already; {told}")
     declared = schema_of({**read_schema(schema), "public": public})
     budget = BudgetDeclaration.of(epsilon, delta, filter)
     if block_by is not None:

@@ -116,7 +116,8 @@ def revoke(
 
     Example: thebes dataset revoke patients --home ./site --to ana --reason "the study is over"
     """
-    from thebes.site.budget.policy_file import change
+    from thebes.site.budget.policy import ANY
+    from thebes.site.budget.policy_file import PolicyFile, change
     from thebes.site.budget.policy_text import revoked
     from thebes.site.dataset import DataSets
     from thebes.site.home import SiteHome
@@ -124,6 +125,10 @@ def revoke(
     place, whom = SiteHome(home), names("--to", to)
     if name not in DataSets(place).names():
         raise Mistake("NAME", f"there is no data set {name!r} in {place.datasets}")
+    rules = [rule for rule in PolicyFile(place.policy)().rules if not rule.ended]
+    if not any({*rule.requestors} & {ANY, *whom} and {*rule.datasets} & {ANY, name} for rule in rules):
+        typer.echo(f"No rule lets {', '.join(whom)} ask about {name}; nothing was changed.")
+        return
     change(
         place.policy,
         lambda text: revoked(text, whom, name, reason),

@@ -13,8 +13,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from thebes.data.featurizer import read
 from thebes.data.schema import read_shown
-from thebes.privacy.faults import Mistake
+from thebes.privacy.faults import Mistake, ThebesError
 from thebes.requestor.algorithms import algorithms
 from thebes.requestor.handle import Handle
 from thebes.requestor.institutions import Round, Watching, document_of, must_be_text, named_sites
@@ -140,6 +141,7 @@ class Server:
     def submit(self, document: AnyDocument) -> Handle:
         """Put a document up as a task. What cannot work is refused here, naming the field, before it is sent."""
         known = _checked(document)
+        self._warn_of_unpublished(known)
         body = self.client.post_task(known)
         task_id, digest = body.get("task_id"), body.get("digest")
         if not isinstance(task_id, str) or not isinstance(digest, str):
@@ -158,6 +160,22 @@ class Server:
                 stacklevel=2,
             )
         return Handle(self.client, task_id, digest)
+
+    def _warn_of_unpublished(self, known: Mapping[str, Any]) -> None:
+        """Warn where nobody publishes a table that people are to read: an answer would be made of stand-ins."""
+        if not isinstance(known.get("featurizer"), str):
+            return
+        try:
+            published = {
+                f"{app}.{table}".lower() for app, told in self.schemas().items() for table in told.get("tables", ())
+            }
+            missing = [name for name in read(known["featurizer"]).tables if name.lower() not in published]
+        except (ThebesError, AttributeError, TypeError):
+            return
+        if published and missing:
+            told = f"nobody publishes {', '.join(missing)} here (server.schemas())"
+            beside = "people who agreed by a rule answer with a stand-in where they have no value"
+            warnings.warn(f"{told}: {beside}", UserWarning, stacklevel=3)
 
     def _filled_in(self, task_id: str, name: str) -> Any:
         """Return what the coordinator wrote into a field of a task's document."""

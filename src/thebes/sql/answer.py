@@ -108,15 +108,22 @@ class SqlAnswer(FrameSource):
             [
                 *table,
                 *more,
+                *self._answered(),
                 *(bars if any(map(any, map(dict.values, map(dict, self.bars)))) else []),
                 *self.notes,
                 self.certificate.text,
             ]
         )
 
+    def _answered(self) -> list[str]:
+        """Say who is not in the answer, and why."""
+        covered = self.release.extra.get("coverage", {})
+        without = [f"not by {site}: {why}" for site, why in covered.get("missing", {}).items()]
+        return ["; ".join([f"Answered by {', '.join(covered['answered'])}", *without])] if without else []
+
     def _repr_html_(self) -> str:
         rows = ([self._cell(place, name) for name in self.columns] for place in range(len(self.rows)))
-        table, notes = notebook.table(self.columns, rows), notebook.lines(self.notes)
+        table, notes = notebook.table(self.columns, rows), notebook.lines([*self._answered(), *self.notes])
         return notebook.shown(table, notes, notebook.certified(self.certificate))
 
     def cells(self, place: int) -> list[str]:

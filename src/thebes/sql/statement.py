@@ -92,8 +92,10 @@ def _tree(text: str) -> exp.Select:
     try:
         text.encode()
         trees = [tree for tree in parse(text, read="duckdb") if tree is not None]
-    except (errors.SqlglotError, RecursionError, ValueError):
-        raise refusal("text", "is not SQL that can be read") from None
+    except (errors.SqlglotError, RecursionError, ValueError) as error:
+        near = next((each.get("highlight") for each in getattr(error, "errors", ())), None)
+        where = f", at {near!r}; a name that is also a word of SQL is written in double quotes" if near else ""
+        raise refusal("text", f"is not SQL that can be read{where}") from None
     if len(trees) != 1:
         raise refusal("text", "must be exactly one statement")
     (tree,) = trees

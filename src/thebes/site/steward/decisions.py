@@ -159,7 +159,7 @@ def _refused(request: SiteRequest, asked: Mapping[str, Any], scope: str) -> Deci
     }
     what = "this task is" if scope == "task" else "everything that they ask here is"
     return Decision(
-        f"{request.requestor} is told: {reason} From now on {what} refused.",
+        f"{request.requestor} is told: {reason}{'' if reason[-1] in '.!?' else '.'} From now on {what} refused.",
         appended("", rule, table="refuse"),
         lambda text: appended(text, rule, table="refuse"),
         {"action": "refuse", "requestor": request.requestor, "task": request.task, "scope": scope},

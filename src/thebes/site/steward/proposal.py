@@ -109,6 +109,7 @@ def columns_of(columns: Mapping[str, Held]) -> list[ProposedColumn]:
 
 def proposal(columns: Mapping[str, Held]) -> Proposal:
     """Propose a schema for columns and what a source says that they hold (`text`: it does not say)."""
+    _check_names(list(columns))
     found = columns_of(columns)
     lines = [
         f'unit = "{OPEN}"                # "person" hides everything of one person, "event" one row only',
@@ -120,6 +121,21 @@ def proposal(columns: Mapping[str, Held]) -> Proposal:
     text = "\n".join(lines) + "\n"
     pictures = any(each.known is not None and each.known.type == "image" and not each.told for each in found)
     return Proposal(text, renamed(found), text.count(f'"{OPEN}"'), pictures)
+
+
+def _check_names(names: Sequence[str]) -> None:
+    """Refuse names that show that the file was not read as it is written."""
+    if any("\ufffd" in name or not name.replace("\t", "").isprintable() for name in names):
+        raise Mistake(
+            "header", "has names that are no text: is this a CSV file, and in UTF-8? A .toml says how it is read"
+        )
+    held = next((each for each in ";\t|" if len(names) == 1 and each in names[0]), None)
+    if held is not None:
+        told = f'delimiter = "{held}"'.replace("\t", "\\t")
+        raise Mistake(
+            "header",
+            f"is one name with {held!r} in it; where that parts columns, say {told} in a .toml, with kind and path",
+        )
 
 
 def renamed(columns: Sequence[ProposedColumn]) -> dict[str, str]:
