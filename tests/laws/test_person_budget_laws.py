@@ -42,7 +42,7 @@ class LimitsMachine(RuleBasedStateMachine):
         self.begins()
 
     def begins(self) -> None:
-        self.claim = PersonBudget(self.ledger, lambda: self.settings, lambda: self.now)
+        self.budget = PersonBudget(self.ledger, lambda: self.settings, lambda: self.now)
 
     def counted(self, work: Callable[[Any], Any]) -> Any:
         """Dies at the write that was named, before or after it is on disk."""
@@ -70,7 +70,7 @@ class LimitsMachine(RuleBasedStateMachine):
     def claim(self, amount: Decimal, who: str) -> None:
         key, days = f"claim {len(self.claims)} {self.now}", period(self.now, self.settings.period_days)
         try:
-            self.claim.reserve(key, trust="local", epsilon=amount, delta=Decimal(0), requestor=who, purpose="a task")
+            self.budget.reserve(key, trust="local", epsilon=amount, delta=Decimal(0), requestor=who, purpose="a task")
         except (BudgetExceeded, Frozen):
             return
         except Killed:
@@ -140,7 +140,7 @@ class LimitsMachine(RuleBasedStateMachine):
     def what_is_shown_has_all_that_was_claimed(self) -> None:
         if self.left is not None:  # who is about to die is left to what comes next
             return
-        shown = self.claim.view()["local"]
+        shown = self.budget.view()["local"]
         if self.ledger.frozen:
             return  # what is to be carried is found once it is thawed
         of_now = period(self.now, self.settings.period_days)
@@ -164,10 +164,10 @@ def test_what_a_frozen_ledger_holds_is_shown_under_whatever_limit_is_set_meanwhi
     machine.claim(Decimal("1.5"), "ana")
     machine.ledger.freeze()
     machine.set(Decimal(4), Decimal(20), 30)
-    shown = machine.claim.view()["local"]["period"]
+    shown = machine.budget.view()["local"]["period"]
     assert (shown["reserved"]["epsilon"], shown["remaining"]["epsilon"]) == (1.5, 0.0)
     machine.ledger.thaw()
-    assert machine.claim.view()["local"]["period"]["remaining"]["epsilon"] == 2.5
+    assert machine.budget.view()["local"]["period"]["remaining"]["epsilon"] == 2.5
 
 
 def test_a_year_passes_no_limit_where_two_calendar_years_would() -> None:
@@ -201,21 +201,21 @@ def test_what_was_agreed_to_and_has_not_left_counts_in_every_year() -> None:
 
 def test_a_year_begins_with_what_was_claimed_before_there_were_years() -> None:
     """As a home of 0.1.0 did: each claim in its period and for ever."""
-    machine, claim = LimitsMachine(), PersonBlocks(Ledger("memory://"))
+    machine, budget = LimitsMachine(), PersonBlocks(Ledger("memory://"))
     for month in range(1, 5):
         names = (of_period("local", *period(datetime(2026, month, 2, tzinfo=UTC), 30)), "local, overall")
-        blocks = [claim.of(name, Decimal(30), Decimal(0)).name for name in names]
-        claim = claim.ledger.reserve(
+        blocks = [budget.of(name, Decimal(30), Decimal(0)).name for name in names]
+        claim = budget.ledger.reserve(
             blocks, epsilon=Decimal(1), delta=Decimal(0), purpose="a task", spender="ana", key=str(month),
             unit=Unit.DEVICE, adjacency=Adjacency.REPLACE_ONE,
         )  # fmt: skip
         claim.consume()
-    machine.ledger, machine.now = claim.ledger, datetime(2026, 12, 1, tzinfo=UTC)
+    machine.ledger, machine.now = budget.ledger, datetime(2026, 12, 1, tzinfo=UTC)
     machine.begins()
-    assert machine.claim.view()["local"]["year"]["spent"]["epsilon"] == 4.0
+    assert machine.budget.view()["local"]["year"]["spent"]["epsilon"] == 4.0
     machine.begins()  # once only
-    assert machine.claim.view()["local"]["year"]["remaining"]["epsilon"] == 2.0
+    assert machine.budget.view()["local"]["year"]["remaining"]["epsilon"] == 2.0
     machine.now = datetime(2027, 3, 15, tzinfo=UTC)
-    spent = machine.claim.view()["local"]["year"]["spent"]["epsilon"]
+    spent = machine.budget.view()["local"]["year"]["spent"]["epsilon"]
     assert 1.0 <= spent <= 2.0
     machine.ledger.verify()

@@ -136,7 +136,7 @@ def test_another_coordinator_is_a_mistake_while_the_process_runs(running: Person
 
 
 def test_the_documented_requests_of_a_collector_do_what_they_say(running: PersonProcess) -> None:
-    page = (Path(__file__).parents[2] / "docs" / "person.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "person-programs.md").read_text(encoding="utf-8")
     requests = re.findall(r'^curl "\$address([^"]+)"[^\n]*-d \'(.*?)\'$', page, re.DOTALL | re.MULTILINE)
     assert [path for path, _ in requests] == ["/app/profile/register", "/app/profile/insert"]
     running.get("/api/store")

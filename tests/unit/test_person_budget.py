@@ -39,18 +39,18 @@ MEDIAN = {
 
 
 class Wallet:
-    """A claim whose settings and clock are in the test's hand."""
+    """A budget whose settings and clock are in the test's hand."""
 
     def __init__(self, **body: Any) -> None:
         self.settings = PersonSettings().changed(body)
         self.now = START
         self.ledger = Ledger("memory://")
-        self.claim = PersonBudget(self.ledger, lambda: self.settings, lambda: self.now)
+        self.budget = PersonBudget(self.ledger, lambda: self.settings, lambda: self.now)
         self.claims = 0
 
     def reserve(self, epsilon: str, *, trust: str = "local", requestor: str = "ana", delta: str = "0") -> Any:
         self.claims += 1
-        return self.claim.reserve(
+        return self.budget.reserve(
             f"claim {self.claims}",
             trust=trust,
             epsilon=Decimal(epsilon),
@@ -60,7 +60,7 @@ class Wallet:
         )
 
     def left(self, trust: str = "local", block: str = "period") -> float:
-        return float(self.claim.view()[trust][block]["remaining"]["epsilon"])
+        return float(self.budget.view()[trust][block]["remaining"]["epsilon"])
 
 
 def test_a_claim_counts_in_its_period_and_overall() -> None:
@@ -81,7 +81,7 @@ def test_trusted_and_local_spending_never_meet() -> None:
     wallet = Wallet(local={"epsilon": 1}, trusted={"epsilon": 1})
     wallet.reserve("1", trust="trusted").consume()
     wallet.reserve("1", trust="local").consume()
-    view = wallet.claim.view()
+    view = wallet.budget.view()
     assert view["trusted"]["promise"] == "if the server keeps its promise"
     assert "promise" not in view["local"]
     with pytest.raises(BudgetExceeded):
@@ -132,8 +132,8 @@ def test_whatever_limits_follow_each_other_what_is_claimed_stays_within_the_limi
             elif claim.state.open:
                 claim.consume()
     spent = sum((consumed(c).epsilon for c in claims), Decimal(0))
-    assert Decimal(str(wallet.claim.view()["local"]["period"]["spent"]["epsilon"])) >= spent
-    assert Decimal(str(wallet.claim.view()["local"]["overall"]["spent"]["epsilon"])) == spent
+    assert Decimal(str(wallet.budget.view()["local"]["period"]["spent"]["epsilon"])) >= spent
+    assert Decimal(str(wallet.budget.view()["local"]["overall"]["spent"]["epsilon"])) == spent
     wallet.ledger.verify()
 
 
@@ -246,7 +246,7 @@ def test_a_crash_while_a_limit_changes_carries_everything_over_in_the_end() -> N
     wallet = Wallet(local={"epsilon": 10})
     wallet.reserve("2", requestor="ana").consume()
     wallet.reserve("3", requestor="bert").consume()
-    old = wallet.claim.blocks("local")[0]
+    old = wallet.budget.blocks("local")[0]
     terms = {"unit": old.unit, "adjacency": old.adjacency}
     wallet.ledger.open_block(f"{old.name} #2", epsilon=12, delta="0.001", **terms)  # and here the process ends
     wallet.settings = wallet.settings.changed({"local": {"epsilon": 12}})
