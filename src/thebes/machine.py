@@ -57,6 +57,16 @@ def require() -> None:
         raise NotOnThisSystem(sentence)
 
 
+def fork(*, session: bool = False) -> int:
+    """Make a copy of this process, which hears 0 where this hears its number; with `session` in one of its own. Only
+    where one thread runs."""
+    require()
+    child = os.fork()
+    if session and not child:
+        os.setsid()
+    return child
+
+
 def hold(descriptor: int, *, shared: bool = False, wait: bool = True) -> None:
     """Lock an open file or folder until it is closed. Without `wait` a `BlockingIOError` where another has it."""
     require()

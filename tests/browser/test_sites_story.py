@@ -138,7 +138,7 @@ def test_a_training_is_composed_and_watched(ana: Visitor) -> None:
         ("Share of the budget for the loss", "0.1"),
         ("Epsilon", "8"),
     ):
-        page.get_by_label(label).fill(value)
+        page.get_by_label(label).first.fill(value)
     page.get_by_role("link", name="Delta").wait_for()  # is missing, and said so
     page.get_by_label("Delta").fill("1e-6")
     page.get_by_text("This can be put up.").wait_for()

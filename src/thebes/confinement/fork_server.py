@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
+from thebes import machine
 from thebes.confinement.calls import die_with_parent, hide_memory
 from thebes.confinement.parent import ChildLost, begun, converse
 
@@ -163,7 +164,7 @@ def fork_for_each(prepare: Callable[[], None], serve: Callable[[int, int], None]
         if not asked:
             return
         source, sink = ends
-        pid = os.fork()
+        pid = machine.fork(session=True)
         if pid == 0:
             try:
                 for others in (control.fileno(), *children):
@@ -181,7 +182,6 @@ def fork_for_each(prepare: Callable[[], None], serve: Callable[[int, int], None]
 
 def _live(server: int, source: int, sink: int, serve: Callable[[int, int], None]) -> None:
     """Be a child: by itself, gone with the server, and with two ends of pipes besides what leads nowhere."""
-    os.setsid()
     die_with_parent()
     if os.getppid() == server:
         hide_memory()

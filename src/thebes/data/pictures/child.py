@@ -14,6 +14,7 @@ import signal
 import warnings
 from typing import Any
 
+from thebes import machine
 from thebes.confinement.calls import die_with_parent, filter_calls, leave_network
 from thebes.confinement.inside import hear, live, say
 from thebes.confinement.measures import limit, mapped
@@ -33,7 +34,7 @@ def serve(source: int, sink: int) -> None:
     answer = bytearray(len(HEARD) + len(DONE) + height * width * channels)
     while True:
         ours, theirs = os.pipe()
-        one = os.fork()
+        one = machine.fork()
         if not one:
             os.close(ours)
             _decode(source, sink, theirs, (height, width, channels), memory_bytes, cpu_seconds)
