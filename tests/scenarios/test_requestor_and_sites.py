@@ -51,7 +51,7 @@ def test_sites_are_listed_with_what_they_have_and_no_count_of_rows(there: Instit
     assert known["query"]["answered_by"] == known["train"]["answered_by"] == "sites"
     assert known["basic"]["answered_by"] == "people"
     assert "quantile" in known["query"]["choices"]["statistic"]
-    assert known["train"]["choices"]["noise"] == ["site", "coordinator"]
+    assert known["train"]["choices"]["noise"] == ["site", "coordinator", "split"]
 
 
 def test_a_question_is_answered_by_all_by_some_and_by_groups(there: Institutions) -> None:

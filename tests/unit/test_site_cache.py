@@ -83,7 +83,7 @@ def held(office: Office) -> int:
 def counted(office: Office) -> float:
     """Return what the rule for everybody has left."""
     rule: PolicyRule = office.policy().rules[0]
-    return float(office.claim._left(rule, office.ledger.block("patients")).epsilon)
+    return float(office.budget._left(rule, office.ledger.block("patients")).epsilon)
 
 
 # --- exact reuse ------------------------------------------------------------------------------------------

@@ -230,7 +230,7 @@ def test_a_task_that_is_closed_while_it_is_computed_is_charged_or_said_to_cost_n
         task, said, before = f"t{moment}", list[dict[str, Any]](), spent(office)
 
         def overtaken(task: str = task, said: list[dict[str, Any]] = said) -> None:
-            if not (office.outbox._db.in_transaction or office.claim._lock._is_owned()):  # else it waits for a moment
+            if not (office.outbox._db.in_transaction or office.budget._lock._is_owned()):  # else it waits for a moment
                 said.append(close(office, task))
 
         reaper.moments, reaper.at, reaper.happens = 0, moment, overtaken

@@ -397,7 +397,7 @@ def test_blocks_are_shown_with_their_budget_and_without_a_count_of_rows(office: 
     assert told["growing"]["by"] == "time:1d"
     assert [block["state"] for block in told["blocks"]] == ["open"] * 3
     assert "300" not in json.dumps(told)
-    assert views.ledger(office.claim, office.datasets, office.policy())["blocks"] == []
+    assert views.ledger(office.budget, office.datasets, office.policy())["blocks"] == []
 
 
 def test_a_declaration_on_other_terms_is_trouble_and_no_budget(home: SiteHome, office: Office) -> None:
