@@ -6,28 +6,18 @@ Every row here has a value in every column that is named: others are left out be
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from thebes.data.filter import Among, Compared, Condition, Every, Present
+from thebes.data.filter import COMPARISONS, Among, Compared, Condition, Every, Present
 from thebes.data.schema import Schema
 from thebes.privacy.faults import Mistake
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
-
-_COMPARE: dict[str, Callable[[Any, Any], Any]] = {
-    "=": operator.eq,
-    "<>": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
 
 
 def mask(condition: Condition, columns: Mapping[str, Floats], schema: Schema) -> Flags:
@@ -60,7 +50,7 @@ def check_masked(condition: Condition, schema: Schema, field: str) -> None:
 def _holds(condition: Compared | Among, value: Any) -> Any:
     """Return whether a value, or each of several numbers, compares so."""
     if isinstance(condition, Compared):
-        return _COMPARE[condition.operator](value, condition.value)
+        return COMPARISONS[condition.operator](value, condition.value)
     if isinstance(value, np.ndarray):
         return np.isin(value, np.array(condition.values, dtype=np.float64), invert=not condition.inside)
     return (value in condition.values) is condition.inside

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterator
+import operator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from thebes.data.schema import Schema
 from thebes.privacy.faults import Mistake
@@ -28,6 +29,17 @@ ENDS = (-(2**63), 2**63 - 1)  #: of whole numbers in a column; what lies beyond 
 
 Value = bool | int | float | str | datetime
 Operator = Literal["=", "<>", "<", "<=", ">", ">="]
+
+
+#: the signs of comparisons, and what each asks of two values or of whole columns
+COMPARISONS: Mapping[str, Callable[[Any, Any], Any]] = {
+    "=": operator.eq,
+    "<>": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
 
 
 @dataclass(frozen=True, slots=True)

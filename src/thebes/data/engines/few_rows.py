@@ -7,7 +7,7 @@ the one that the expressions of `arithmetic`, `axis_cells` and `clipping` take, 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
@@ -18,20 +18,12 @@ from numpy.typing import NDArray
 
 from thebes.data.engines.arithmetic import FINE, ONE, OTHER
 from thebes.data.engines.engine import PRIME, text_number
-from thebes.data.filter import ENDS, Among, Compared, Condition, Either, Every, Present, RowFilter
+from thebes.data.filter import COMPARISONS, ENDS, Among, Compared, Condition, Either, Every, Present, RowFilter
 from thebes.data.schema import Column, Schema, as_held
 from thebes.data.table import Axis, Factor, Sums
 
 _HALF = 26  # bits: a sum of so many rows' halves is exact as a double
 _LAST = 2**63 - 1
-_COMPARED: Mapping[str, Callable[[Any, Any], Any]] = {
-    "=": operator.eq,
-    "<>": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
 
 Numbers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -136,7 +128,7 @@ class FewRows:
         value: Any = condition.value
         if self.schema.columns[condition.column].type == "timestamp":
             value = np.datetime64(value, "us")
-        found: Flags = _COMPARED[condition.operator](self.columns[condition.column], value)
+        found: Flags = COMPARISONS[condition.operator](self.columns[condition.column], value)
         return found
 
     def _chosen(
