@@ -36,10 +36,16 @@ class TensorColumn:
         self._misread: dict[str, str] = {"": NONE}
         self._held = held
         self._folder = PictureFolder(files) if files is not None and column.type == "image" and not held else None
-        #: begun before anything is known of the rows, so that its time does not tell whether there is a picture
-        self._decoder = PictureDecoder(self._shape) if column.type == "image" else None  # type: ignore[arg-type]
         kind = np.uint8 if column.type == "image" else np.float32
         self._kept = KeptTensors(self._shape, kind, scratch)
+        #: begun before anything is known of the rows, so that its time does not tell whether there is a picture
+        self._decoder: PictureDecoder | None = None
+        if column.type == "image":
+            try:
+                self._decoder = PictureDecoder(self._shape)  # type: ignore[arg-type]
+            except BaseException:
+                self.close()
+                raise
 
     def take(self, held: Iterable[tuple[str, Any]]) -> None:
         """Read what rows hold themselves, each by its key."""
