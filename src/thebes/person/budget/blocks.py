@@ -31,6 +31,7 @@ class PersonBlocks:
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
         self._begun: set[str] = set()  #: years' blocks that have what was claimed before them
+        self._whole = False  #: whether nothing is carried by halves: a process before this one may have died over it
 
     def of_year(self, trust: str, now: datetime, epsilon: Decimal, delta: Decimal) -> Block:
         """The block of the rolling year, which holds at least what was claimed in the 365 days that end `now`.
@@ -81,6 +82,7 @@ class PersonBlocks:
 
     def of(self, base: str, epsilon: Decimal, delta: Decimal) -> Block:
         """The block of that name with this limit, or with as much as was claimed before where that is more."""
+        self._finish_carrying()
         blocks = self.ledger.blocks()
         own = sorted((b for b in blocks if base_name(b.name) == base), key=lambda b: _generation(b.name))
         if own and self.ledger.frozen:
@@ -97,8 +99,10 @@ class PersonBlocks:
         if newest and not beside and (newest[0].budget.epsilon, newest[0].budget.delta) == limit:
             return newest[0]
         fresh = self._open(f"{base} #{_generation(newest[0].name) + 1}" if newest else base, *limit)
+        self._whole = False
         for block in sources:
             self._carry(block, fresh)
+        self._whole = True
         return self.ledger.block(fresh.name)
 
     def _open(self, name: str, epsilon: Decimal, delta: Decimal) -> Block:
@@ -106,10 +110,23 @@ class PersonBlocks:
             name, epsilon=epsilon, delta=delta, unit=Unit.DEVICE, adjacency=Adjacency.REPLACE_ONE
         )
 
+    def _finish_carrying(self) -> None:
+        """Carry the rest to where the first part went. Carried elsewhere, and that part with it, the first part would
+        count twice, and twice as much again at every such crash."""
+        if self._whole or self.ledger.frozen:
+            return
+        still_open = {block.name: block for block in self.ledger.blocks() if block.state is BlockState.OPEN}
+        for claim in self.ledger.claims():
+            if claim.purpose == CARRIED and (new := still_open.get(claim.blocks[0])) is not None:
+                for old in list(still_open):
+                    if (claim.key or "").startswith(_carried(old, new.name)):
+                        self._carry(still_open.pop(old), new)
+        self._whole = True
+
     def _carry(self, old: Block, new: Block) -> None:
         # Claims still open in the old block count whole, so what they give back later is lost to the new one.
         for who, (epsilon, delta) in held_by(self.ledger.claims(block=old.name)).items():
-            key = f"{CARRIED} from {old.name} to {new.name} for {who}"
+            key = _carried(old.name, new.name) + who
             claim = self.ledger.claimed(key) or self.ledger.reserve(
                 [new.name],
                 loss=Approximate(epsilon, delta) if delta else Pure(epsilon),
@@ -168,6 +185,11 @@ def held_by(claims: Iterable[LedgerClaim]) -> dict[str, tuple[Decimal, Decimal]]
         if amount.epsilon or amount.delta:
             held[claim.spender] = (epsilon + amount.epsilon, delta + amount.delta)
     return held
+
+
+def _carried(old: str, new: str) -> str:
+    """Return how the keys of the claims begin that carry one block into another; who holds it follows."""
+    return f"{CARRIED} from {old} to {new} for "
 
 
 def _enough(epsilon: Decimal, delta: Decimal, blocks: Sequence[Block]) -> tuple[Decimal, Decimal]:
