@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.children import Children
+from thebes.confinement.fork_server import can_fork
 from thebes.confinement.parent import Child
 from thebes.data.featurizer import FUNCTIONS, Featurizer, read
 from thebes.data.rows import FAILURES
@@ -86,7 +88,10 @@ def straight(sandbox: Sandbox, sql: str, *, width: int = 1, rows: int = 1000) ->
 
 
 def alive(sandbox: Sandbox) -> bool:
-    return Path(f"/proc/{sandbox.pid}").exists()
+    try:
+        return Path(f"/proc/{sandbox.pid}/stat").read_text().rpartition(") ")[2][0] != "Z"
+    except OSError:
+        return False
 
 
 def peak_bytes(sandbox: Sandbox) -> int:
@@ -517,6 +522,25 @@ def test_a_child_ends_with_its_parents_end_of_the_pipe() -> None:
         assert child.stdout.read(1)  # it is there
         child.stdin.close()
         assert child.wait(timeout=30) == 0
+
+
+@pytest.mark.skipif(not can_fork(), reason="this system forks no server's children")
+def test_sandboxes_are_forked_from_one_server_and_share_nothing_but_it(tmp_path: Path) -> None:
+    """Each sees its own databases, and the end of one is no other's."""
+    servers = Children("thebes.data.sandbox.child_server")
+    children = Children("thebes.data.sandbox.child_server", forked=True)
+    one, other = Sandbox(), Sandbox()
+    try:
+        assert len(servers()) <= 1  # another test may have started it
+        assert {one.pid, other.pid} <= children()
+        one.open({}, key=b"")
+        one.close()
+        assert one.pid not in children()
+        assert other.open({}, key=b"") == {}
+        assert straight(other, "SELECT 1", rows=3) == [[1]]
+    finally:
+        one.close()
+        other.close()
 
 
 def test_first_words_are_found_behind_comments_without_delay() -> None:

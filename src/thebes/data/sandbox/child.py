@@ -1,6 +1,7 @@
-"""The process in which a stranger's SQL meets a person's rows: `python -m thebes.data.sandbox.child`.
+"""The process in which a stranger's SQL meets a person's rows: forked by `child_server`, or, where the system forks
+none, `python -m thebes.data.sandbox.child`.
 
-It hears the key over its standard input, opens the databases read-only, gives up everything else, and answers queries
+It hears the key over a pipe, opens the databases read-only, gives up everything else, and answers queries
 over one snapshot until its input closes. Of an error it says a class and words that hold no data.
 """
 

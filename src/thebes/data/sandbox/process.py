@@ -14,14 +14,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from thebes.confinement.fork_server import ForkServer, can_fork
 from thebes.confinement.measures import MEASURES
-from thebes.confinement.parent import Child, ChildLost
+from thebes.confinement.parent import Child, ChildLost, ChildProcess
 from thebes.data.featurizer import FUNCTIONS, Featurizer
 from thebes.data.rows import FAILURES
 from thebes.data.sandbox.pipe import HEAD, LARGEST_FRAME, frame
 from thebes.privacy.faults import Fault
 
 _CHILD = "thebes.data.sandbox.child"
+_FEW_POOLS = {"MALLOC_ARENA_MAX": "1"}  #: address space is limited
+_SERVER = ForkServer("thebes.data.sandbox.child_server", **_FEW_POOLS)  #: of this process, for all of its sandboxes
 _START_SECONDS = 60.0
 _KILL_SECONDS = 2.2  # walls.KILL_SECONDS, without importing what only the child needs
 _LONGEST_REASON = 200
@@ -43,17 +46,18 @@ class Sandbox:
     """A child process that reads some databases read-only. Safe for several threads; they take turns. `child` is
     another one in the place of ours: whatever that says, is not believed."""
 
-    def __init__(self, child: Child | None = None) -> None:
+    def __init__(self, child: ChildProcess | None = None) -> None:
         self._turn = threading.Lock()
         self._lost = False
         #: walls beyond the authorizer and the limits that this system granted the child, once it is open
         self.confinement: tuple[str, ...] = ()
-        self._child = child or Child(_CHILD, MALLOC_ARENA_MAX="1")
+        deadline = time.monotonic() + _START_SECONDS
+        self._child = child or _started(deadline)
         try:
-            self._talk(b"", time.monotonic() + _START_SECONDS)
+            self._talk(b"", deadline)
         except ChildLost as lost:
             self.close()
-            raise Fault(f"the process for featurizers does not start: {lost}") from None
+            raise _not_started(lost) from None
 
     @property
     def pid(self) -> int:
@@ -105,6 +109,17 @@ class Sandbox:
             return dict(json.loads(heard[HEAD.size :]))
         except (ValueError, TypeError, RecursionError):
             raise ChildLost("it said something else than it was asked") from None
+
+
+def _started(deadline: float) -> ChildProcess:
+    try:
+        return _SERVER.child(deadline) if can_fork() else Child(_CHILD, **_FEW_POOLS)
+    except ChildLost as lost:
+        raise _not_started(lost) from None
+
+
+def _not_started(lost: ChildLost) -> Fault:
+    return Fault(f"the process for featurizers does not start: {lost}")
 
 
 def _frame_length(heard: bytearray) -> int:
