@@ -99,6 +99,16 @@ def test_every_refusal_has_an_entry_with_its_cause_and_what_to_do_at_an_address(
         assert len(cells[-1]) > 5, f"{address} says not what to do"
 
 
+def test_every_link_of_a_page_leads_somewhere_in_a_clone() -> None:
+    lost = [
+        f"{page.name}: {target}"
+        for page in PAGES
+        for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf-8"))
+        if not re.match(r"https?://|#", target) and not (page.parent / re.split("[?#]", target)[0]).exists()
+    ]
+    assert not lost
+
+
 def test_the_diagrams_are_what_is_described_and_stand_on_a_page() -> None:
     pages = "".join(page.read_text(encoding="utf-8") for page in PAGES)
     for name, diagram in DIAGRAMS.items():

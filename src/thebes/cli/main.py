@@ -124,14 +124,15 @@ def _in_utf8() -> None:
 
 
 def run(commands: typer.Typer, name: str, arguments: Sequence[str] | None = None) -> None:
-    """Run one of some commands. Exit status 2: your mistake; 1: it failed; every error is one sentence on stderr."""
+    """Run one of some commands. Exit status 2: your mistake; 1: it failed; every error is one sentence on stderr, and
+    its entry in the catalogue."""
     words = with_json_target(list(sys.argv[1:] if arguments is None else arguments))
     try:
         status = _built(commands).main(words, standalone_mode=False)
     except (Mistake, NotFound, NotSignedIn) as error:  # whoever asks again the same way hears the same again
-        _stop(name, str(error), 2)
+        _stop(name, f"{error}{entry(error)}", 2)
     except ThebesError as error:
-        _stop(name, str(error), 1)
+        _stop(name, f"{error}{entry(error)}", 1)
     except OSError as error:
         about = f"{error.filename!r} cannot be used" if error.filename else "the system refused"
         _stop(
@@ -148,6 +149,13 @@ def run(commands: typer.Typer, name: str, arguments: Sequence[str] | None = None
         _stop(name, f"{_one_sentence(error.format_message())}; see --help", 2)
     else:
         raise SystemExit(status if isinstance(status, int) else 0)
+
+
+def entry(error: ThebesError) -> str:
+    """Name the entry of docs/errors.md that says the cause and what to do. A mistake says both by itself."""
+    if isinstance(error, Mistake):
+        return ""
+    return f" [errors.md#{next(each.__name__ for each in type(error).__mro__ if not each.__name__.startswith('_'))}]"
 
 
 @functools.cache  # once in a process, as all signatures are read for it
