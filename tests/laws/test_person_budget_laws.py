@@ -1,5 +1,6 @@
-"""A person's limits, whatever happens: other limits and lengths of periods, days that pass, copies, and kills at every
-write. What was claimed on the days of a period never adds up to more than its limit, and nothing of it is forgotten.
+"""A person's limits, whatever happens: other limits and lengths of periods, days that pass, copies, kills at every
+write, and two servers that get a budget of their own or lose it. What was claimed on the days of a period never adds up
+to more than its limit, and nothing of it is forgotten.
 """
 
 from __future__ import annotations
@@ -16,11 +17,12 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from thebes.ledger import BudgetExceeded, Frozen, Ledger
 from thebes.person.budget.blocks import PersonBlocks, consumed, of_period
 from thebes.person.budget.budget import PersonBudget, period
-from thebes.person.settings import PersonSettings
+from thebes.person.settings import TRUSTS, PersonSettings
 from thebes.privacy.promise import Adjacency, Unit
 
 TENTHS = st.integers(1, 60).map(lambda tenths: Decimal(tenths) / 10)
 WHO = st.sampled_from(["ana", "bert"])
+TRUST = st.sampled_from(TRUSTS)
 DAYS = st.sampled_from([1, 2, 3, 7, 10, 29, 30, 31, 365])
 START = datetime(2026, 3, 14, 12, tzinfo=UTC)
 
@@ -32,10 +34,10 @@ class Killed(BaseException):
 class LimitsMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
-        self.now, self.claims = START, list[tuple[str, date, str]]()
-        self.asked = Decimal(0)
+        self.now, self.claims = START, list[tuple[str, date, str, tuple[str, ...]]]()
+        self.asked = dict.fromkeys(TRUSTS, Decimal(0))
         limits = {"epsilon": 3, "year_epsilon": 6, "overall_epsilon": 10}
-        self.settings = PersonSettings().changed({"local": limits})
+        self.settings = PersonSettings().changed({"local": limits, "trusted": limits})
         self.ledger, self.written = Ledger("memory://"), True
         self.left: int | None = None  # writes until this process dies
         self.write = self.ledger._write
@@ -55,10 +57,14 @@ class LimitsMachine(RuleBasedStateMachine):
             self.write(work)
         raise Killed
 
-    def held(self, who: str | None = None, days: tuple[date, date] = (date.min, date.max)) -> Decimal:
-        """Return what was claimed on these days and not given back."""
+    def held(
+        self, who: str | None = None, days: tuple[date, date] = (date.min, date.max), budget: str = "local"
+    ) -> Decimal:
+        """Return what was claimed of a budget on these days and not given back."""
         claims = [
-            self.ledger.claim(key=k) for k, day, w in self.claims if days[0] <= day < days[1] and who in (None, w)
+            self.ledger.claim(key=k)
+            for k, day, w, budgets in self.claims
+            if days[0] <= day < days[1] and who in (None, w) and budget in budgets
         ]
         each = [c.loss.epsilon if c.state.open else consumed(c).epsilon for c in claims]  # type: ignore[union-attr]
         return sum(each, Decimal(0))
@@ -67,25 +73,29 @@ class LimitsMachine(RuleBasedStateMachine):
         """Return the first of the 365 days that end now, and the day after them."""
         return self.now.date() - timedelta(days=364), self.now.date() + timedelta(days=1)
 
-    @rule(amount=TENTHS, who=WHO)
-    def claim(self, amount: Decimal, who: str) -> None:
+    @rule(amount=TENTHS, who=WHO, trust=TRUST)
+    def claim(self, amount: Decimal, who: str, trust: str = "local") -> None:
         key, days = f"claim {len(self.claims)} {self.now}", period(self.now, self.settings.period_days)
         try:
-            self.budget.reserve(key, trust="local", epsilon=amount, delta=Decimal(0), requestor=who, purpose="a task")
+            self.budget.reserve(key, trust=trust, epsilon=amount, delta=Decimal(0), requestor=who, purpose="a task")
         except (BudgetExceeded, Frozen):
             return
         except Killed:
             self.begins()
             if self.ledger.claimed(key) is None:
                 return
-        self.asked += amount
-        self.claims.append((key, self.now.date(), who))
-        allowed, caps = self.settings.local, self.settings.caps
-        assert self.held(days=days) <= allowed.epsilon
-        assert self.held(days=self.year()) <= allowed.year[0]
-        assert self.held() <= allowed.overall_epsilon
+        within = trust == "split" and self.settings.split is None
+        budgets = (trust, "trusted") if within else (trust,)
+        self.claims.append((key, self.now.date(), who, budgets))
+        caps = self.settings.caps
         cap = caps.get(who, caps.get("*"))
-        assert cap is None or self.held(who, days) <= cap.epsilon
+        for budget in budgets:
+            self.asked[budget] += amount
+            allowed = getattr(self.settings, budget) or self.settings.trusted
+            assert self.held(days=days, budget=budget) <= allowed.epsilon
+            assert self.held(days=self.year(), budget=budget) <= allowed.year[0]
+            assert self.held(budget=budget) <= allowed.overall_epsilon
+            assert cap is None or self.held(who, days, budget) <= cap.epsilon
 
     @rule(which=st.integers(0, 8), tenths=st.integers(1, 10))
     def consume(self, which: int, tenths: int) -> None:
@@ -101,8 +111,14 @@ class LimitsMachine(RuleBasedStateMachine):
 
     @rule(epsilon=TENTHS, year=st.none() | TENTHS, overall=TENTHS, days=DAYS)
     def set(self, epsilon: Decimal, overall: Decimal, days: int, year: Decimal | None = None) -> None:
-        local = {"epsilon": epsilon, "year_epsilon": year, "overall_epsilon": 2 * overall}
-        self.settings = self.settings.changed({"local": local, "period_days": days})
+        each = {"epsilon": epsilon, "year_epsilon": year, "overall_epsilon": 2 * overall}
+        self.settings = self.settings.changed({"local": each, "trusted": each, "period_days": days})
+
+    @rule(own=st.none() | st.tuples(TENTHS, TENTHS))
+    def set_own(self, own: tuple[Decimal, Decimal] | None) -> None:
+        """Give two servers a budget of their own, or take it back."""
+        split = own and {"epsilon": own[0], "delta": 0, "overall_epsilon": 2 * own[1], "overall_delta": 0}
+        self.settings = self.settings.changed({"split": split})
 
     @rule(caps=st.dictionaries(st.sampled_from(["ana", "*"]), TENTHS))
     def cap(self, caps: dict[str, Decimal]) -> None:
@@ -142,24 +158,24 @@ class LimitsMachine(RuleBasedStateMachine):
     def what_is_shown_has_all_that_was_claimed(self) -> None:
         if self.left is not None:  # who is about to die is left to what comes next
             return
-        shown = self.budget.view()["local"]
+        shown = self.budget.view()
         if self.ledger.frozen:
             return  # what is to be carried is found once it is thawed
-        of_now = period(self.now, self.settings.period_days)
-        of_year = self.held(days=self.year())
-        told_and_held = (
-            (shown["overall"], self.held()), (shown["period"], self.held(days=of_now)), (shown["year"], of_year)
-        )  # fmt: skip
-        for told, held in told_and_held:
-            shown_here = told["spent"]["epsilon"] + told["reserved"]["epsilon"]
-            assert float(held) - 1e-9 <= shown_here <= float(self.asked) + 1e-9
+        days = {"overall": (date.min, date.max), "year": self.year()}
+        days["period"] = period(self.now, self.settings.period_days)
+        for budget in TRUSTS:
+            for name, these in days.items():
+                told = shown[budget][name]
+                shown_here = told["spent"]["epsilon"] + told["reserved"]["epsilon"]
+                held = self.held(days=these, budget=budget)
+                assert float(held) - 1e-9 <= shown_here <= float(self.asked[budget]) + 1e-9
 
     def teardown(self) -> None:
         self.ledger.verify()
 
 
 TestLimits = LimitsMachine.TestCase
-TestLimits.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestLimits.settings = settings(max_examples=40, stateful_step_count=40, deadline=None)
 
 
 def test_what_a_frozen_ledger_holds_is_shown_under_whatever_limit_is_set_meanwhile() -> None:
@@ -179,11 +195,11 @@ def test_a_year_passes_no_limit_where_two_calendar_years_would() -> None:
     for _ in range(60):
         for _ in range(2):
             machine.claim(Decimal("1.5"), "ana")
-        for key, _, _ in machine.claims[-2:]:
+        for key, *_ in machine.claims[-2:]:
             if (claim := machine.ledger.claim(key=key)).state.open:
                 claim.consume()
         machine.pass_days(17)
-    held = [machine.held(days=(day, day + timedelta(days=365))) for _, day, _ in machine.claims]
+    held = [machine.held(days=(day, day + timedelta(days=365))) for _, day, *_ in machine.claims]
     assert max(held) == 6
     assert machine.held() >= 12, "after a year there is room again"
 

@@ -129,7 +129,8 @@ def test_people_answer_to_two_institutions_of_which_one_is_killed_meanwhile(tmp_
             assert abs(over["result"]["value"] - (sum(AGES) + 41) / 11) < 40
             # spent where somebody has to be trusted, and nowhere else
             ledger = me.ledger()
-            assert ledger["trusted"]["period"]["spent"]["epsilon"] == 20.0
+            assert ledger["split"]["period"]["spent"]["epsilon"] == 20.0
+            assert ledger["trusted"]["period"]["spent"]["epsilon"] == 20.0, "of which that is a part"
             assert ledger["local"]["period"]["spent"]["epsilon"] == 0.0
             trained = until(lambda: put_up(institutions, network()), SOON)
             everybody = {"x0": [1.0] * 11, "x1": [0.0] * 11, "y": [1.0] * 11}

@@ -88,6 +88,55 @@ def test_trusted_and_local_spending_never_meet() -> None:
         wallet.reserve("0.1", trust="local")
 
 
+OWN = {"epsilon": 3, "delta": 0, "overall_epsilon": 5, "overall_delta": 0}
+
+
+def test_what_two_servers_are_trusted_with_is_part_of_what_one_is_until_it_has_a_budget_of_its_own() -> None:
+    wallet = Wallet(trusted={"epsilon": 2, "overall_epsilon": 9})
+    wallet.reserve("0.5", trust="split").consume()
+    wallet.reserve("1", trust="trusted").consume()
+    view = wallet.budget.view()
+    assert view["split"]["within"] == "trusted"
+    assert [view[trust]["period"]["spent"]["epsilon"] for trust in ("local", "trusted", "split")] == [0, 1.5, 0.5]
+    assert (wallet.left("trusted"), wallet.left("split")) == (0.5, 0.5), "of the two the less"
+    with pytest.raises(BudgetExceeded):
+        wallet.reserve("0.75", trust="split")
+
+
+def test_a_budget_of_their_own_forgets_nothing_that_two_servers_had_before() -> None:
+    wallet = Wallet(trusted={"epsilon": 2, "overall_epsilon": 9})
+    wallet.reserve("1.5", trust="split").consume()
+    wallet.settings = wallet.settings.changed({"split": OWN})
+    view = wallet.budget.view()
+    assert "within" not in view["split"]
+    assert view["split"]["promise"] == "if one of the two servers keeps its promise"
+    assert (wallet.left("split"), wallet.left("split", "overall")) == (1.5, 3.5)
+    assert wallet.left("trusted") == 0.5, "it stays counted where it was, too"
+    wallet.reserve("1.5", trust="split").consume()
+    assert wallet.left("trusted") == 0.5
+    with pytest.raises(BudgetExceeded):
+        wallet.reserve("0.1", trust="split")
+    wallet.settings = wallet.settings.changed({"split": None})
+    assert (wallet.left("trusted"), wallet.left("split")) == (0.5, 0.0), "nor does it when that is taken back"
+    wallet.settings = wallet.settings.changed({"split": {**OWN, "epsilon": 4}})
+    assert wallet.left("split") == 1.0
+    wallet.ledger.verify()
+
+
+def test_a_cap_holds_a_requestor_in_the_budget_of_two_servers_and_in_the_one_that_it_is_part_of() -> None:
+    wallet = Wallet(trusted={"epsilon": 9}, caps={"ana": {"epsilon": 1}})
+    wallet.reserve("0.75", trust="trusted")
+    told = wallet.budget.under_cap("ana", "split")
+    assert told is not None
+    assert told["remaining"]["epsilon"] == 0.25
+    with pytest.raises(BudgetExceeded):
+        wallet.reserve("0.5", trust="split")
+    wallet.settings = wallet.settings.changed({"split": OWN})
+    wallet.reserve("1", trust="split")
+    with pytest.raises(BudgetExceeded):
+        wallet.reserve("0.1", trust="split")
+
+
 @pytest.mark.parametrize("days", [1, 7, 30, 365])
 def test_periods_follow_each_other_without_gap(days: int) -> None:
     start, end = period(START, days)
@@ -273,6 +322,7 @@ def test_settings_are_written_and_read_exactly(tmp_path: Path) -> None:
             "period_days": 7,
             "local": {"epsilon": 0.1, "delta": 1e-7},
             "trusted": {"overall_epsilon": 12},
+            "split": {"epsilon": 2, "delta": 0, "overall_epsilon": 7, "overall_delta": 1e-9, "year_epsilon": 5},
             "caps": {'a "strange" name': {"epsilon": 0.3, "delta": 1e-9}, "*": {"epsilon": 0}},
         }
     )
@@ -295,6 +345,8 @@ def test_settings_are_written_and_read_exactly(tmp_path: Path) -> None:
         ({"local": {"delta": 1}}, "local.delta"),
         ({"local": {"more": 1}}, "local.more"),
         ({"local": 3}, "local"),
+        ({"split": {"epsilon": 3}}, "split"),
+        ({"split": {**OWN, "epsilon": 0}}, "split.epsilon"),
         ({"period_days": 0}, "period_days"),
         ({"period_days": True}, "period_days"),
         ({"period_days": 1.5}, "period_days"),

@@ -1304,8 +1304,41 @@ def test_a_page_names_who_would_have_to_break_their_word_together_and_asks_for_t
     assert world.me.settings().helpers == {"ward": FINGERPRINT}
     assert "Agreed." in harmless(world.http.post(f"/tasks/{task}/decide", json={"decision": "accept"}, headers=PARTIAL))
     ledger = world.me.ledger()
-    assert ledger["trusted"]["period"]["reserved"]["epsilon"] == SPLIT["epsilon"]
-    assert ledger["local"]["period"]["reserved"]["epsilon"] == 0
+    aside = [ledger[trust]["period"]["reserved"]["epsilon"] for trust in ("local", "trusted", "split")]
+    assert aside == [0, SPLIT["epsilon"], SPLIT["epsilon"]]
+    assert [entry["trust"] for entry in ledger["entries"]] == ["split"]
+
+
+def test_two_servers_have_a_budget_of_their_own_where_somebody_says_all_of_it(world: World) -> None:
+    world.me.set_settings({"helpers": {"ward": FINGERPRINT}})
+    world.me.accept(world.server.post(SPLIT))
+    told = words_of(harmless(world.http.get("/privacy/spent")))
+    assert "1 is set aside. 1 of that is for two servers of which you trust one." in told
+    assert "Where you trust one of two servers" not in told
+    assert "you trust one of two servers" in words_of(harmless(world.http.get("/privacy")))
+    assert "you have left for two servers of which you trust one" in words_of(
+        harmless(world.http.get(f"/tasks/{world.server.post({**SPLIT, 'name': 'another'})}"))
+    )
+
+    shown = {"split.shown": "yes", "split.epsilon": 2}
+    assert "must say delta, overall_epsilon, overall_delta, too" in refused(world, "/privacy/limits", shown, 422)
+    whole = {**shown, "split.delta": 0, "split.overall_epsilon": 5, "split.overall_delta": 0}
+    told = words_of(harmless(world.http.post("/privacy/limits", json=whole, headers=PARTIAL)))
+    assert "Where you trust one of two servers This holds if one of the two servers keeps its promise." in told
+    assert "1 of the epsilon 2 left" in told, "what two servers had before counts"
+    assert "Where you trust one of two servers 1 of the epsilon 2 left" in words_of(harmless(world.http.get("/")))
+    assert "Each holds three times" in words_of(harmless(world.http.get("/limits")))
+    harmless(world.http.post("/limits", json=PROPOSED, headers=PARTIAL))
+    settings = world.me.settings()
+    assert settings.split == settings.trusted == settings.local
+    harmless(world.http.post("/privacy/limits", json={"split.epsilon": 4, "split.shown": "yes"}, headers=PARTIAL))
+    assert world.me.balance()["split"]["period"]["remaining"]["epsilon"] == 3
+
+    harmless(world.http.post("/privacy/limits", json={"period_days": 30}, headers=PARTIAL))
+    assert world.me.settings().split is not None
+    harmless(world.http.post("/privacy/limits", json={"split.shown": "yes"}, headers=PARTIAL))
+    assert world.me.settings().split is None
+    assert world.me.balance()["split"]["within"] == "trusted"
 
 
 def test_a_helper_with_another_key_under_the_same_name_is_refused_to_a_rule_too(world: World) -> None:

@@ -81,6 +81,7 @@ SETTINGS = body(
             "task": _TASK,
             "local": _ALLOWANCE,
             "trusted": _ALLOWANCE,
+            "split": {"anyOf": [_ALLOWANCE, {"type": "null"}]},
             "caps": {
                 "type": "object",
                 "propertyNames": _PRINTABLE,

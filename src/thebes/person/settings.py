@@ -22,7 +22,7 @@ from thebes.wire.socks import Proxy
 
 FILE = "person.toml"
 DIRECT = "none"  #: said instead of a proxy by who wants none any more
-TRUSTS = ("local", "trusted")
+TRUSTS = ("local", "trusted", "split")  #: the budgets, by whom one has to trust
 LIMITS = ("epsilon", "delta", "year_epsilon", "year_delta", "overall_epsilon", "overall_delta")
 SMALLEST = Decimal("0.000001")  #: epsilon of a limit
 
@@ -70,8 +70,9 @@ class TaskShare:
 @dataclass(frozen=True, slots=True)
 class PersonSettings:
     """`task` is the share of one task; None: nobody chose limits yet. `local` bounds what is noised on this machine,
-    `trusted` what a server promises to noise. `delay_seconds` is the longest random wait before a contribution is sent.
-    Where there is a `proxy` nothing goes any other way. `notices`: once a day the number of new questions is said."""
+    `trusted` what a server promises to noise, `split` what at least one of two does; None: that is part of `trusted`.
+    `delay_seconds` is the longest random wait before a contribution is sent. Where there is a `proxy` nothing goes any
+    other way. `notices`: once a day the number of new questions is said."""
 
     coordinator: str | None = None
     proxy: str | None = None
@@ -81,6 +82,7 @@ class PersonSettings:
     task: TaskShare | None = None
     local: SpendingLimit = SpendingLimit()
     trusted: SpendingLimit = SpendingLimit()
+    split: SpendingLimit | None = None  #: on top of the others, so nobody has it who did not ask for it
     caps: Mapping[str, RequestorCap] = field(default_factory=dict)
     helpers: Mapping[str, str] = field(default_factory=dict)  #: fingerprints that the person confirmed, by name
 
@@ -91,7 +93,14 @@ class PersonSettings:
         return self.proxy is not None and Proxy.read(self.proxy).isolates
 
     def allowance(self, trust: str) -> SpendingLimit:
-        return self.trusted if trust == "trusted" else self.local
+        """Return the limit of a budget. Where two servers have none of their own, it is that of the one they are part
+        of."""
+        limits = {"local": self.local, "trusted": self.trusted, "split": self.split or self.trusted}
+        return limits[trust]
+
+    def budgets(self, trust: str) -> tuple[str, ...]:
+        """Name the budgets that a task draws on, its own first."""
+        return (trust, "trusted") if trust == "split" and self.split is None else (trust,)
 
     def cap_of(self, requestor: str) -> RequestorCap | None:
         """Return the cap that holds this name, however it is capitalised; of several the tightest."""
@@ -136,6 +145,8 @@ class PersonSettings:
                 found[name] = value
             elif name == "task":
                 found[name] = _share(value)
+            elif name == "split":
+                found[name] = _own(self.split, value)
             elif name in TRUSTS:
                 found[name] = replace(self.allowance(name), **_allowance(name, value))
             elif name == "caps":
@@ -160,7 +171,7 @@ class PersonSettings:
             "task": None
             if self.task is None
             else {"epsilon": float(self.task.epsilon), "delta": float(self.task.delta)},
-            **{t: {n: None if v is None else float(v) for n, v in _fields(self.allowance(t)).items()} for t in TRUSTS},
+            **{trust: _told(getattr(self, trust)) for trust in TRUSTS},
             "caps": {
                 who: {"epsilon": float(cap.epsilon), "delta": None if cap.delta is None else float(cap.delta)}
                 for who, cap in self.caps.items()
@@ -172,7 +183,8 @@ class PersonSettings:
         lines = [
             "# What this machine may do in its owner's name. Epsilon and delta are what may be spent per period",
             "# of period_days, in a year and ever (overall): `local` is noised here, `trusted` by a server that",
-            "# promises to. [task] is what one task may take without a second question.",
+            "# promises to, `split` (part of `trusted` where it is not said) by two, one of which must. [task] is what",
+            "# one task may take without a second question.",
         ]
         if self.coordinator is not None:
             lines.append(f"coordinator = {_text(self.coordinator)}")
@@ -184,6 +196,8 @@ class PersonSettings:
         if self.task is not None:
             lines += ["", "[task]", f"epsilon = {_plain(self.task.epsilon)}", f"delta = {_plain(self.task.delta)}"]
         for trust in TRUSTS:
+            if getattr(self, trust) is None:  # an older version reads this file then
+                continue
             set_ = {name: value for name, value in _fields(self.allowance(trust)).items() if value is not None}
             lines += ["", f"[{trust}]", *(f"{name} = {_plain(value)}" for name, value in set_.items())]
         for who, cap in self.caps.items():
@@ -196,6 +210,24 @@ class PersonSettings:
 
 def _fields(allowance: SpendingLimit) -> dict[str, Decimal | None]:
     return {name: getattr(allowance, name) for name in LIMITS}
+
+
+def _told(allowance: SpendingLimit | None) -> dict[str, float | None] | None:
+    if allowance is None:
+        return None
+    return {name: None if value is None else float(value) for name, value in _fields(allowance).items()}
+
+
+def _own(before: SpendingLimit | None, body: object) -> SpendingLimit | None:
+    """Read the budget that two servers have of their own; None takes it back. Whoever sets one says all of it, so that
+    nothing of it is more than they thought."""
+    if body is None:
+        return None
+    limits = _allowance("split", body)
+    needed = [name for name in LIMITS if not name.startswith("year_")]
+    if before is None and (missing := [name for name in needed if name not in limits]):
+        raise Mistake("split", f"must say {', '.join(missing)}, too: a budget of its own takes nothing from another")
+    return replace(before or SpendingLimit(), **limits)
 
 
 def _share(body: object) -> TaskShare | None:

@@ -29,7 +29,11 @@ from thebes.wire.list_pin import is_fingerprint
 from thebes.wire.local_server import Local
 from thebes.wire.refusals import BrokenLog
 
-_WHERE = {"local": "noised on this machine", "trusted": "where a server is trusted"}
+_WHERE = {
+    "local": "noised on this machine",
+    "trusted": "where a server is trusted",
+    "split": "where one of two servers is trusted",
+}
 
 
 def of_the_machine(home: Path, now: float) -> Iterator[HomeFinding]:
@@ -83,6 +87,8 @@ def _left(home: Path, settings: PersonSettings, now: datetime) -> Iterator[HomeF
     except ThebesError:
         return  # said before
     for trust in TRUSTS:
+        if settings.budgets(trust) != (trust,):
+            continue  # part of another, which is told
         limit = settings.allowance(trust).epsilon
         own = [block for block in blocks if base_name(block.name) == of_period(trust, start, end)]
         left = own[-1].remaining.epsilon if own else limit

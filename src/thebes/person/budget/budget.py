@@ -2,13 +2,15 @@
 has to trust.
 
 What must stay true: every claim is set aside in its period, its year and the overall block together, so none is passed.
+What two servers are trusted with is always set aside in blocks of its own, and in those of one server besides while it
+is part of that budget: so a budget of its own forgets nothing of what there was before it, and no limit grows unasked.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
@@ -16,9 +18,13 @@ from typing import Any
 from thebes.ledger import Block, Budget, Ledger, LedgerClaim
 from thebes.ledger.amounts import Amount
 from thebes.person.budget.blocks import OVERALL, YEAR_DAYS, PersonBlocks, held_by, of_period, step
-from thebes.person.settings import PersonSettings
+from thebes.person.settings import TRUSTS, PersonSettings
 from thebes.privacy.faults import Refusal
 from thebes.privacy.promise import Adjacency, Unit
+
+#: on what a budget rests that is not of this machine alone
+PROMISES = {"trusted": "if the server keeps its promise", "split": "if one of the two servers keeps its promise"}
+Blocks = tuple[Block, Block, Block]
 
 
 class PersonBudget:
@@ -41,10 +47,11 @@ class PersonBudget:
             earlier = self.claim(key)
             if earlier is not None:
                 return earlier
-            blocks = self.blocks(trust)
-            self._cap(requestor, blocks[0])
+            drawn_on = self._drawn_on(trust)
+            for of_now, *_ in drawn_on:
+                self._cap(requestor, of_now)
             return self.ledger.reserve(
-                [block.name for block in blocks],
+                [block.name for blocks in drawn_on for block in blocks],
                 epsilon=epsilon,
                 delta=delta,
                 purpose=purpose,
@@ -61,9 +68,10 @@ class PersonBudget:
         if cap is None:
             return None
         with self._lock:
-            block = self.blocks(trust)[0]
-            held = held_by(self.ledger.claims(spender=requestor, block=block.name)).get(requestor)
-        epsilon, delta = held or (Decimal(0), Decimal(0))
+            periods = [of_now.name for of_now, *_ in self._drawn_on(trust)]
+            claims = [self.ledger.claims(spender=requestor, block=name) for name in periods]
+        held = [held_by(each).get(requestor, (Decimal(0), Decimal(0))) for each in claims]
+        epsilon, delta = (max(each) for each in zip(*held, strict=True))
         rest = cap.epsilon - epsilon, (cap.delta or Decimal(0)) - delta
         left = Budget(*(Amount(max(Decimal(0), each)) for each in rest))
         remaining = left.as_json()
@@ -82,7 +90,12 @@ class PersonBudget:
         if claim is not None:
             claim.release()
 
-    def blocks(self, trust: str, now: datetime | None = None) -> tuple[Block, Block, Block]:
+    def _drawn_on(self, trust: str) -> list[Blocks]:
+        """List the blocks of each budget that a task draws on, its own first."""
+        moment = self._clock()
+        return [self.blocks(budget, moment) for budget in self._settings().budgets(trust)]
+
+    def blocks(self, trust: str, now: datetime | None = None) -> Blocks:
         """This period's block (`now`'s), the rolling year's and the overall one, with the limits the person set."""
         settings, moment = self._settings(), now or self._clock()
         allowed = settings.allowance(trust)
@@ -95,22 +108,12 @@ class PersonBudget:
             )
 
     def view(self) -> dict[str, Any]:
-        """Tell what was spent, is set aside and is left, by trust."""
+        """Tell what was spent, is set aside and is left, by trust. What is `within` another budget counts in both."""
+        settings, moment = self._settings(), self._clock()  # once: at midnight one period's would be shown as another's
         with self._lock:
-            return {trust: self._standing(trust) for trust in ("local", "trusted")}
-
-    def _standing(self, trust: str) -> dict[str, Any]:
-        moment = self._clock()  # once: at midnight the spending of one period would be shown as another's
-        now, year, ever = self.blocks(trust, moment)
-        start, end = period(moment, self._settings().period_days)
-        view: dict[str, Any] = {
-            "period": {"start": start.isoformat(), "end": end.isoformat(), **_amounts(now)},
-            "year": {"days": YEAR_DAYS, **_amounts(year)},
-            "overall": _amounts(ever),
-        }
-        if trust == "trusted":
-            view["promise"] = "if the server keeps its promise"
-        return view
+            blocks = {trust: self.blocks(trust, moment) for trust in TRUSTS}
+        spans = period(moment, settings.period_days)
+        return {trust: _standing(trust, [blocks[b] for b in settings.budgets(trust)], spans) for trust in TRUSTS}
 
     def _cap(self, requestor: str, block: Block) -> None:
         wanted = self._settings().cap_of(requestor)
@@ -153,7 +156,24 @@ def period(now: datetime, days: int) -> tuple[date, date]:
     return step(now.astimezone(UTC).date(), days)
 
 
-def _amounts(block: Block) -> dict[str, Any]:
+def _standing(trust: str, drawn_on: Sequence[Blocks], days: tuple[date, date]) -> dict[str, Any]:
+    now, year, ever = zip(*drawn_on, strict=True)
+    start, end = (day.isoformat() for day in days)
+    view: dict[str, Any] = {
+        "period": {"start": start, "end": end, **_amounts(now)},
+        "year": {"days": YEAR_DAYS, **_amounts(year)},
+        "overall": _amounts(ever),
+    }
+    if trust in PROMISES:
+        view["promise"] = PROMISES[trust]
+    if len(now) > 1:
+        view["within"] = "trusted"
+    return view
+
+
+def _amounts(blocks: Sequence[Block]) -> dict[str, Any]:
+    """Tell what the first of these blocks holds, and what all of them leave."""
+    block, left = blocks[0], [each.remaining for each in blocks]
     spent = {place: meter.spent for place, meter in block.meters.items()}
     reserved = {place: meter.reserved for place, meter in block.meters.items()}
     return {
@@ -161,5 +181,5 @@ def _amounts(block: Block) -> dict[str, Any]:
         "delta": float(block.budget.delta),
         "spent": Budget.of_steps(spent.get("epsilon", 0), spent.get("delta", 0)).as_json(),
         "reserved": Budget.of_steps(reserved.get("epsilon", 0), reserved.get("delta", 0)).as_json(),
-        "remaining": block.remaining.as_json(),
+        "remaining": Budget(min(each.epsilon for each in left), min(each.delta for each in left)).as_json(),
     }

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from typing import Any
 
 from thebes.ledger import Budget, Ledger, LedgerClaim, Tampered
 from thebes.ledger.journal import JournalEntry
 from thebes.person.budget.blocks import CARRIED, OVERALL, base_name, consumed, loss_as_budget
 from thebes.person.budget.budget import PersonBudget
+from thebes.person.settings import TRUSTS
 from thebes.person.tasks.task_store import TaskStore
 from thebes.privacy.promise import Adjacency, Unit
 
 
 def ledger(budget: PersonBudget, task_store: TaskStore) -> dict[str, Any]:
-    """Balances by trust, caps, and one entry for every claim. Local and trusted spending are never added up: one is
-    a fact about what left this machine, the other rests on a server's promise."""
+    """Balances by trust, caps, and one entry for every claim. What is spent by trust is never added up: one is a fact
+    about what left this machine, the others rest on promises of servers."""
     by_key = {p.claim_key: p for p in task_store.participations()}
     entries = []
     for claim in budget.ledger.claims():
@@ -32,7 +34,7 @@ def ledger(budget: PersonBudget, task_store: TaskStore) -> dict[str, Any]:
                 "state": None if participation is None else str(participation.state),
                 "requestor": claim.spender,
                 "purpose": claim.purpose,
-                "trust": "trusted" if claim.blocks and claim.blocks[0].startswith("trusted") else "local",
+                "trust": _budgets(claim.blocks)[0],
                 "claim": str(claim.state),
                 "price": loss_as_budget(claim.loss).as_json(),
                 "spent": spent.as_json(),
@@ -70,19 +72,21 @@ def history(budget: PersonBudget, task_store: TaskStore) -> list[dict[str, Any]]
             if claim is None:
                 continue
             for charged in piece["charges"]:
-                for trust in (b.removesuffix(OVERALL) for b in _bases(charged["blocks"]) if b.endswith(OVERALL)):
-                    steps = {place: int(amount) for place, amount in charged["amounts"].items()}
-                    task_id, number = by_key.get(claim.key or "", (None, None))
-                    told.append(
-                        {
-                            "at": entry.at,
-                            "trust": trust,
-                            "task_id": task_id,
-                            "number": number,
-                            "requestor": claim.spender,
-                            **Budget.of_steps(steps.get("epsilon", 0), steps.get("delta", 0)).as_json(),
-                        }
-                    )
+                if not (counted := _budgets(charged["blocks"])):
+                    continue
+                steps = {place: int(amount) for place, amount in charged["amounts"].items()}
+                task_id, number = by_key.get(claim.key or "", (None, None))
+                told.append(
+                    {
+                        "at": entry.at,
+                        "trust": counted[0],
+                        "counts_in": counted,
+                        "task_id": task_id,
+                        "number": number,
+                        "requestor": claim.spender,
+                        **Budget.of_steps(steps.get("epsilon", 0), steps.get("delta", 0)).as_json(),
+                    }
+                )
     return told
 
 
@@ -119,5 +123,7 @@ def _charges(entry: JournalEntry) -> list[dict[str, Any]]:
     return [entry.facts] if entry.event == "consume" else settled
 
 
-def _bases(blocks: list[str]) -> set[str]:
-    return {base_name(block) for block in blocks}
+def _budgets(blocks: Sequence[str]) -> list[str]:
+    """Name the budgets of which these are blocks, a task's own first: only two servers draw on another besides."""
+    overall = {base_name(block).removesuffix(OVERALL) for block in blocks if base_name(block).endswith(OVERALL)}
+    return [trust for trust in reversed(TRUSTS) if trust in overall]

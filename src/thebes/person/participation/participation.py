@@ -196,9 +196,14 @@ def _unit(document: PeopleDocument) -> str:
 
 
 def is_trusted(document: PeopleDocument) -> bool:
-    """Return whether somebody else has to keep their word: one server, or at least one of two. Both draw on the budget
-    of trust: should all break it, they know the value."""
+    """Return whether somebody else has to keep their word: one server, or at least one of two. Should all break it,
+    they know the value."""
     return document.server != "untrusted"
+
+
+def budget_of(document: PeopleDocument) -> str:
+    """Name the budget that a task draws on."""
+    return "local" if document.server == "untrusted" else document.server
 
 
 def trust_of(document: PeopleDocument) -> str:

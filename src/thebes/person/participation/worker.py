@@ -19,7 +19,14 @@ from thebes.person.participation.group_tokens import Memberships
 from thebes.person.participation.known_helpers import stranger
 from thebes.person.participation.lineage import Lineage
 from thebes.person.participation.packets import Packets, takes_tokens
-from thebes.person.participation.participation import UNFINISHED, Participation, ParticipationState, Sending, share
+from thebes.person.participation.participation import (
+    UNFINISHED,
+    Participation,
+    ParticipationState,
+    Sending,
+    budget_of,
+    share,
+)
 from thebes.person.participation.schedule import Pacing, Packet, left_of_mixed, limits_of
 from thebes.person.participation.seal import Seal
 from thebes.person.tasks.task_store import TaskStore
@@ -102,7 +109,7 @@ class Work:
         epsilon, delta = share(participation.document)
         self._budget.reserve(
             participation.claim_key,
-            trust="trusted" if participation.trusted else "local",
+            trust=budget_of(participation.document),
             epsilon=epsilon,
             delta=delta,
             requestor=participation.requestor,

@@ -47,7 +47,7 @@ def routes(layout: PersonLayout) -> APIRouter:
     @made.post("/limits")
     def choose(request: Request, body: Annotated[dict[str, Any], Body()]) -> Response:
         chosen = read_limits(body)
-        person.set_settings(as_settings(chosen))
+        person.set_settings(as_settings(chosen, own=person.settings().split is not None))
         told = "Your limits hold from now on. What was spent before is not forgotten."
         return layout.part("limits_form.html", told=told, task=str(body.get("task_id", "")), **context(person))
 
@@ -68,8 +68,9 @@ def read_limits(body: dict[str, Any]) -> dict[str, Decimal]:
     return found
 
 
-def as_settings(chosen: dict[str, Decimal]) -> dict[str, Any]:
-    """Return limits as settings: the same for both budgets, with the deltas that are proposed."""
+def as_settings(chosen: dict[str, Decimal], *, own: bool) -> dict[str, Any]:
+    """Return limits as settings: the same for every budget, with the deltas that are proposed. Two servers are given
+    none of their own here; they keep it where they have one."""
     delta = {name: value for name, _, _, value in PROPOSED}
     each = {
         "epsilon": chosen["period"],
@@ -78,7 +79,8 @@ def as_settings(chosen: dict[str, Decimal]) -> dict[str, Any]:
         **{f"{w}_delta": delta[w] for w in ("year", "overall")},
     }
     task = {"epsilon": chosen["task"], "delta": delta["task"]}
-    return {"period_days": DAYS, "task": task, "local": each, "trusted": dict(each)}
+    split = {"split": dict(each)} if own else {}
+    return {"period_days": DAYS, "task": task, "local": each, "trusted": dict(each), **split}
 
 
 def context(person: Person) -> dict[str, Any]:
@@ -86,11 +88,12 @@ def context(person: Person) -> dict[str, Any]:
     settings = person.settings()
     proposed = {name: epsilon for name, _, epsilon, _ in PROPOSED}
     if settings.task is None:
-        return {"chosen": False, "apart": False, "rows": _rows(proposed, person)}
+        return {"chosen": False, "apart": False, "own": settings.split is not None, "rows": _rows(proposed, person)}
     local = settings.local
     now = {"task": settings.task.epsilon, "period": local.epsilon, "year": local.year[0]}
     rows = _rows({**now, "overall": local.overall_epsilon}, person)
-    return {"chosen": True, "apart": local != settings.trusted, "rows": rows}
+    apart = any(settings.allowance(trust) != local for trust in TRUSTS)
+    return {"chosen": True, "apart": apart, "own": settings.split is not None, "rows": rows}
 
 
 def _rows(limits: dict[str, Decimal], person: Person) -> list[dict[str, Any]]:

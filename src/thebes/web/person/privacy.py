@@ -44,6 +44,8 @@ def routes(layout: PersonLayout) -> APIRouter:
             given = {name: body[f"{trust}.{name}"] for name in LIMITS if f"{trust}.{name}" in body}
             if given:
                 changed[trust] = given
+        if "split.shown" in body and "split" not in changed:
+            changed["split"] = None
         changed |= {name: body[name] for name in ("delay_seconds", "period_days") if name in body}
         if "task.epsilon" in body:
             changed["task"] = {"epsilon": body["task.epsilon"], "delta": body.get("task.delta", 0)}
@@ -102,7 +104,7 @@ def _line(ledger: Mapping[str, Any], trust: str) -> list[tuple[float, float]]:
     """Add up what was spent of this period's budget, by days since it began."""
     total, points = 0.0, [(0.0, 0.0)]
     for piece in ledger["history"]:
-        if piece["trust"] != trust:
+        if trust not in piece["counts_in"]:
             continue
         days = _days_since(ledger, trust, datetime.fromisoformat(piece["at"]))
         if days >= 0:
@@ -118,7 +120,7 @@ def _days_since(ledger: Mapping[str, Any], trust: str, moment: datetime) -> floa
 
 
 def _by_requestor(ledger: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """List what each requestor had, by trust: the two are never added up."""
+    """List what each requestor had, by trust, which is never added up."""
     found: dict[tuple[str, str], dict[str, Any]] = {}
     for entry in ledger["entries"]:
         row = found.setdefault((entry["requestor"], entry["trust"]), {"epsilon": 0.0, "delta": 0.0, "tasks": set()})

@@ -9,7 +9,7 @@ from typing import Any
 
 from thebes.data.store.glance import OTHERS
 from thebes.ledger import BudgetExceeded, Frozen
-from thebes.person.settings import TaskShare
+from thebes.person.settings import TRUSTS, TaskShare
 from thebes.person.tasks.decisions import KEPT
 from thebes.privacy.accounting.odds import meaning
 from thebes.privacy.faults import Fault, Mistake, ThebesError
@@ -30,9 +30,23 @@ SEEN_DIRECTLY = (
     "Your machine uses no proxy that keeps apart what you send, so whoever runs the server may see whose your answer "
     "is: against them count on the first alone."
 )
-TRUST = {"local": "noised on your machine", "trusted": "you trust a server"}
-#: which of the two budgets something is left of
-FOR = {"local": "for answers noised here", "trusted": "for servers that you trust"}
+TRUST = {
+    "local": "noised on your machine",
+    "trusted": "you trust a server",
+    "split": "you trust one of two servers",
+}
+#: which of the budgets something is left of
+FOR = {
+    "local": "for answers noised here",
+    "trusted": "for servers that you trust",
+    "split": "for two servers of which you trust one",
+}
+#: headings of the budgets
+BUDGETS = {
+    "local": "Noised on your machine",
+    "trusted": "Where you trust a server",
+    "split": "Where you trust one of two servers",
+}
 
 
 of = registry.words
@@ -125,8 +139,22 @@ def learned(task: Mapping[str, Any]) -> str:
 
 
 def budget_of(trust: str) -> str:
-    """Name which of the two budgets a task draws on."""
-    return "local" if trust == "none" else "trusted"
+    """Name the budget that a task draws on."""
+    return {"none": "local", "split": "split"}.get(trust, "trusted")
+
+
+def budgets(ledger: Mapping[str, Any]) -> list[str]:
+    """Name the budgets that are shown by themselves: all that are no part of another."""
+    return [trust for trust in TRUSTS if "within" not in ledger[trust]]
+
+
+def within(ledger: Mapping[str, Any], trust: str) -> str:
+    """Say how much of a budget two servers took, where theirs is part of it and they took anything."""
+    split = ledger["split"]
+    gone = split["period"]["spent"]["epsilon"] + split["period"]["reserved"]["epsilon"]
+    if split.get("within") != trust or not gone:
+        return ""
+    return f"{spaced(gone)} of that is for two servers of which you trust one."
 
 
 def guess(epsilon: float, delta: float = 0.0) -> str:
