@@ -58,7 +58,7 @@ audit: $(READY)  ## what samples say about every claimed epsilon
 	@$(BIN)/python -m evidence.audit
 
 chaos: $(READY)  ## strike a small world for some minutes; its databases must tell of no broken promise
-	@$(BIN)/python -m evidence.chaos --minutes 5
+	@$(BIN)/python -m evidence.chaos --minutes 5 --sites 3 --also split
 
 fuzz: $(READY)  ## a minute of strange input for everything that reads what strangers send
 	@$(BIN)/python -m evidence.fuzz --minutes 1

@@ -255,13 +255,7 @@ def nothing_lost(world: World) -> Iterator[Broken]:
     if world.helper is not None:
         yield from _helped(world, world.helper)
     for cabinet in world.cabinets:
-        audit = Audit(cabinet.home / "audit.db")
-        try:
-            audit.verify()
-        except Tampered as tampered:
-            yield Broken("I7", cabinet.name, f"the audit log is not whole: {tampered}")
-        finally:
-            audit.close()
+        yield from _audited(cabinet)
         made = Counter((f["task"], f["part"]) for event, f in cabinet.audited if event == "answer" and not f["again"])
         kept = {(answer["task"], answer["part"]) for answer in cabinet.answers}
         for (task, part), times in made.items():
@@ -269,6 +263,16 @@ def nothing_lost(world: World) -> Iterator[Broken]:
                 yield Broken("I7", cabinet.name, f"noise was drawn {times} times for {part} of {task}")
             if (task, part) not in kept:
                 yield Broken("I7", cabinet.name, f"that {part} of {task} was answered is forgotten")
+
+
+def _audited(cabinet: Cabinet) -> Iterator[Broken]:
+    audit = Audit(cabinet.home / "audit.db")
+    try:
+        audit.verify()
+    except Tampered as tampered:
+        yield Broken("I7", cabinet.name, f"the audit log is not whole: {tampered}")
+    finally:
+        audit.close()
 
 
 def _counted(world: World) -> Iterator[Broken]:
@@ -313,12 +317,20 @@ def _released(world: World) -> Iterator[Broken]:
 
 
 def _helped(world: World, home: Path) -> Iterator[Broken]:
-    """A helper said one sum of whatever was released, and has the key of no task that it said one of."""
+    """A helper said one sum of whatever was released, of sites one for each round, and has the key of no task that it
+    said the last one of."""
     tasks = {row["task"]: row for row in rows(home / "helping.db", "SELECT task, state, closed FROM helped")}
-    for task in world.registry.latest:
-        split = world.registry.tasks[task]["document"].get("server") == "split"
-        if split and (task not in tasks or tasks[task]["closed"] is None):
+    cabinet = Cabinet(home)
+    yield from _audited(cabinet)
+    sums = Counter(facts["task"] for event, facts in cabinet.audited if event == "help add")
+    for task, release in world.registry.latest.items():
+        document = world.registry.tasks[task]["document"]
+        if document.get("server") == "split" and (task not in tasks or tasks[task]["closed"] is None):
             yield Broken("I7", home.name, f"{task} was released and its helper has said no sum of it")
+        if document.get("noise") == "split":
+            rounds = max((release["coverage"].get("rounds") or {"": 1}).values())
+            if sums[task] < rounds:
+                yield Broken("I7", home.name, f"{task} has {rounds} rounds, and its helper said {sums[task]} sums")
     open_ones = sum(row["state"] == "open" for row in tasks.values())
     kept = sum("." not in path.name for path in (home / "helping").iterdir())
     if kept > open_ones:

@@ -52,7 +52,8 @@ _RULES: list[dict[str, Any]] = [
     {"type": "basic", "server": "split", "epsilon_at_most": 1},
 ]
 _WARD = "ward"  #: the helper of tasks with two servers
-_HELPS = '[[help]]\nrequestors = ["*"]\nepsilon = 1\nmin_count = 2\n'
+_HELPS = '[[help]]\nrequestors = ["*"]\nepsilon = 1\ndelta = 1e-5\nmin_count = 2\nsites = true\n'
+_FEWEST = 3  #: sites that two servers add up
 _GROUP, _EPOCH = "friends", "first"
 _POINT = {"type": "range", "low": -5.0, "high": 5.0}
 _CUT = (
@@ -109,10 +110,10 @@ class World:
             token = (self.coordinator.home / "admin.token").read_text().strip()
             for client in (self._straight, self._through):
                 client.headers["Authorization"] = f"Bearer {token}"
-            for number in range(self._count):
-                self._add_site(f"site-{number}", number)
             if "split" in self._kinds:
                 self._add_ward()
+            for number in range(self._count):
+                self._add_site(f"site-{number}", number)
             for site in self._institutions:
                 site.start()
             for person in self.people:
@@ -180,8 +181,10 @@ class World:
             )  # fmt: skip
         if "split" in self._kinds:
             until = (datetime.now(UTC) + timedelta(hours=1)).isoformat(timespec="seconds")
-            helped = {"server": "split", "helper": _WARD, "expires_at": until}
-            shapes.insert(0, {**shapes[0], **helped, "aggregator": "mean"})
+            by_two = [{**shapes[0], "server": "split", "helper": _WARD, "expires_at": until, "aggregator": "mean"}]
+            if len(self.sites) >= _FEWEST:
+                by_two += [{**asked, "noise": "split", "helper": _WARD} for asked in shapes[2:4]]
+            shapes = by_two + shapes
         if "tokens" in self._kinds:
             shapes.append({**shapes[0], "anonymity": "token", "group": _GROUP, "epoch": _EPOCH})
         return {"name": name, "epsilon": 0.5, **shapes[number % len(shapes)]}
@@ -286,13 +289,22 @@ class World:
         declare(home, rows, schema=_SCHEMA, epsilon=1_000_000, delta=1e-3)
         if number == 0 and "pipeline" in self._kinds:
             _grow(home)
-        private_files.write(home.policy, EVERYBODY.replace("1000", "1000000"))
+        policy = EVERYBODY.replace("1000", "1000000")
+        if self.ward is not None:
+            policy = policy.replace('"coordinator"', '"coordinator", "split"')
+            policy += f'helpers = ["{self._helper}"]\n'
+        private_files.write(home.policy, policy)
         self.sites.append(self._institution(home, name))
 
     def _add_ward(self) -> None:
         home = SiteHome(self.folder / _WARD)
         private_files.write(home.policy, _HELPS)
         self.ward = self._institution(home, _WARD)
+
+    @property
+    def _helper(self) -> str:
+        """The fingerprint that the ward publishes."""
+        return HelperKeys(self.folder / _WARD).identity().fingerprint
 
     def _institution(self, home: SiteHome, name: str) -> Process:
         CertificateAuthority(self.coordinator.home, SystemClock()).issue(name, home.folder, days=1)
@@ -307,7 +319,7 @@ class World:
         web = self._person_s(person)
         limits: dict[str, Any] = {"local": _GENEROUS, "trusted": _GENEROUS}
         if self.ward is not None:
-            limits["helpers"] = {_WARD: HelperKeys(self.ward.home).identity().fingerprint}
+            limits["helpers"] = {_WARD: self._helper}
         for path, body in (("/api/settings", limits), ("/api/rules", {"rules": _RULES})):
             web.put(path, json=body).raise_for_status()
 

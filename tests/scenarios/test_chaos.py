@@ -19,13 +19,19 @@ SECONDS, SEED = 12.0, 3
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "processes", [pytest.param(1, marks=pytest.mark.heavy), pytest.param(2, marks=pytest.mark.postgres)]
+    ("processes", "sites"),
+    [
+        pytest.param(1, 3, marks=pytest.mark.heavy),  # as many as two servers add up
+        pytest.param(2, 1, marks=pytest.mark.postgres),
+    ],
 )
-def test_whatever_befalls_a_world_its_databases_tell_of_no_broken_promise(tmp_path: Path, processes: int) -> None:
+def test_whatever_befalls_a_world_its_databases_tell_of_no_broken_promise(
+    tmp_path: Path, processes: int, sites: int
+) -> None:
     told: list[str] = []
     store = None if processes == 1 else new_database()
     kinds = ["split"]  # with a helper, who is killed as anybody is
-    with World(tmp_path, people=2, sites=1, seed=SEED, store=store, processes=processes, kinds=kinds) as world:
+    with World(tmp_path, people=2, sites=sites, seed=SEED, store=store, processes=processes, kinds=kinds) as world:
         storm(world, random.Random(SEED), SECONDS, told.append)
         left = world.settle(within=120)
         left += world.stop()

@@ -24,6 +24,7 @@ from thebes.site.algorithm_process import Office
 from thebes.site.helping.keys import HelperKeys
 from thebes.site.helping.second_server import DATABASE
 from thebes.site.helping.store import HelpedTasks
+from thebes.site.steward.audit_log import Audit
 from thebes.wire.client import CoordinatorClient
 from thebes.wire.link import Word
 
@@ -195,8 +196,22 @@ def test_a_helper_that_said_no_sum_or_keeps_a_key_of_what_it_said_is_found(healt
     keys.begin("a task that nobody knows")
     assert len(found_at(ward, folder)) == 1
     keys.destroy("a task that nobody knows")
+    of_sites = "UPDATE coordinator_task SET document = json_set(document, '$.noise', '{}') WHERE sites IS NOT NULL"
+    change(folder / C, of_sites.format("split"))
+    assert len(found_at(ward, folder)) == 2, "two questions to sites, of which it added nothing up"
+    with closing(Audit(ward / "audit.db")) as audit:
+        audit.note(*(("help add", {"task": task}) for task in of_site(folder)))
+    assert found_at(ward, folder) == []
+    change(ward / "audit.db", f"{UNLOCKED} DELETE FROM entry WHERE number = 1")
+    assert len(found_at(ward, folder)) == 2, "a log with a gap, and a sum too few"
+    change(folder / C, of_sites.format("site"))
     change(folder / C, "UPDATE coordinator_task SET document = json_set(document, '$.server', 'split')")
-    assert len(found_at(ward, folder)) == len(world(folder).registry.latest)
+    assert len(found_at(ward, folder)) == len(world(folder).registry.latest) + 1
+
+
+def of_site(folder: Path) -> list[str]:
+    """Return the tasks that sites answered."""
+    return [task for task, row in world(folder).registry.tasks.items() if row["sites"] is not None]
 
 
 def found_at(ward: Path, folder: Path) -> list[str]:
