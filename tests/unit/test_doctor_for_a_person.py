@@ -78,7 +78,7 @@ def test_where_no_systemd_answers_nothing_is_said_to_start_by_itself(
     assert ("On, but not here: no systemd" if on else "Off: ") in capsys.readouterr().out
 
 
-def test_what_the_limits_leave_is_told_for_both_budgets(home: Path) -> None:
+def test_what_the_limits_leave_is_told_for_each_budget(home: Path) -> None:
     found = look(home)
     assert one(found, "noised on this machine").what.startswith("3 left of the epsilon 3 until 20")
     assert one(found, "limits were chosen").how is How.OK
@@ -90,9 +90,15 @@ def test_what_the_limits_leave_is_told_for_both_budgets(home: Path) -> None:
     with Person(home, delay=False, clock=lambda: NOW) as me:
         blocks = me._budget.blocks("local")
         me._ledger.reserve([b.name for b in blocks], epsilon=0.5, delta=0, purpose="a mean", spender="ana").consume()
-    spent = one(look(home), "noised on this machine")
+    found = look(home)
+    spent = one(found, "noised on this machine")
     assert spent.how is How.WARNING
     assert "/limits" in spent.advice
+    assert not [what for what in found if "two servers" in what], "theirs is part of another"
+    own = {"epsilon": 2, "delta": 0, "overall_epsilon": 4, "overall_delta": 0}
+    with Person(home, delay=False, clock=lambda: NOW) as me:
+        me.set_settings({"split": own})
+    assert one(look(home), "where one of two servers is trusted").what.startswith("2 left of the epsilon 2")
 
 
 def test_a_collector_that_failed_or_never_ran_is_told_with_the_command_that_runs_it(home: Path) -> None:
