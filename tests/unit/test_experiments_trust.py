@@ -11,6 +11,7 @@ from papers import datasets
 from papers.results import Results, published
 from papers.tiresias.table_people import CHANCE, EPSILONS, MEAN, SHARE, drawn
 from papers.tiresias.table_trust import ASKED, GRADIENT, MEDIAN, REPEATS, AskedError
+from papers.tiresias.table_trust_sites import COUNT, SITES, WHERE
 from thebes.tasks import registry
 from thebes.tasks.trust_models import MIXED, NOBODY, SPLIT, TRUSTED, trust_model
 
@@ -65,3 +66,20 @@ def test_what_was_committed_orders_the_models_as_their_proofs_do() -> None:
     promised = [row for row in kept.rows if row.series.startswith(MIXED)]
     assert {row.series for row in promised} == {f"{MIXED}, epsilon {epsilon:g}" for epsilon in EPSILONS}
     assert all(row.epsilon is not None and row.epsilon >= float(row.series.rpartition(" ")[2]) for row in promised)
+
+
+def test_what_was_committed_of_institutions_grows_with_their_number_only_where_each_adds_noise() -> None:
+    kept = Results(published()).kept(quick=False)["tiresias-trust-sites"]
+    off = {(row.panel, row.series, row.at): row.ours for row in kept.rows}
+    for panel in (COUNT, MEAN):
+        for epsilon in EPSILONS:
+            lines = {
+                noise: [off[panel, f"{told}, epsilon {epsilon:g}", n] for n in SITES] for noise, told in WHERE.items()
+            }
+            site, split, coordinator = lines["site"], lines["split"], lines["coordinator"]
+            assert site[-1] > 2 * site[0]
+            assert max(split) < 2 * min(split)
+            assert all(one < two for one, two in zip(coordinator, split, strict=True))
+            assert all(two < own for two, own in zip(split[1:], site[1:], strict=True)), (
+                "of three they are nearly alike"
+            )
