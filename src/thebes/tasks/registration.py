@@ -15,7 +15,7 @@ import warnings
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import fields
 from difflib import get_close_matches
-from functools import wraps
+from functools import cache, wraps
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -337,9 +337,14 @@ def _collisions(made: type) -> Iterator[tuple[str, str, type]]:
                 yield name, method, kept[name]
 
 
-def _set_in(made: type) -> Iterator[tuple[str, str]]:
-    """Yield (method, attribute) of every `self.attribute = ...`, and (name, name) of what the class body sets or
-    defines."""
+@cache
+def _set_in(made: type) -> tuple[tuple[str, str], ...]:
+    """Return (method, attribute) of every `self.attribute = ...`, and (name, name) of what the class body sets or
+    defines. Once of each class: most have the same bases, and finding a class in its file takes long."""
+    return tuple(_attributes(made))
+
+
+def _attributes(made: type) -> Iterator[tuple[str, str]]:
     try:
         tree = ast.parse(textwrap.dedent(inspect.getsource(made))).body[0]
     except (OSError, TypeError, SyntaxError):  # made without a file: nothing to read

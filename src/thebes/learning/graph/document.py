@@ -1,8 +1,7 @@
 """A model as text: one line of JSON (the graph) and, for a model, one line of base64 safetensors (its weights).
 
 Reading checks every byte before anything is computed: sizes first, then structure, then each argument against the
-allow-list, then all shapes without data. Whatever does not fit is a `Mistake` naming `model` or `loss`. Needs no torch
-except for the shapes.
+allow-list, then all shapes without data. Whatever does not fit is a `Mistake` naming `model` or `loss`. Needs no torch.
 """
 
 from __future__ import annotations

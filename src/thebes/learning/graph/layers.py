@@ -2,8 +2,8 @@
 
 torch's kernels of these are fused, choose by the machine, and read memory at an index that a row holds. These here are
 sums of products as any other layer: an index is compared with every place of its table, so that none is ever followed.
-What must stay true: every shape is checked before anything is computed, and on torch's `meta` device, which has shapes
-only, a layer costs one step however long its sequence is.
+What must stay true: every shape is checked before anything is computed, by the rules from which a document's reader
+knows the shape of the result.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ def lstm(
 ) -> Any:
     """Give the hidden state after each step of (1, steps, columns), as torch.nn.LSTM does from a state of zeros."""
     hidden, drives = _driven(input, weight_ih, weight_hh, bias_ih, bias_hh, 4)
-    state, cell = _zeros(input, hidden), _zeros(input, hidden)
+    state, cell = _zeros(hidden), _zeros(hidden)
     states = []
     for place in _order(input, reverse):
         entry, forget, new, out = (drives[:, place] + _linear(state, weight_hh, bias_hh)).chunk(4, dim=-1)
         cell = forget.sigmoid() * cell + entry.sigmoid() * new.tanh()
         state = out.sigmoid() * cell.tanh()
         states.append(state)
-    return _stacked(input, states, reverse)
+    return _stacked(states, reverse)
 
 
 def gru(
@@ -40,7 +40,7 @@ def gru(
 ) -> Any:
     """Give the hidden state after each step of (1, steps, columns), as torch.nn.GRU does from a state of zeros."""
     hidden, drives = _driven(input, weight_ih, weight_hh, bias_ih, bias_hh, 3)
-    state = _zeros(input, hidden)
+    state = _zeros(hidden)
     states = []
     for place in _order(input, reverse):
         resets, updates, candidates = drives[:, place].chunk(3, dim=-1)
@@ -48,21 +48,17 @@ def gru(
         kept = (updates + update).sigmoid()
         state = kept * state + (1 - kept) * (candidates + (resets + reset).sigmoid() * candidate).tanh()
         states.append(state)
-    return _stacked(input, states, reverse)
+    return _stacked(states, reverse)
 
 
 def attention(query: Any, key: Any, value: Any, is_causal: bool = False, scale: float | None = None) -> Any:
     """Give softmax(query key' scale) value; with `is_causal` a place sees those up to its own."""
     import torch
 
-    shapes = [tuple(each.shape) for each in (query, key, value)]
-    if min(map(len, shapes)) < 2 or len({shape[:-2] for shape in shapes}) != 1:
-        raise UnfitLayer("takes query, key and value that agree in all but their last two axes")
-    if shapes[0][-1] != shapes[1][-1] or shapes[1][-2] != shapes[2][-2]:
-        raise UnfitLayer("takes as many keys as values, as wide as the queries")
-    scores = query.matmul(key.transpose(-2, -1)) * (shapes[0][-1] ** -0.5 if scale is None else scale)
+    attention_shape(_shapes(query=query, key=key, value=value))
+    scores = query.matmul(key.transpose(-2, -1)) * (query.shape[-1] ** -0.5 if scale is None else scale)
     if is_causal:
-        seen = torch.ones(shapes[0][-2], shapes[1][-2], dtype=torch.bool, device=query.device).tril()
+        seen = torch.ones(query.shape[-2], key.shape[-2], dtype=torch.bool).tril()
         scores = scores.masked_fill(~seen, -math.inf)
     return scores.softmax(dim=-1).matmul(value)
 
@@ -74,9 +70,8 @@ def embedding(weight: Any, indices: Any, padding_idx: int = -1) -> Any:
     """
     import torch
 
-    if weight.dim() != 2:
-        raise UnfitLayer("takes a table of two axes")
-    places = torch.arange(weight.shape[0], dtype=torch.float32, device=weight.device)
+    embedding_shape(_shapes(weight=weight, indices=indices))
+    places = torch.arange(weight.shape[0], dtype=torch.float32)
     if 0 <= padding_idx < weight.shape[0]:
         weight = torch.where((places == padding_idx).unsqueeze(-1), weight.detach(), weight)
     return (indices.unsqueeze(-1) == places).to(torch.float32).matmul(weight)
@@ -84,15 +79,8 @@ def embedding(weight: Any, indices: Any, padding_idx: int = -1) -> Any:
 
 def _driven(input: Any, weight_ih: Any, weight_hh: Any, bias_ih: Any, bias_hh: Any, gates: int) -> tuple[int, Any]:
     """Return how many numbers the state has, and what the input adds to each gate at every step."""
-    shape, hidden = tuple(input.shape), int(weight_hh.shape[-1])
-    if len(shape) != 3 or shape[0] != 1:
-        raise UnfitLayer("takes one sequence: (1, steps, columns)")
-    if shape[1] > MOST_STEPS:
-        raise UnfitLayer(f"reads more than {MOST_STEPS} steps")
-    if tuple(weight_ih.shape) != (gates * hidden, shape[2]) or tuple(weight_hh.shape) != (gates * hidden, hidden):
-        raise UnfitLayer("takes weights of (gates times hidden, columns) and (gates times hidden, hidden)")
-    if any(bias is not None and tuple(bias.shape) != (gates * hidden,) for bias in (bias_ih, bias_hh)):
-        raise UnfitLayer("takes one bias for each gate of each hidden number")
+    given = _shapes(input=input, weight_ih=weight_ih, weight_hh=weight_hh, bias_ih=bias_ih, bias_hh=bias_hh)
+    hidden = _recurrent_shape(given, gates)[-1]
     return hidden, _linear(input, weight_ih, bias_ih)
 
 
@@ -101,28 +89,73 @@ def _linear(of: Any, weight: Any, bias: Any) -> Any:
     return product if bias is None else product + bias
 
 
-def _zeros(input: Any, hidden: int) -> Any:
+def _zeros(hidden: int) -> Any:
     import torch
 
-    return torch.zeros(1, hidden, dtype=torch.float32, device=input.device)
+    return torch.zeros(1, hidden, dtype=torch.float32)
 
 
 def _order(input: Any, reverse: bool) -> list[int]:
-    """Return the steps in the order they are read; one of them where there are only shapes."""
-    places = list(range(1 if input.is_meta else input.shape[1]))
+    """Return the steps in the order they are read."""
+    places = list(range(input.shape[1]))
     return places[::-1] if reverse else places
 
 
-def _stacked(input: Any, states: list[Any], reverse: bool) -> Any:
+def _stacked(states: list[Any], reverse: bool) -> Any:
     import torch
 
-    if input.is_meta:
-        return states[0].unsqueeze(1).expand(-1, input.shape[1], -1)
     return torch.stack(states[::-1] if reverse else states, dim=1)
 
 
 KERNELS: Mapping[str, Callable[..., Any]] = MappingProxyType(
     {"thebes.lstm": lstm, "thebes.gru": gru, "thebes.attention": attention, "thebes.embedding": embedding}
+)
+
+# --- shapes of the results ----------------------------------------------------------------------------------
+
+_Given = Mapping[str, Any]  # a tensor is its shape; one that is not given is absent
+
+
+def _shapes(**tensors: Any) -> _Given:
+    return {name: tuple(tensor.shape) for name, tensor in tensors.items() if tensor is not None}
+
+
+def _recurrent_shape(given: _Given, gates: int) -> tuple[int, ...]:
+    shape, weight = given["input"], given["weight_hh"]
+    if len(shape) != 3 or shape[0] != 1:
+        raise UnfitLayer("takes one sequence: (1, steps, columns)")
+    if shape[1] > MOST_STEPS:
+        raise UnfitLayer(f"reads more than {MOST_STEPS} steps")
+    hidden = weight[-1] if weight else 0
+    if given["weight_ih"] != (gates * hidden, shape[2]) or weight != (gates * hidden, hidden):
+        raise UnfitLayer("takes weights of (gates times hidden, columns) and (gates times hidden, hidden)")
+    if any(given.get(bias, (gates * hidden,)) != (gates * hidden,) for bias in ("bias_ih", "bias_hh")):
+        raise UnfitLayer("takes one bias for each gate of each hidden number")
+    return (1, shape[1], hidden)
+
+
+def attention_shape(given: _Given) -> tuple[int, ...]:
+    query, key, value = (given[name] for name in ("query", "key", "value"))
+    if min(map(len, (query, key, value))) < 2 or not query[:-2] == key[:-2] == value[:-2]:
+        raise UnfitLayer("takes query, key and value that agree in all but their last two axes")
+    if query[-1] != key[-1] or key[-2] != value[-2]:
+        raise UnfitLayer("takes as many keys as values, as wide as the queries")
+    return (*query[:-1], value[-1])
+
+
+def embedding_shape(given: _Given) -> tuple[int, ...]:
+    if len(given["weight"]) != 2:
+        raise UnfitLayer("takes a table of two axes")
+    return (*given["indices"], given["weight"][1])
+
+
+SHAPES: Mapping[str, Callable[[_Given], tuple[int, ...]]] = MappingProxyType(
+    {
+        "thebes.lstm": lambda given: _recurrent_shape(given, 4),
+        "thebes.gru": lambda given: _recurrent_shape(given, 3),
+        "thebes.attention": attention_shape,
+        "thebes.embedding": embedding_shape,
+    }
 )
 
 # --- costs of one number of the result ----------------------------------------------------------------------

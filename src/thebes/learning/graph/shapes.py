@@ -1,5 +1,4 @@
-"""The cost that a graph would have, found without data: every node runs once on torch's `meta` device, which has shapes
-only.
+"""The cost that a graph would have, found without data or torch, from shapes alone.
 
 After each node its size is checked, so that the first tensor too large stops the walk. Nothing here allocates by the
 graph's word.
@@ -12,18 +11,15 @@ from typing import Any
 
 from thebes.learning.graph.document import Graph, GraphLimits, Node
 from thebes.learning.graph.layers import UnfitLayer
-from thebes.learning.graph.operations import OPERATIONS, Argument, Axes, Reference, Shape, TensorAxis, kernels
+from thebes.learning.graph.operations import OPERATIONS, Argument, Axes, Reference, Shape, TensorAxis
+from thebes.learning.graph.result_shapes import SHAPES, UnfitShapes
 from thebes.privacy.faults import Mistake
 
 
 def inferred(graph: Graph, limits: GraphLimits, argument: str) -> tuple[Shape, int]:
     """Shape of the output for one example, and how many elements all its tensors have together."""
-    import torch
-
-    table = kernels()
-    entries = [(entry.name, entry.shape) for entry in graph.inputs]
-    entries += [(entry.name, entry.shape) for entry in graph.weights]
-    known: dict[str, Any] = {name: torch.empty(shape, dtype=torch.float32, device="meta") for name, shape in entries}
+    known: dict[str, Shape] = {entry.name: entry.shape for entry in graph.inputs}
+    known |= {entry.name: entry.shape for entry in graph.weights}
     activations = sum(math.prod(entry.shape) for entry in graph.inputs)
     work = 0
     for node in graph.nodes:
@@ -31,22 +27,17 @@ def inferred(graph: Graph, limits: GraphLimits, argument: str) -> tuple[Shape, i
         given = {name: _resolved(value, known) for name, value in node.arguments.items()}
         _check_axes(node, given, argument, where)
         try:
-            result = table[node.operation](**given)
+            shape = SHAPES[node.operation](given)
         except UnfitLayer as unfit:
             raise Mistake(argument, f"{where}: {unfit}") from unfit
-        except Exception as error:
-            raise Mistake(argument, f"{where}: the shapes of its tensors do not fit together") from error
-        shape = tuple(int(side) for side in result.shape)
+        except UnfitShapes as unfit:
+            raise Mistake(argument, f"{where}: the shapes of its tensors do not fit together") from unfit
         size = math.prod(shape)
-        if result.dtype != torch.float32 or len(shape) > 6 or size == 0:
+        if len(shape) > 6 or size == 0:
             raise Mistake(argument, f"{where}: gives no plain tensor of numbers")
         if size > limits.tensor:
             raise Mistake(argument, f"{where}: gives more than {limits.tensor:,} numbers for one example")
-        shapes = {
-            name: tuple(known[value.name].shape)
-            for name, value in node.arguments.items()
-            if isinstance(value, Reference)
-        }
+        shapes = {name: known[value.name] for name, value in node.arguments.items() if isinstance(value, Reference)}
         try:
             effort = OPERATIONS[node.operation].effort(shapes, node.arguments)
             activations += size * max(OPERATIONS[node.operation].held(shapes, node.arguments), 1)
@@ -57,8 +48,8 @@ def inferred(graph: Graph, limits: GraphLimits, argument: str) -> tuple[Shape, i
             raise Mistake(argument, f"needs more than {limits.activations:,} numbers of memory for one example")
         if work > limits.work:
             raise Mistake(argument, f"needs more than {limits.work:,} multiplications for one example")
-        known[node.name] = result
-    return tuple(known[graph.output].shape), activations
+        known[node.name] = shape
+    return known[graph.output], activations
 
 
 def _check_axes(node: Node, given: dict[str, Any], argument: str, where: str) -> None:
@@ -68,16 +59,17 @@ def _check_axes(node: Node, given: dict[str, Any], argument: str, where: str) ->
         parameter = OPERATIONS[node.operation].parameter(name)
         if not isinstance(parameter, (TensorAxis, Axes)):
             continue
-        tensor = first[0] if isinstance(first, list) else first
-        rank = len(tensor.shape) + (parameter.more if isinstance(parameter, TensorAxis) else 0)
+        shape = first[0] if isinstance(first, list) else first
+        rank = len(shape) + (parameter.more if isinstance(parameter, TensorAxis) else 0)
         axes = value if isinstance(value, tuple) else (value,)
         if any(not isinstance(axis, int) or not -rank <= axis < rank for axis in axes):
             raise Mistake(argument, f"{where}: '{name}' is no axis of a tensor with {rank} axes")
 
 
-def _resolved(value: Argument, known: dict[str, Any]) -> Any:
+def _resolved(value: Argument, known: dict[str, Shape]) -> Any:
+    """Return an argument with shapes in the place of tensors."""
     if isinstance(value, Reference):
         return known[value.name]
-    if isinstance(value, tuple):
-        return [known[one.name] if isinstance(one, Reference) else one for one in value]
+    if isinstance(value, tuple) and isinstance(value[0], Reference):
+        return [known[one.name] for one in value if isinstance(one, Reference)]
     return value
