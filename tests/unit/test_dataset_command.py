@@ -153,6 +153,25 @@ def test_figures_of_the_rows_are_told_to_the_steward_who_asks_for_them(run: Run)
     assert "sex: 1 undeclared" in out
 
 
+def test_a_schema_that_fits_no_value_of_a_column_is_not_declared_after_a_look(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("who,age,sex\na,30,F\nb,40,M\nc,,\n")
+    status, out, err = created(run, "--check")
+    assert (status, "sex: 1 missing, 2 undeclared" in out) == (2, True)
+    assert "fits no value of sex, so nothing is declared" in err
+    assert not (tmp_path / "site" / "datasets" / "patients.toml").exists()
+    assert "everything fits" not in created(run)[1]
+    assert run("dataset", "show", "patients", "--home", "site")[0] == 0
+    (tmp_path / "rows.csv").write_text("who,age,sex\n")
+    assert run("dataset", "create", "empty", *CREATE[3:], "--source", "rows.csv", "--check")[0] == 0
+
+
+def test_more_than_a_data_set_has_is_granted_with_a_warning(run: Run) -> None:
+    created(run)
+    grant = ("dataset", "grant", "patients", "--home", "site", "--to", "ana", "--kinds", "query")
+    assert "patients has epsilon 2 for everybody together" in run(*grant, "--epsilon", "2.5")[2]
+    assert run(*grant, "--epsilon", "2")[::2] == (0, "")
+
+
 def test_lines_that_are_no_rows_are_told_by_reason_and_are_never_many_by_accident(run: Run, tmp_path: Path) -> None:
     """A file in another encoding once lost half of its rows without a word."""
     rows = [f"p,{20 + n % 60},{('female', 'Müller')[n % 2]}" for n in range(5000)]

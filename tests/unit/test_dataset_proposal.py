@@ -193,7 +193,8 @@ def test_what_the_form_makes_declares_the_data_set(pages: TestClient, folder: Pa
         "Patient-ID;Größe (cm);Geschlecht;note;Foto;trace\n1;180;m;x;a.png;[0]\n2;170;f;y;b.png;[]\n"
     )
     (folder / "files").mkdir()
-    line = ("--home", "site", "--schema", "schema.toml", "--source", "source.toml", "--epsilon", "1", "--check")
+    line = ("--home", "site", "--schema", "schema.toml", "--source", "source.toml", "--epsilon", "1")
+    assert exit_status("dataset", "create", "patients", *line, "--check") == 2, "there is no picture"
     assert exit_status("dataset", "create", "patients", *line) == 0
 
 

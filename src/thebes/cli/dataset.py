@@ -178,15 +178,15 @@ def create(
     used = cache_of({"kind": cache}, declared, budget)
     made = DataSet(name, declared, source_of(source), budget, cache=used)
     lost, figures = reached(made, place, check=check, skip_bad_lines=skip_bad_lines)
+    if figures is not None:
+        _tell(figures)
+    if lost:
+        typer.echo(f"For your eyes only: {lines_left_out(lost)}.")
     with ledger_of(place) as ledger:
         ledger.open_block(name, **made.terms)
     DataSets(place).keep(made)
     typer.echo(f"The data set {name} is declared in {path_of(place, name)}.")
     typer.echo(_fitting(budget))
-    if figures is not None:
-        _tell(figures)
-    if lost:
-        typer.echo(f"For your eyes only: {lines_left_out(lost)}.")
     typer.echo(_asking(name, place))
 
 
@@ -306,10 +306,17 @@ def _shown(place: Any, name: str) -> dict[str, Any]:
 
 
 def _tell(figures: dict[str, Any]) -> None:
+    from thebes.site.steward.data_check import fitting_nowhere
+
     typer.echo(f"For your eyes only: {figures['rows']} rows.")
     for name, counts in figures["columns"].items():
         told = [f"{count} {what}" for what, count in counts.items() if count]
         typer.echo(f"  {name}: {', '.join(told) or 'everything fits'}")
+    if stray := fitting_nowhere(figures):
+        raise Mistake(
+            "--schema",
+            f"fits no value of {', '.join(stray)}, so nothing is declared; mend the schema, or leave --check out",
+        )
 
 
 def _fitting(budget: Any) -> str:

@@ -68,11 +68,12 @@ def grant(
     stray = [value for value in within if apart and value != "*" and value not in apart]
     if stray:
         raise Mistake("--contexts", f"{stray[0]!r} is none of {', '.join(apart)}")
+    granted = Decimal(str(epsilon))
     rule = {
         "requestors": who,
         "datasets": [name],
         "kinds": asked,
-        "epsilon": Decimal(str(epsilon)),
+        "epsilon": granted,
         "delta": None if delta is None else Decimal(str(delta)),
         "noise": names("--noise", noise) if noise else None,
         "helpers": names("--helpers", helpers) if helpers else None,
@@ -81,12 +82,15 @@ def grant(
     text = change(
         place.policy,
         lambda text: appended(allowed_again(text, who, name, asked), rule),
-        noted=lambda: _note(place, "allow", who, name, epsilon=str(rule["epsilon"])),
+        noted=lambda: _note(place, "allow", who, name, epsilon=str(granted)),
     )
     for refusal in read_policy(text).refusals:
         if not refusal.ended and {*refusal.requestors} & {"*", *who} and {*refusal.datasets} & {name, "*"}:
             told = "comes first, and still refuses some of this: ended = true in it ends that."
             typer.echo(f"Refusal {refusal.number} of policy.toml {told}", err=True)
+    if grown is not None and granted > grown.budget.epsilon:
+        whole = figure(float(grown.budget.epsilon))
+        typer.echo(f"thebes: warning: {name} has epsilon {whole} for everybody together; more is never spent", err=True)
     where = "in all" if grown is None or grown.blocks is None else "at each of its blocks"
     whose = f", of {', '.join(within)} alone" if within and "*" not in within else ""
     most = f"epsilon {figure(epsilon)} {where}{whose}"

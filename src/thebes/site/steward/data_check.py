@@ -55,6 +55,15 @@ def looked_at(table: EngineTable) -> dict[str, Any]:
     return {"rows": int(found["rows"]), "columns": columns}
 
 
+def fitting_nowhere(figures: Mapping[str, Any]) -> list[str]:
+    """Return the columns of which no row has a value that fits: what is asked about them would be told of nothing."""
+    return [
+        name
+        for name, counts in figures["columns"].items()
+        if 0 < figures["rows"] <= sum(count for what, count in counts.items() if what != SHARED)
+    ]
+
+
 def _misread(table: EngineTable) -> dict[str, dict[str, int]]:
     """Read every row's pictures and arrays once, and count those that are zeros to a network, by column and reason."""
     import narwhals.stable.v2 as nw
