@@ -165,6 +165,15 @@ def test_a_schema_that_fits_no_value_of_a_column_is_not_declared_after_a_look(ru
     assert run("dataset", "create", "empty", *CREATE[3:], "--source", "rows.csv", "--check")[0] == 0
 
 
+def test_a_frozen_ledger_is_said_to_be_why_nothing_is_answered(run: Run) -> None:
+    created(run)
+    run("ledger", "freeze", "--home", "site")
+    assert "the site's ledger is frozen" in run("dataset", "show", "patients", "--home", "site")[1]
+    assert "thebes ledger thaw --home" in run("dataset", "list", "--home", "site")[1]
+    run("ledger", "thaw", "--home", "site")
+    assert "frozen" not in run("dataset", "show", "patients", "--home", "site")[1]
+
+
 def test_more_than_a_data_set_has_is_granted_with_a_warning(run: Run) -> None:
     created(run)
     grant = ("dataset", "grant", "patients", "--home", "site", "--to", "ana", "--kinds", "query")

@@ -298,7 +298,11 @@ def _shown(place: Any, name: str) -> dict[str, Any]:
 
         caches = Caches(place, streams=streams)
         try:
-            return {"name": name, **views.shown(dataset, ledger, streams, caches.known)}
+            found = views.shown(dataset, ledger, streams, caches.known)
+            if ledger.frozen:
+                thaw = f"after a restore until `thebes ledger thaw --home {place.folder}`"
+                found["trouble"] = f"the site's ledger is frozen, as it is {thaw}"
+            return {"name": name, **found}
         finally:
             caches.close()
             for stream in opened:
