@@ -218,6 +218,12 @@ def _session(master: str | None, settings: Mapping[str, str]) -> Any:
         from pyspark.sql import SparkSession
     except ImportError:
         raise SourceUnavailable("source.kind: Spark is not installed; install thebes with its part 'spark'") from None
+    other = SparkSession.getActiveSession()
+    if other is not None and master not in (None, other.sparkContext.master):
+        # It would be given as it is, and the rows be looked for where they are not.
+        raise SourceUnavailable(
+            "source.master: this process works with Spark at another master already; name that one for every data set"
+        )
     builder = SparkSession.builder.appName("thebes")
     for name, value in {"spark.ui.enabled": "false", "spark.sql.session.timeZone": "UTC", **settings}.items():
         builder = builder.config(name, value)
