@@ -15,6 +15,7 @@ from types import ModuleType
 PARTS = {
     "PIL": ("Pillow", ("torch",)),
     "adbc_driver_postgresql": ("the ADBC driver", ("postgres",)),
+    "deltalake": ("deltalake", ("delta",)),
     "dp_accounting": ("dp-accounting", ("learn", "site", "coordinator")),
     "duckdb": ("DuckDB", ("site",)),
     "grpc": ("gRPC", ("site", "coordinator")),
@@ -23,7 +24,7 @@ PARTS = {
     "pandas": ("pandas", ("site", "learn", "coordinator")),
     "prometheus_client": ("prometheus-client", ("site", "coordinator")),
     "psycopg": ("psycopg", ("postgres",)),
-    "pyarrow": ("pyarrow", ("postgres",)),
+    "pyarrow": ("pyarrow", ("postgres", "delta")),
     "pyspark": ("PySpark", ("spark",)),
     "scipy": ("SciPy", ("learn",)),
     "sklearn": ("scikit-learn", ("learn", "coordinator")),

@@ -22,6 +22,7 @@ from urllib.parse import parse_qs, urlparse
 import duckdb
 import pandas as pd
 import pytest
+from deltalake import write_deltalake
 
 from tests.support.mariadb import running_mariadb
 from tests.support.postgres import new_database
@@ -90,6 +91,19 @@ def grown(schema: Schema, rows: list[Row], folder: Path, **more: Any) -> GrownTa
 def grown_by_spark(schema: Schema, rows: list[Row], folder: Path) -> GrownTable:
     spark()
     return grown(schema, rows, folder, source=GrowingSource(kind="growing", engine="spark"))
+
+
+def in_delta(schema: Schema, rows: list[Row], folder: Path) -> EngineTable:
+    """Two commits, of the second of which the table is read anew."""
+    with duckdb.connect() as connection:
+        fill(connection, rows)
+        ordered = connection.sql("SELECT * FROM rows ORDER BY rowid").to_arrow_table()
+    half = len(rows) // 2
+    write_deltalake(folder / "rows", ordered.slice(0, half))
+    table = table_of(schema, {"kind": "delta", "path": "rows"}, folder=folder)
+    write_deltalake(folder / "rows", ordered.slice(half), mode="append")
+    table.forget()
+    return table
 
 
 def in_duckdb(schema: Schema, rows: list[Row], folder: Path) -> EngineTable:
@@ -244,6 +258,7 @@ PLACES: list[Any] = [
     in_frame,
     in_csv,
     in_parquet,
+    in_delta,
     in_duckdb,
     in_parts,
     many_in_csv,

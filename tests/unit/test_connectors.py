@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import csv
+import json
 import logging
 import math
 import os
+import shutil
 import sqlite3
 import tempfile
 from collections import Counter
@@ -18,6 +20,7 @@ import duckdb
 import pandas as pd
 import psycopg
 import pytest
+from deltalake import DeltaTable, write_deltalake
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -104,6 +107,54 @@ def test_a_file_of_another_kind_is_refused_without_what_it_holds(kind: str, tmp_
         table_of(SCHEMA, {"kind": kind, "path": "rows", **table}, folder=tmp_path)
     assert SECRET not in str(refused.value)
     assert "rows" in str(refused.value)
+
+
+def test_a_delta_table_is_read_at_the_version_that_is_named_or_at_each_tasks_newest(tmp_path: Path) -> None:
+    def write(*ages: int) -> None:
+        write_deltalake(tmp_path / "t", pd.DataFrame({"age": ages, "sex": ["f"] * len(ages)}), mode="append")
+
+    write(1, 2)
+    source = {"kind": "delta", "path": "t"}
+    table = table_of(SCHEMA, source, folder=tmp_path)
+    write(3)
+    assert table.sums(COUNT).tolist() == [[2], [0]], "a task sees the same rows in all of its phases"
+    table.forget()
+    assert table.sums(COUNT).tolist() == [[3], [0]]
+    DeltaTable(tmp_path / "t").delete("age < 3")
+    table.forget()
+    assert count(table) == [[1], [0]]
+    for version, rows in ((0, 2), (1, 3), (2, 1)):
+        assert count(table_of(SCHEMA, {**source, "version": version}, folder=tmp_path)) == [[rows], [0]]
+    with pytest.raises(SourceUnavailable, match=r"source\.version: the Delta table t cannot be read at version 9"):
+        table_of(SCHEMA, {**source, "version": 9}, folder=tmp_path)
+
+
+def test_a_delta_table_that_is_none_is_refused_without_what_it_holds(tmp_path: Path) -> None:
+    (tmp_path / "plain").mkdir()
+    with pytest.raises(SourceUnavailable, match="there is no Delta table plain"):
+        table_of(SCHEMA, {"kind": "delta", "path": "plain"}, folder=tmp_path)
+    write_deltalake(tmp_path / "t", pd.DataFrame({"age": [1], "sex": ["f"]}))
+    for broken in ("_delta_log/00000000000000000000.json", "part-*.parquet"):
+        (path,) = (tmp_path / "t").glob(broken)
+        path.write_text(SECRET * 100)
+        with pytest.raises(SourceUnavailable) as refused:
+            count(table_of(SCHEMA, {"kind": "delta", "path": "t"}, folder=tmp_path))
+        assert SECRET not in str(refused.value)
+        shutil.rmtree(tmp_path / "t")
+        write_deltalake(tmp_path / "t", pd.DataFrame({"age": [1], "sex": ["f"]}))
+
+
+def test_a_delta_table_with_rows_struck_out_beside_its_files_is_refused_in_words(tmp_path: Path) -> None:
+    write_deltalake(tmp_path / "t", pd.DataFrame({"age": [1], "sex": ["f"]}))
+    log = tmp_path / "t" / "_delta_log" / "00000000000000000000.json"
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    for line in lines:
+        if "protocol" in line:
+            features = {"readerFeatures": ["deletionVectors"], "writerFeatures": ["deletionVectors"]}
+            line["protocol"] = {"minReaderVersion": 3, "minWriterVersion": 7, **features}
+    log.write_text("\n".join(map(json.dumps, lines)))
+    with pytest.raises(SourceUnavailable, match="deletion vectors"):
+        table_of(SCHEMA, {"kind": "delta", "path": "t"}, folder=tmp_path)
 
 
 @pytest.mark.parametrize("kind", ["duckdb", "sqlite", "sql"])

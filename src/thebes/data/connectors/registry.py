@@ -24,6 +24,7 @@ _HERE = "thebes.data.connectors"
 OURS = {
     "csv": f"{_HERE}.csv:open_csv",
     "parquet": f"{_HERE}.parquet:open_parquet",
+    "delta": f"{_HERE}.delta:open_delta",
     "sqlite": f"{_HERE}.sqlite:open_sqlite",
     "duckdb": f"{_HERE}.duckdb:open_duckdb",
     "postgresql": f"{_HERE}.postgresql:open_postgresql",

@@ -78,6 +78,9 @@ class ScannedSource(ABC):
     def attach(self, opened: Any) -> str:
         """Make the source readable through this connection; gives what stands after FROM."""
 
+    def renew(self, opened: Any) -> None:  # noqa: B027 (a file is read anew as it lies there)
+        """Read what there is now, where the source keeps what was there."""
+
     def columns(self) -> Mapping[str, Held]:
         """Every column and what it holds."""
         described = self._run(lambda c: c.execute(f"DESCRIBE SELECT * FROM {self.attach(c)}").fetchall())
