@@ -211,6 +211,9 @@ class Person(HomeStore, HomeBudget):
                 raise still(mine, timeout)
             if not self._running.started:
                 self.turn()
+                after = [each.as_json()["state"] for each in self._task_store.participations(task_id=task_id)]
+                if after != [each["state"] for each in mine]:
+                    continue  # it got on: whether that will do comes before asking the coordinator again
             if time.monotonic() >= looked + LOOK_SECONDS:
                 self.poll()
                 looked = time.monotonic()
