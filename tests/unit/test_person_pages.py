@@ -1331,7 +1331,7 @@ def test_two_servers_have_a_budget_of_their_own_where_somebody_says_all_of_it(wo
     harmless(world.http.post("/limits", json=PROPOSED, headers=PARTIAL))
     settings = world.me.settings()
     assert settings.split == settings.trusted == settings.local
-    harmless(world.http.post("/privacy/limits", json={"split.epsilon": 4, "split.shown": "yes"}, headers=PARTIAL))
+    harmless(world.http.post("/privacy/limits", json={**whole, "split.epsilon": 4}, headers=PARTIAL))
     assert world.me.balance()["split"]["period"]["remaining"]["epsilon"] == 3
 
     harmless(world.http.post("/privacy/limits", json={"period_days": 30}, headers=PARTIAL))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from thebes.data.store.declaration import LONGEST_DESCRIPTION, MOST_COLUMNS, MOST_RELEASE, MOST_TABLES, TYPES
+from thebes.person.settings import NEEDED
 from thebes.tasks import registry
 from thebes.tasks.site_document import SITE_NAME
 
@@ -34,9 +35,8 @@ _DESCRIPTION = {"type": "string", "maxLength": LONGEST_DESCRIPTION}
 _COLUMN = _object({"type": {"enum": list(TYPES)}, "description": _DESCRIPTION}, "type")
 _TABLE = _object({"description": _DESCRIPTION, "columns": _named(_COLUMN, MOST_COLUMNS)}, "columns")
 _YEAR = {f"year_{name}": {"anyOf": [it, {"type": "null"}]} for name, it in (("epsilon", _EPSILON), ("delta", _DELTA))}
-_ALLOWANCE = _object(
-    {"epsilon": _EPSILON, "delta": _DELTA, **_YEAR, "overall_epsilon": _EPSILON, "overall_delta": _DELTA}
-)
+_LIMITS = {"epsilon": _EPSILON, "delta": _DELTA, **_YEAR, "overall_epsilon": _EPSILON, "overall_delta": _DELTA}
+_ALLOWANCE = _object(_LIMITS)
 _TASK = {"anyOf": [_object({"epsilon": _EPSILON, "delta": _DELTA}, "epsilon", "delta"), {"type": "null"}]}
 _CAP = _object({"epsilon": {**_EPSILON, "minimum": 0}, "delta": _DELTA}, "epsilon")
 _RULE = _object(
@@ -81,7 +81,7 @@ SETTINGS = body(
             "task": _TASK,
             "local": _ALLOWANCE,
             "trusted": _ALLOWANCE,
-            "split": {"anyOf": [_ALLOWANCE, {"type": "null"}]},
+            "split": {"anyOf": [_object(_LIMITS, *NEEDED), {"type": "null"}]},
             "caps": {
                 "type": "object",
                 "propertyNames": _PRINTABLE,

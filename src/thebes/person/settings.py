@@ -24,6 +24,7 @@ FILE = "person.toml"
 DIRECT = "none"  #: said instead of a proxy by who wants none any more
 TRUSTS = ("local", "trusted", "split")  #: the budgets, by whom one has to trust
 LIMITS = ("epsilon", "delta", "year_epsilon", "year_delta", "overall_epsilon", "overall_delta")
+NEEDED = ("epsilon", "delta", "overall_epsilon", "overall_delta")  #: in a budget of two servers' own
 SMALLEST = Decimal("0.000001")  #: epsilon of a limit
 
 
@@ -146,7 +147,7 @@ class PersonSettings:
             elif name == "task":
                 found[name] = _share(value)
             elif name == "split":
-                found[name] = _own(self.split, value)
+                found[name] = _own(value)
             elif name in TRUSTS:
                 found[name] = replace(self.allowance(name), **_allowance(name, value))
             elif name == "caps":
@@ -218,16 +219,15 @@ def _told(allowance: SpendingLimit | None) -> dict[str, float | None] | None:
     return {name: None if value is None else float(value) for name, value in _fields(allowance).items()}
 
 
-def _own(before: SpendingLimit | None, body: object) -> SpendingLimit | None:
+def _own(body: object) -> SpendingLimit | None:
     """Read the budget that two servers have of their own; None takes it back. Whoever sets one says all of it, so that
     nothing of it is more than they thought."""
     if body is None:
         return None
     limits = _allowance("split", body)
-    needed = [name for name in LIMITS if not name.startswith("year_")]
-    if before is None and (missing := [name for name in needed if name not in limits]):
+    if missing := [name for name in NEEDED if name not in limits]:
         raise Mistake("split", f"must say {', '.join(missing)}, too: a budget of its own takes nothing from another")
-    return replace(before or SpendingLimit(), **limits)
+    return SpendingLimit(**limits)
 
 
 def _share(body: object) -> TaskShare | None:
