@@ -13,6 +13,7 @@ import duckdb
 import numpy as np
 import pandas as pd
 import pytest
+from deltalake import write_deltalake
 
 import thebes
 from tests.support.reaper import Killed, Reaper
@@ -256,6 +257,17 @@ def test_tables_of_two_duckdb_files_and_of_one_are_each_read_from_their_own(tmp_
     with pytest.raises(Mistake, match="cannot reach into Spark"):
         joined_table(made, [sources[0], {"kind": "spark"}], folder=tmp_path, scratch=tmp_path / "scratch")
     assert list((tmp_path / "scratch").iterdir()) == []
+
+
+def test_two_versions_of_one_delta_table_are_each_read_as_they_were(tmp_path: Path) -> None:
+    sources = []
+    for version, rows in enumerate(ROWS.values()):
+        write_deltalake(tmp_path / "t", rows, mode="overwrite", schema_mode="overwrite")
+        sources.append({"kind": "delta", "path": "t", "version": version})
+    made = join(*((name, schema_of(SCHEMAS[name])) for name in ROWS))
+    table = joined_table(made, sources, folder=tmp_path, scratch=tmp_path / "scratch")
+    assert table.sums(Sums((Term(),))).tolist() == [[truth(f"SELECT COUNT(*) AS n {FROM}")[0]["n"]]]
+    table.close()
 
 
 def test_several_frames_share_one_budget_and_a_join_costs_it_once(tmp_path: Path, monkeypatch: Any) -> None:

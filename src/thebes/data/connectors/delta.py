@@ -26,7 +26,8 @@ class Delta(ScannedSource):
 
     def __init__(self, source: DeltaSource, folder: Path) -> None:
         self._path, self._version = path_of(source.path, folder), source.version
-        self._name = f"thebes_{hashlib.sha256(str(self._path).encode()).hexdigest()[:24]}"
+        told = f"{self._version} of {self._path}"  # a join may read one table at two versions
+        self._name = f"thebes_{hashlib.sha256(told.encode()).hexdigest()[:24]}"
         self.what = f"the Delta table {self._path.name}"
         if not (self._path / "_delta_log").is_dir():
             raise SourceUnavailable(f"source.path: there is no Delta table {self._path.name} where the data set says")
