@@ -758,7 +758,7 @@ def test_a_date_of_a_budget_does_not_break_and_says_how_long_it_is(world: World)
 def test_a_home_says_what_it_cannot_remember(world: World) -> None:
     for address in ("/limits", "/privacy"):
         page = harmless(world.http.get(address))
-        assert "What was learned about you before" in page
+        assert "It does not know what was learned about you before" in page
         assert "brought back from a copy" not in page
     with Ledger(f"sqlite:///{world.me.home / 'ledger.db'}") as ledger:
         ledger.freeze()
@@ -1281,13 +1281,13 @@ def test_a_page_names_who_would_have_to_break_their_word_together_and_asks_for_t
     task = world.server.post(SPLIT)
     page = world.http.get(f"/tasks/{task}", headers={"Accept": "text/html"}).text
     told = " ".join(re.sub(r"<[^>]+>", "", page).split())
-    assert "Both would have to break their word together: whoever runs the coordinator, and ward, the helper." in told
+    assert "Both would have to break their word together: the coordinator's operator, and ward, the helper." in told
     assert FINGERPRINT in told
     assert "you trust one of two servers" in told
     assert "both together could put your value back together" in told
     assert "bytes in all. One share goes to the server, the other, sealed, to a second one, the helper ward" in told
     example = harmless(world.http.get(f"/tasks/{task}/example", headers=PARTIAL))
-    assert "each of which is chance alone" in example
+    assert "Each alone is pure chance" in example
 
     no = refused(world, f"/tasks/{task}/decide", {"decision": "accept"}, 403)
     assert "whom you have not confirmed" in no

@@ -182,7 +182,7 @@ def test_what_is_guaranteed_stands_beside_what_is_estimated(front: Front) -> Non
     assert "no smaller promise is made about one alone" in shown
     weighed = {name: value for name, value in EVENTS.items() if name != "epsilon"}
     shown = page(front, front.post({**weighed, "mechanism": "laplace", "epsilon_per_weight": 2.5}))
-    assert "epsilon 2.5, for whoever sees that weight alone" in shown
+    assert "epsilon 2.5, for somebody who sees only that weight" in shown
     assert "epsilon 7.5, delta 0" in shown
 
 

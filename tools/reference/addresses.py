@@ -25,7 +25,7 @@ from tools.reference.cells import Schema, cell, named_by, type_of
 
 _TOP = """# REST
 
-*For whoever writes a program that speaks with a server of Thebes: every address of a [coordinator](coordinator.md), of
+*For programmers who speak with a server of Thebes: every address of a [coordinator](coordinator.md), of
 a [person's](person.md) machine and of a [site's](sites.md) steward.*
 
 Each server describes itself for machines at `/openapi.json`. Bodies are JSON unless something else is said. A refusal
@@ -35,7 +35,7 @@ value is ever repeated.
 | status | means |
 |---|---|
 | 400, 413, 415 | it cannot be read, is too long, or is of a type that is not taken |
-| 401, 403 | nobody is signed in; or whoever is may not do this |
+| 401, 403 | nobody is signed in; or this user may not do this |
 | 402 | more than the budget has left |
 | 404, 405 | there is nothing at this address; it does not take this method |
 | 409 | it is at odds with what is there already |

@@ -15,7 +15,7 @@ from tools.reference.cells import cell
 
 _TOP = """# Commands
 
-*For whoever works in a terminal: every command of `thebes`, its arguments and its options. `thebes COMMAND --help` says
+*For everybody in a terminal: every command of `thebes`, its arguments and its options. `thebes COMMAND --help` says
 the same.*
 
 """

@@ -14,7 +14,7 @@ from tools.reference.cells import Schema, cell, named_by, type_of
 
 _TOP = """# Fields of documents
 
-*For whoever writes a document by hand or by program: every field of every task type, what it takes, and what it means.*
+*For everybody who writes a document: every field of every task type, what it takes, and what it means.*
 
 A field without a default must be given. What a task type is for, and how to read its answer, stands with the tasks that
 [people answer](tasks-people.md) and those that [institutions answer](tasks-sites.md). `thebes task check FILE` names

@@ -10,7 +10,7 @@ from tools.reference.cells import cell
 FILE = Path(__file__).parents[2] / "tests" / "rules.toml"
 _TOP = """# Rules, and the tests that hold them
 
-*For whoever checks that the [threat model](threat-model.md) is kept: each rule, and the tests that fail where it is
+*For checking that the [threat model](threat-model.md) is kept: each rule, and the tests that fail where it is
 broken.* They lie in `tests/`; one of them reads this list and finds each test that it names.
 
 | topic | rule | held by |

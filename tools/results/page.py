@@ -29,7 +29,7 @@ page]({BEHIND}).
 BEGIN_TABLES = """\
 # Results, table by table
 
-*For readers of the papers, and whoever plans a study.* What stands behind the [summary](results.md): by people, by
+*For readers of the papers, and planners of a study.* The tables behind the [summary](results.md): by people, by
 trust, by epsilon, then every table and figure of the papers. `make docs` writes this page from the outcomes that lie
 beside it.
 
@@ -85,7 +85,7 @@ def tables(kept: Kept) -> Iterator[str]:
     yield f"{SCALE.rstrip()} {QUICK}\n"
     yield "### Nobody is trusted: noise is added before anything leaves a person\n"
     yield from matrix(kept, NOBODY)
-    yield "\n### Somebody is trusted with rows: a site, or whoever collects them\n"
+    yield "\n### Somebody is trusted with rows: a site, or their collector\n"
     yield from matrix(kept, SOMEBODY)
     yield from questions(kept)
     yield WORDS

@@ -35,7 +35,7 @@ def backup(
 
     made = copying.backup(home, to, passphrase=_passphrase(passphrase_file), move=move)
     if passphrase_file is None:
-        _warn(f"{to} is not encrypted: whoever reads it has the keys and all that lies in this home")
+        _warn(f"{to} is not encrypted: anybody who reads it has the keys and everything in this home")
     _told(made, f"{made.files} files of a {made.role}'s home are in {to}", as_json)
     if move and as_json is None:
         typer.echo(f"- {home} spends nothing any more; delete it once the copy is back on the other device")
@@ -65,7 +65,7 @@ def settle(
     store: Annotated[str | None, typer.Option(help="postgresql://..., unless its database is in the home.")] = None,
     as_json: str | None = json_option(),
 ) -> None:
-    """Make a coordinator safe whose database was set back (by pg_restore, or a standby that lagged).
+    """Make a coordinator safe after its database was set back (by pg_restore, or a standby that lagged).
 
     Its trusted tasks that were under way end, because none may be answered twice with two noises.
 

@@ -48,22 +48,22 @@ def issue(
     name: _Site,
     home: _Home,
     out: Annotated[Path, typer.Option(help="The site's home; the files go into its folder `link`.")],
-    days: Annotated[int, typer.Option(help="For so long it counts.")] = 30,
+    days: Annotated[int, typer.Option(help="Days for which it is valid.")] = 30,
 ) -> None:
     """Give a site a key and a certificate; again renews them. Bring the folder to the site by a way that you trust.
 
     Example: thebes ca issue north-hospital --home /var/lib/thebes --out ./north-hospital
     """
     issued = _authority(home).issue(name, out, days=days)
-    typer.echo(f"{out / 'link'} makes whoever has it the site {name} until {issued.ends:%Y-%m-%d %H:%M} UTC.")
+    typer.echo(f"{out / 'link'} makes its holder the site {name} until {issued.ends:%Y-%m-%d %H:%M} UTC.")
 
 
 @app.command()
 def invite(
     name: _Site,
     home: _Home,
-    hours: Annotated[int, typer.Option(help="For so long the code counts.")] = 72,
-    days: Annotated[int, typer.Option(help="For so long the certificate counts that it gives.")] = 30,
+    hours: Annotated[int, typer.Option(help="Hours for which the code is valid.")] = 72,
+    days: Annotated[int, typer.Option(help="Days for which its certificate is valid.")] = 30,
     out: Annotated[
         Path | None, typer.Option(help="A new file for the code, which only you can read; without this it is printed.")
     ] = None,
@@ -84,7 +84,7 @@ def invite(
         return
     typer.echo(f"{out or code}")
     typer.echo(
-        f"Whoever has this code first becomes the site {name}, until {until:%Y-%m-%d %H:%M} UTC. There: "
+        f"The first to use this code becomes the site {name}, until {until:%Y-%m-%d %H:%M} UTC. There: "
         "thebes site join URL --home SITE_HOME",
         err=True,
     )

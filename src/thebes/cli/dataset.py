@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from thebes.site.dataset import DataSet
 
 app = typer.Typer(
-    help="Declare what a site can be asked about, and who may ask it. A coordinator's home stands for its own site.",
+    help="Declare data sets of a site, and who may ask about them. A coordinator's home means its own site.",
     no_args_is_help=True,
     cls=Commands,
     rich_markup_mode=None,
@@ -35,7 +35,7 @@ app = typer.Typer(
 def create(
     name: output.DataSetName,
     home: output.SiteFolder,
-    schema: Annotated[Path, typer.Option(help="What the rows are: TOML or JSON.")],
+    schema: Annotated[Path, typer.Option(help="The schema of the rows: TOML or JSON.")],
     epsilon: Annotated[str, typer.Option(help="The privacy budget: what all answers may cost one unit.")],
     source: Annotated[
         str | None,
@@ -65,7 +65,8 @@ def create(
     ] = None,
     size_share: Annotated[str, typer.Option(help="Share of a block's epsilon that buys its size.")] = "0.05",
     periods: Annotated[
-        int | None, typer.Option(min=1, max=10_000, help="Of users: for so many counts that share is to last (20).")
+        int | None,
+        typer.Option(min=1, max=10_000, help="With blocks of users: how many counts that share pays for (20)."),
     ] = None,
     retire_below: Annotated[str, typer.Option(help="A block with a smaller share left retires.")] = "0.01",
     separate_by: Annotated[
@@ -221,7 +222,8 @@ def show(
     name: output.DataSetName,
     home: output.SiteFolder,
     forecast: Annotated[
-        bool, typer.Option("--forecast", help="Also when a synopsis would start to pay, by the questions so far.")
+        bool,
+        typer.Option("--forecast", help="Also when a synopsis would start to save budget, by the questions so far."),
     ] = False,
     as_json: output.JsonTarget = None,
 ) -> None:

@@ -74,7 +74,7 @@ def retire(name: output.DataSetName, blocks: _Blocks, home: output.SiteFolder) -
 
 
 def drop(name: output.DataSetName, blocks: _Blocks, home: output.SiteFolder) -> None:
-    """Delete the rows of retired blocks. What was learnt from them stays, and so does what was spent.
+    """Delete the rows of retired blocks. What was learned from them stays, and so does what was spent.
 
     Example: thebes dataset drop taxi taxi/2026-11-20 --home ./site
     """

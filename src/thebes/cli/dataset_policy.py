@@ -35,10 +35,10 @@ def grant(
         typer.Option(help="With --noise split: fingerprints of helpers, as their own institutions publish them."),
     ] = None,
     contexts: Annotated[
-        list[str] | None, typer.Option(help="Of a data set that is separate by a column: whose rows; * is all.")
+        list[str] | None, typer.Option(help="In a data set kept apart by a column: whose rows; * is all.")
     ] = None,
 ) -> None:
-    """Add a rule to HOME/policy.toml. The first rule that covers an ask decides, so earlier rules come first.
+    """Add a rule to HOME/policy.toml. The first rule that covers a question decides, so earlier rules come first.
 
     Example: thebes dataset grant patients --home ./site --to ana --kinds query,train --epsilon 2 --delta 1e-6
     """

@@ -17,7 +17,7 @@ def propose(
         str, typer.Argument(help="As --source of create: a file, FILE.sqlite#TABLE, URL#TABLE, or .toml.")
     ],
     out: Annotated[Path, typer.Option(help="The folder for the two files.")] = Path(),
-    name: Annotated[str, typer.Option(help="What the files are called.")] = "",
+    name: Annotated[str, typer.Option(help="Name of the files.")] = "",
 ) -> None:
     """Write a schema for rows, and a description of their source, from the names of the columns. No row is read. What
     must be known beforehand is left open, for you to fill in.

@@ -36,7 +36,7 @@ def query(
     home: output.SiteFolder,
     statistic: Annotated[str, typer.Option(help="count, sum, mean, variance, histogram, quantile or correlation.")],
     column: Annotated[
-        list[str] | None, typer.Option(help="Of which column; of which two, with a comma between, for a correlation.")
+        list[str] | None, typer.Option(help="The column; for a correlation two, separated by a comma.")
     ] = None,
     where: Annotated[str | None, typer.Option(help="Which rows count: a condition in SQL.")] = None,
     by: Annotated[list[str] | None, typer.Option(help="By which columns, with commas between.")] = None,
@@ -61,7 +61,7 @@ def query(
     from thebes.tasks import registry
 
     if (epsilon is None) == (alpha is None):
-        raise Mistake("--epsilon", "or --alpha must say what is asked for: the price, or how far off it may be")
+        raise Mistake("--epsilon", "or --alpha is needed: the price, or how far off the answer may be")
     if epsilon is not None and (max_epsilon, beta) != (None, None):
         raise Mistake("--max-epsilon" if beta is None else "--beta", "goes with --alpha; --epsilon is the price itself")
     asked: dict[str, Any] = {"where": where, "quantile": quantile, "bins": _bins(bins), "epsilon": epsilon}

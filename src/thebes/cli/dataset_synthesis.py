@@ -20,7 +20,7 @@ def synthesize(
     name: output.DataSetName,
     home: output.SiteFolder,
     rows: Annotated[int, typer.Option(help="How many; it need not be as many as there are.")],
-    epsilon: Annotated[str, typer.Option(help="What they may cost one unit.")],
+    epsilon: Annotated[str, typer.Option(help="Epsilon that they cost one unit.")],
     out: Annotated[Path, typer.Option(help="A file that is not there yet: .csv or .parquet.")],
     delta: Annotated[str, typer.Option(help="The same for delta; with one the same epsilon tells more.")] = "0",
     method: Annotated[

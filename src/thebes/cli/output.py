@@ -23,7 +23,7 @@ JSON_HELP = "Print machine-readable JSON to FILE (default -, standard output)."
 
 #: the option every role shares
 LogForm = Annotated[
-    str, typer.Option("--log", envvar="THEBES_LOG", help="What is said on standard error: text or json.")
+    str, typer.Option("--log", envvar="THEBES_LOG", help="Form of the log on standard error: text or json.")
 ]
 
 LINE_SECONDS = 5.0  #: between two lines about one step

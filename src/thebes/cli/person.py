@@ -205,7 +205,7 @@ def _destroy(home: Path) -> None:
     if sys.stdin.readline().strip() != "destroy everything":
         raise Mistake("--destroy", "was not confirmed; nothing was changed")
     open_person(home, passphrase=os.environ.get("THEBES_PASSPHRASE")).destroy()
-    typer.echo("Everything is destroyed. What was sent before stays with whom it was sent to.")
+    typer.echo("Everything is destroyed. Contributions that were sent before stay where they are.")
 
 
 def _pin(home: Path, told: str) -> None:

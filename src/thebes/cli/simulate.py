@@ -39,7 +39,7 @@ def simulate(
         help="One row for each person, or a column person_id. Where sites answer: NAME=FILE for each of them.",
     ),
     schema: Path | None = typer.Option(
-        None, "--schema", metavar="FILE", help="What the columns are, where sites answer (TOML or JSON)."
+        None, "--schema", metavar="FILE", help="The schema, where sites answer (TOML or JSON)."
     ),
     aside: list[str] | None = typer.Option(
         None,
@@ -67,7 +67,7 @@ def simulate(
     document = registry.check(output.read_document(task))
     body = None if schema is None else read_schema(schema)
     if isinstance(document, SiteDocument) and body is None:
-        raise Mistake("--schema", "is needed where sites answer: name the file that says what the columns are")
+        raise Mistake("--schema", "is needed where sites answer: name the file with the columns")
 
     def read(files: list[str], option: str) -> Any:
         if isinstance(document, SiteDocument):

@@ -11,7 +11,9 @@ from thebes.cli import connection, output
 
 def sql(
     text: str = typer.Argument(..., metavar="SELECT", help="One SELECT over a data set, in quotes."),
-    epsilon: float = typer.Option(..., "--epsilon", help="What one person pays at each site, for all of it together."),
+    epsilon: float = typer.Option(
+        ..., "--epsilon", help="Epsilon that one person pays at each site, for the whole question."
+    ),
     delta: float = typer.Option(0.0, "--delta", help="The same for delta; a small one makes many columns exacter."),
     coordinator: str | None = connection.coordinator(),
     token: str | None = connection.token(),
@@ -21,7 +23,7 @@ def sql(
     max_groups_per_person: int = typer.Option(
         1,
         "--max-groups-per-person",
-        help="Where values to group by are found: with how many of them one person counts.",
+        help="Where groups are found: in how many of them one person counts.",
     ),
     explain: bool = typer.Option(False, "--explain", help="Only say what would be asked. Nothing is put up or paid."),
     timeout: float | None = connection.timeout(),

@@ -88,12 +88,13 @@ def explain(
 
 @app.command()
 def plan(
-    task: Path = typer.Argument(..., metavar="TASK.json", help="The task document; its epsilon is what is looked for."),
+    task: Path = typer.Argument(..., metavar="TASK.json", help="The task document; the command looks for its epsilon."),
     within: float | None = typer.Option(
         None, help="How far the answer may be off, in its own units; of several numbers, each."
     ),
     mixed: float | None = typer.Option(
-        None, help="Instead: the epsilon of whoever sees the collected answers and cannot tell whose is whose."
+        None,
+        help="Instead: the epsilon against somebody who sees the collected answers and cannot tell whose is whose.",
     ),
     people: int = typer.Option(..., min=1, help="How many people would take part."),
     data: Path | None = typer.Option(None, help="A table of people like them; else spread evenly over the bounds."),
@@ -143,7 +144,7 @@ def _plan_mixed(document: dict[str, Any], mixed: float, people: int, json: str |
 
 @app.command()
 def curve(
-    task: Path = typer.Argument(..., metavar="TASK.json", help="The task document; its epsilon is what is varied."),
+    task: Path = typer.Argument(..., metavar="TASK.json", help="The task document; the command varies its epsilon."),
     people: list[int] = typer.Option([100, 1000, 10_000], min=1, help="How many people; give it again for more."),
     epsilon: list[float] = typer.Option([0.1, 1.0, 8.0], help="What each pays; give it again for more."),
     data: Path | None = typer.Option(None, help="A table of people like them; else spread evenly over the bounds."),

@@ -122,7 +122,7 @@ def grant(
 ) -> None:
     """Give a user another role (a disabled one may log in again), or say which sites they may ask for which kinds.
 
-    A user of whom nothing is said may ask every site; from the first --site or --kind on only what was granted.
+    Users may ask every site until --site or --kind limits them.
     Example: thebes user grant ana --site north,south --kind query --home /var/lib/thebes
     """
     if everything and (site or kind):

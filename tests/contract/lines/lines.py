@@ -1,4 +1,4 @@
-"""A file with a JSON object in each line, as the documentation's example of a source reads it."""
+"""A connector in a package of its own: it reads a file with a JSON object in each line."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence

@@ -48,10 +48,10 @@ def demo(
 ) -> None:
     """Run the whole system on this machine with made-up people and hospitals: every kind of task, beside the truth.
 
-    "ok" says that the 95 % error bar holds the truth, or that a model beats guessing about others than it learned
-    from, by more than luck brings in one of a hundred. "outside" says that the bar misses the truth, as one in twenty
-    does. "guess" says that a model is not shown to be better: so few people teach little. Neither is a failure. A
-    failure is an answer so far off that no noise explains it, or none.
+    "ok": the 95 % error bar holds the truth, or a model beats guessing about other people by more than luck explains
+    in one of a hundred cases. "outside": the bar misses the truth, as one in twenty does. "guess": the model is not
+    shown to be better than guessing, as so few people teach little. Neither is a failure. A failure is an answer so
+    far off that no noise explains it, or none.
 
     Example: thebes demo --people 300 --exit
     """

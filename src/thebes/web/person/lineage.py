@@ -22,15 +22,15 @@ FOUND = {
         "missing",
         "bad",
         "Your contribution arrived, and its receipt is not among those that this answer commits to: it was removed. "
-        "Ask whoever runs the coordinator why; your receipt, under Accepted, shows that it was there.",
+        "Ask the operator of the coordinator why; your receipt, under Accepted, shows that it was there.",
     ),
     Place.LEFT_OUT: ("not in the answer", "good", "You took it back, and its receipt is not in this answer."),
     Place.KEPT: (
         "kept all the same",
         "bad",
-        "You took it back, and its receipt is in this answer all the same. Ask whoever runs the coordinator why.",
+        "You took it back, and its receipt is in this answer all the same. Ask the operator of the coordinator why.",
     ),
-    Place.FORGED: ("not what others see", "bad", "What the coordinator shows of this answer does not hold together:"),
+    Place.FORGED: ("not what others see", "bad", "The coordinator's records of this answer contradict each other:"),
     Place.UNTOLD: ("not told", "", "Whether your receipt is in it cannot be told:"),
     Place.NONE: ("no answer", "over", "The task ended without an answer, so nothing of yours is in one."),
     Place.UNLOOKED: ("not looked", "warn", "Your machine has not looked yet."),

@@ -48,7 +48,7 @@ STATES = {
     ParticipationState.SENDING: StateWords(
         "being sent",
         "Your contribution is on its way; what it costs is spent.",
-        "Your machine tries until it has arrived. What you can do then stands here.",
+        "Your machine tries until it has arrived. Then this page says what you can do.",
         "next",
     ),
     ParticipationState.SENT: StateWords(
@@ -64,7 +64,7 @@ STATES = {
     ParticipationState.REFUSED: StateWords(
         "refused",
         "The coordinator refused what was sent; what it cost stays spent.",
-        "There is nothing to do: whoever runs the coordinator can say why.",
+        "There is nothing to do: the operator of the coordinator can say why.",
         "bad",
     ),
     ParticipationState.CLOSED: StateWords("closed", "The task has ended.", "There is nothing left to do.", "over"),

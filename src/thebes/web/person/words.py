@@ -27,8 +27,8 @@ FEW_AWAY, SHARE_AWAY = 3, 0.1
 MIXED_IN = KEPT
 #: what the second promise of mixed answers is worth without a proxy that keeps apart what is sent
 SEEN_DIRECTLY = (
-    "Your machine uses no proxy that keeps apart what you send, so whoever runs the server may see whose your answer "
-    "is: against them count on the first alone."
+    "Your machine uses no proxy that keeps apart what you send, so the operator of the server may see which answer is "
+    "yours: against them count on the first alone."
 )
 TRUST = {
     "local": "noised on your machine",

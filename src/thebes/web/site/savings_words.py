@@ -24,7 +24,7 @@ def foreseen(forecasts: dict[str, dict[str, Any] | None]) -> list[str]:
     """Say what each kind of synopsis would have done, in one sentence each; where nothing can be told of any, one
     sentence says so."""
     told = [_foreseen(kind, forecast) for kind, forecast in forecasts.items() if forecast is not None]
-    return told or ["When a synopsis would start to pay cannot be told from what was asked so far."]
+    return told or ["The questions so far do not tell when a synopsis would start to save budget."]
 
 
 def _foreseen(kind: str, forecast: dict[str, Any]) -> str:
