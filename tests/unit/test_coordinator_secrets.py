@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 import json
 import os
 import stat
@@ -66,6 +67,15 @@ def test_the_same_seals_differently_each_time_and_has_the_same_fingerprint(keys:
     assert key.seal(b"forty", "p") != key.seal(b"forty", "p")
     assert key.fingerprint(b"forty") == key.fingerprint(b"forty") != key.fingerprint(b"forty-one")
     assert TaskKey(bytes(31) + b"x").fingerprint(b"forty") != key.fingerprint(b"forty")
+
+
+@pytest.mark.parametrize("length", [0, 5, 64, 5000])
+def test_a_body_has_the_fingerprint_that_it_was_stored_under(length: int) -> None:
+    """HMAC-SHA-256 under a key of its own: a database of any version knows a repeat again."""
+    secret, body = bytes(range(32)), b"x" * length
+    own = hmac.digest(secret, b"thebes fingerprint 1", "sha256")
+    key = TaskKey(secret)
+    assert [key.fingerprint(body) for _ in range(2)] == 2 * [hmac.digest(own, body, "sha256")]
 
 
 def test_a_destroyed_key_is_overwritten_and_gone(keys: Keys, tmp_path: Path) -> None:
