@@ -12,10 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import thebes.learning as learning
+from thebes.learning.budget import _summed_of_classes
 from thebes.learning.rows import WHOLE, WholeRows, blocks, lengths, scores, whole_weights
 from thebes.privacy.accounting.gaussian import delta_of, together
 from thebes.privacy.events import GaussianEvent, LaplaceEvent, PureEvent
 from thebes.privacy.randomness import seeded_for_simulation
+from thebes.privacy.stability import LARGEST_TOTAL
 from thebes.testing.recorder import Recorder
 
 FITS = [
@@ -176,18 +178,19 @@ def test_a_row_computes_to_the_same_bits_in_any_company(count, width, outputs, s
     from thebes.learning.scaler import Scaling
 
     generator = np.random.default_rng(seed)
-    X, labels = generator.normal(size=(count, width)), generator.integers(0, outputs, size=count)
+    X, labels = generator.normal(size=(count, width)), generator.integers(0, max(outputs, 2), size=count)
+    own = (labels[:, None] if outputs == 1 else labels[:, None] == np.arange(outputs)).astype(np.float64)
     weights = generator.normal(size=(width, outputs)) * 5
     scaling = Scaling(generator.normal(size=width) / 5, generator.uniform(0.1, 1, size=width))
 
     def build(rows, own):
         logits = scores(rows, weights)
-        pulls = _binary_residual(logits[:, :1], own) if outputs == 1 else _softmax_residual(logits, own)
+        pulls = (_binary_residual if outputs == 1 else _softmax_residual)(logits, own)
         return np.hstack([logits, pulls, lengths(rows), shortened(rows, 0.7), scaling.standardised(rows, 1.1)])
 
-    together_rows = np.vstack(list(blocks(build, X, labels)))
+    together_rows = np.vstack(list(blocks(build, X, own)))
     chosen = generator.permutation(count)[: max(1, count // 3)]
-    alone = np.vstack(list(blocks(build, X[chosen], labels[chosen])))
+    alone = np.vstack(list(blocks(build, X[chosen], own[chosen])))
     assert np.array_equal(together_rows[chosen], alone)
 
 
@@ -219,6 +222,19 @@ def test_products_of_whole_rows_are_exact(count, width, outputs, wild, seed):
     padded[:count] = pulls
     padded[count:] = WHOLE  # what fills the last lane counts for nothing
     assert np.array_equal(rows.pulled(padded), told[:count].T @ pulls.astype(int).astype(object))
+
+
+@settings(max_examples=60, deadline=None)
+@given(count=st.integers(0, 200), classes=st.integers(1, 4), large=st.integers(0, 60), seed=st.integers(0, 2**20))
+def test_sums_of_rows_by_class_are_exact_however_fine_their_steps_are(count, classes, large, seed):
+    """Against Python's whole numbers, on both sides of what floats add exactly."""
+    generator = np.random.default_rng(seed)
+    rows = np.rint(generator.uniform(-1, 1, size=(count, 3)) * 2.0**large)
+    own = generator.integers(0, classes, size=count)
+    parts = ((rows[start : start + 70] / 4, own[start : start + 70]) for start in range(0, count, 70))
+    exact = [sum(int(row[j]) for row in rows[own == c]) for c in range(classes) for j in range(3)]
+    within = [max(-LARGEST_TOTAL, min(LARGEST_TOTAL, each)) for each in exact]
+    assert _summed_of_classes(parts, classes, 3, 0.25).tolist() == within
 
 
 def test_the_largest_block_of_whole_rows_is_exact_too():

@@ -51,6 +51,15 @@ def test_small_scales_follow_the_exact_probabilities_and_no_others(kind, scale):
     assert pmf_p_value(kind, noise, scale * 1.3) < LEVEL
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_one_draw_at_a_time_follows_the_same_probabilities(kind):
+    """More is proposed than is asked for; which proposal is taken must not depend on its size."""
+    noise = np.concatenate([drawn(kind, seeded_for_simulation(seed), 1.7, count=1) for seed in range(4_000)])
+    assert pmf_p_value(kind, noise, 1.7) > LEVEL
+    assert pmf_p_value(kind, noise, 1.7 * 0.7) < LEVEL
+    assert pmf_p_value(kind, noise, 1.7 * 1.3) < LEVEL
+
+
 @pytest.mark.few(1)
 @pytest.mark.parametrize("scale", [100.5, 4096.0, 1e6 / 3, 2.0**30, 2.0**45, 2.0**50])
 def test_large_scales_follow_the_continuous_law_and_no_other(scale):

@@ -8,7 +8,7 @@ it is summed; the sensitivity counts that rounding; every release is written dow
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from decimal import ROUND_FLOOR, Decimal
 from fractions import Fraction
@@ -33,6 +33,7 @@ _GRID_PART = 0.01
 _FLOAT_SLACK = 1 + 1e-9
 _LEAST_SCALE, _LARGEST_SCALE = 2.0**20, 2.0**48
 _HALF = 31  #: bits of a whole number that are summed apart from the others
+_EXACT = 2.0**53  #: whole numbers below this a float holds
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,10 +167,17 @@ class FitBudget:
 
     def gaussian(self, blocks: Iterable[Floats], *, width: int, reach: Reach, share: Fraction) -> Noisy:
         """The sum of all rows with discrete Gaussian noise on a grid fine enough to count as continuous."""
-        moved = self._moved(reach)
-        step = self._step(moved, width, share)
-        sensitivity = moved / step * _FLOAT_SLACK + math.sqrt(width) * self._roundings()
-        return self._gaussian(_summed(blocks, width, step), sensitivity, step, share)
+        return self.gaussian_of_classes(_of_one_class(blocks), classes=1, width=width, reach=reach, share=share)
+
+    def gaussian_of_classes(
+        self, blocks: Iterable[tuple[Floats, Integers]], *, classes: int, width: int, reach: Reach, share: Fraction
+    ) -> Noisy:
+        """The sums of the rows of each class, one after the other, with noise as `gaussian` has it. A block is rows and
+        their classes, of which there are none where there is but one; `reach` is in all these sums together."""
+        moved, size = self._moved(reach), classes * width
+        step = self._step(moved, size, share)
+        sensitivity = moved / step * _FLOAT_SLACK + math.sqrt(size) * self._roundings()
+        return self._gaussian(_summed_of_classes(blocks, classes, width, step), sensitivity, step, share)
 
     def gaussian_rounds(
         self, *, width: int, times: int, reach: Reach, share: Fraction, unit: float
@@ -186,7 +194,7 @@ class FitBudget:
         self.events += [GaussianEvent(ratio, _grid_slack(width, ratio, scale))] * times
         added = self.randomness.gaussian_rounds(width, times=times, scale=scale)
         most = LARGEST_TOTAL // finer  # cutting off brings no two sums farther apart, and tells nobody of their size
-        return lambda sums: added(np.clip(sums, -most, most) * finer).astype(np.float64) * (unit / finer)
+        return lambda sums: added(np.minimum(np.maximum(sums, -most), most) * finer) * (unit / finer)
 
     def laplace_counts(self, counts: Integers, *, reach: Reach, share: Fraction) -> Noisy:
         """Whole counts with discrete Laplace noise."""
@@ -252,15 +260,33 @@ class FitBudget:
 
 def _summed(blocks: Iterable[Floats], width: int, step: float) -> Integers:
     """The exact sum of rows in whole steps, cut off at what fits: a refusal would say how many rows there are."""
-    totals = [0] * width
-    for block in blocks:
-        # Where a wild hyperparameter made floats overflow, a row adds nothing: the integer of a NaN has no bound.
-        finite = np.where(np.isfinite(block), block, 0.0)
-        whole = np.rint(finite / step).astype(np.int64)
-        # In two halves, so that no sum of a block leaves 64 bits, however fine the steps are.
-        upper, lower = (whole >> _HALF).sum(axis=0).tolist(), (whole & (2**_HALF - 1)).sum(axis=0).tolist()
-        totals = [total + (u << _HALF) + d for total, u, d in zip(totals, upper, lower, strict=True)]
+    return _summed_of_classes(_of_one_class(blocks), 1, width, step)
+
+
+def _of_one_class(blocks: Iterable[Floats]) -> Iterator[tuple[Floats, Integers]]:
+    return ((block, np.empty(0, dtype=np.int64)) for block in blocks)
+
+
+def _summed_of_classes(blocks: Iterable[tuple[Floats, Integers]], classes: int, width: int, step: float) -> Integers:
+    """The same of the rows of each class apart, one after the other."""
+    totals = [0] * (classes * width)
+    for block, own in blocks:
+        whole = np.rint(block / step)
+        sums = [total for c in range(classes) for total in _added(whole if classes == 1 else whole[own == c])]
+        totals = [total + more for total, more in zip(totals, sums, strict=True)]
     return np.array([max(-LARGEST_TOTAL, min(LARGEST_TOTAL, total)) for total in totals], dtype=np.int64)
+
+
+def _added(whole: Floats) -> list[int]:
+    """The exact sum of rows of whole numbers."""
+    largest = max(whole.max(initial=0.0), -whole.min(initial=0.0))
+    if largest * len(whole) < _EXACT:  # floats hold every sum of these, whatever the order
+        return [int(total) for total in whole.sum(axis=0).tolist()]
+    # Where a wild hyperparameter made floats overflow, a row adds nothing: the integer of a NaN has no bound.
+    numbers = np.where(np.isfinite(whole), whole, 0.0).astype(np.int64)
+    # In two halves, so that no sum of a block leaves 64 bits, however fine the steps are.
+    upper, lower = (numbers >> _HALF).sum(axis=0).tolist(), (numbers & (2**_HALF - 1)).sum(axis=0).tolist()
+    return [(u << _HALF) + d for u, d in zip(upper, lower, strict=True)]
 
 
 def _grid_slack(width: int, ratio: float, scale: float) -> float:

@@ -90,15 +90,15 @@ def descend(
 
     def held() -> Iterator[tuple[WholeRows, Floats]]:
         for part in WholeRows.of(rows, targets, longest, seen or np.asarray):
-            yield part, np.minimum(plan.clip / np.maximum(part.lengths, 1e-300), WHOLE * pull_step)
+            yield part, np.minimum(plan.clip / pull_step / np.maximum(part.lengths, 1e-300), WHOLE)
 
     kept = list(held()) if seen is None else None
     for step in range(plan.steps):
         sums: Integers = np.zeros((width, outputs), dtype=np.int64)
         whole, unit = whole_weights(weights)
         for part, allowed in held() if kept is None else kept:
-            pull = shortened(residual(part.scores(whole, unit), part.targets), allowed)
-            sums += part.pulled(np.trunc(pull / pull_step))
+            pull = shortened(residual(part.scores(whole, unit), part.targets) / pull_step, allowed)
+            sums += part.pulled(np.trunc(pull))
         released = release(sums.reshape(-1)).reshape(width, outputs)
         velocity = plan.momentum * velocity + released / count + penalty * (weights - middle)
         weights = weights - plan.rate / plan.length**2 * velocity

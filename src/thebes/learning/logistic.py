@@ -104,10 +104,10 @@ class LogisticRegression(PrivateClassifier):
             length=length,
             penalty=self.l2 / (2 if binary else 1),
         )
-        rows = self._model_rows(units)
+        own = labels[:, None]
         self.weights_ = descend(
-            rows,
-            labels,
+            self._model_rows(units),
+            (own if binary else own == np.arange(len(self.classes_))).astype(np.float64),
             _binary_residual if binary else _softmax_residual,
             1 if binary else len(self.classes_),
             plan=plan,
@@ -153,11 +153,13 @@ class LogisticRegression(PrivateClassifier):
         return np.asarray(self.weights_[-1] + ((zero - self.centre_) / self.spread_) @ self.weights_[:-1])
 
 
-def _binary_residual(logits: Floats, labels: NDArray[np.int64]) -> Floats:
-    return 1 / (1 + np.exp(-np.clip(logits, -700, 700))) - labels[:, None]
+def _binary_residual(logits: Floats, own: Floats) -> Floats:
+    """The second class's probability, less its indicator."""
+    return np.asarray(1 / (1 + np.exp(np.minimum(-logits, 700))) - own)
 
 
-def _softmax_residual(logits: Floats, labels: NDArray[np.int64]) -> Floats:
+def _softmax_residual(logits: Floats, own: Floats) -> Floats:
+    """Each class's probability, less its indicator."""
     # Column by column, so that each row's sum has one fixed order.
     top, total = logits[:, :1], np.zeros((len(logits), 1))
     for j in range(1, logits.shape[1]):
@@ -165,4 +167,4 @@ def _softmax_residual(logits: Floats, labels: NDArray[np.int64]) -> Floats:
     odds = np.exp(np.maximum(logits - top, -700))
     for j in range(logits.shape[1]):
         total += odds[:, j : j + 1]
-    return np.asarray(odds / total - (labels[:, None] == np.arange(logits.shape[1])))
+    return np.asarray(odds / total - own)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from thebes.learning.arguments import one_of
 from thebes.learning.budget import FitBudget, Floats, Reach
 from thebes.learning.estimator import PrivateClassifier
-from thebes.learning.rows import blocks
+from thebes.learning.rows import blocks, slices
 from thebes.learning.scaler import (
     FARTHEST,
     SQUARE_WEIGHT_L1,
@@ -175,13 +175,16 @@ def _gaussian_sums(
     length = math.sqrt(width)
     count_weight, square_weight = math.sqrt(0.75) * length, 1 / (2 * FARTHEST)
 
-    def build(part: Floats, own: NDArray[np.int64]) -> Floats:
+    def build(part: Floats) -> Floats:
         rows = scaling.standardised(part, length)
-        one = np.hstack([np.full((len(rows), 1), count_weight), rows, square_weight * rows * rows])
-        return np.hstack([one * (own == c)[:, None] for c in range(classes)])
+        return np.hstack([np.full((len(rows), 1), count_weight), rows, square_weight * rows * rows])
 
-    released = budget.gaussian(
-        blocks(build, units, labels), width=classes * (1 + 2 * width), reach=_gaussian_reach(width), share=share
+    released = budget.gaussian_of_classes(
+        zip(blocks(build, units), slices(labels), strict=True),
+        classes=classes,
+        width=1 + 2 * width,
+        reach=_gaussian_reach(width),
+        share=share,
     )
     table, noise = released.value.reshape(classes, 1 + 2 * width), released.scale
     return ClassSums(

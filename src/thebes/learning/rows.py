@@ -33,8 +33,8 @@ class Box:
 
     def unit(self, values: Floats) -> Floats:
         """Columns mapped from [low, high] to [-1, 1]."""
-        inside = np.clip(values, self.low, self.high)
-        units = np.clip((inside - self.low) / (self.high - self.low) * 2 - 1, -1, 1)
+        inside = np.minimum(np.maximum(values, self.low), self.high)
+        units = np.minimum(np.maximum((inside - self.low) / (self.high - self.low) * 2 - 1, -1), 1)
         return np.where(np.isnan(units), 0.0, units)
 
     def back(self, units: Floats) -> Floats:
@@ -44,16 +44,20 @@ class Box:
 
 def lengths(rows: Floats) -> Floats:
     """The L2 norm of each row, as a column."""
-    square = np.zeros((len(rows), 1))
-    for j in range(rows.shape[1]):
-        square += rows[:, j : j + 1] * rows[:, j : j + 1]
-    return np.sqrt(square)
+    squares = rows * rows
+    while (width := squares.shape[1]) > 1:  # one half onto the other: an order that follows from the width alone
+        half = width // 2
+        folded = squares[:, :half] + squares[:, half : 2 * half]
+        if width % 2:
+            folded[:, 0] += squares[:, -1]
+        squares = folded
+    return np.sqrt(squares)
 
 
 def shortened(rows: Floats, length: float | Floats) -> Floats:
     """Rows longer than `length` (L2; one for all, or a column of each one's), scaled down to it."""
     if rows.shape[1] == 1:
-        return np.clip(rows, -length, length)
+        return np.minimum(np.maximum(rows, -length), length)
     return rows * np.minimum(1.0, length / np.maximum(lengths(rows), 1e-300))
 
 
@@ -69,6 +73,11 @@ def blocks(build: Callable[..., Floats], *columns: NDArray[Any]) -> Iterator[Flo
     """`build` applied to slices of `columns`: a bounded amount of memory, and every row in a full vector lane."""
     for parts, size in _filled(columns):
         yield build(*parts)[:size]
+
+
+def slices(column: NDArray[Any]) -> Iterator[NDArray[Any]]:
+    """`column` in the slices in which `blocks` takes it."""
+    return (column[start : start + _BLOCK] for start in range(0, len(column), _BLOCK))
 
 
 def _filled(columns: tuple[NDArray[Any], ...]) -> Iterator[tuple[list[NDArray[Any]], int]]:
@@ -120,10 +129,9 @@ class WholeRows:
 
 def whole_weights(weights: Floats) -> tuple[Floats, float]:
     """Weights in whole units, as fine as `WholeRows` allows, and what a unit is worth."""
-    held = np.minimum(np.maximum(weights, -_FARTHEST), _FARTHEST)
-    total = float(np.abs(held).sum(axis=0).max())
-    if math.isnan(total):  # asked once here, as a descent asks at each of its steps
-        held = np.nan_to_num(held)
-        total = float(np.abs(held).sum(axis=0).max())
+    total = float(np.abs(weights).sum(axis=0).max())
+    if not total <= _FARTHEST:  # asked once here, as a descent asks at each of its steps
+        weights = np.nan_to_num(np.minimum(np.maximum(weights, -_FARTHEST), _FARTHEST))
+        total = float(np.abs(weights).sum(axis=0).max())
     unit = 2.0 ** (math.ceil(math.log2(max(1.0, total))) - _WEIGHTS)
-    return np.rint(held / unit), unit
+    return np.rint(weights / unit), unit

@@ -33,7 +33,8 @@ class Scaling:
 
     def standardised(self, units: Floats, length: float, farthest: float = FARTHEST) -> Floats:
         """Columns with centre 0 and spread about 1, every row at most `length` long (L2)."""
-        return shortened(np.clip((units - self.centre) / self.spread, -farthest, farthest), length)
+        spreads = (units - self.centre) / self.spread
+        return shortened(np.minimum(np.maximum(spreads, -farthest), farthest), length)
 
 
 def learned_scaling(units: Floats, rows: float, budget: FitBudget, share: Fraction) -> Scaling:

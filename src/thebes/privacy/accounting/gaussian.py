@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from functools import lru_cache
 
 from thebes.privacy import exact
 from thebes.privacy.distributions import log_normal_cdf, normal_cdf
@@ -30,6 +31,7 @@ def delta_of(ratio: float, epsilon: float) -> float:
     return min(1.0, max(0.0, first - second) + 1e-15 * beside)
 
 
+@lru_cache(maxsize=256)
 def ratio_for(epsilon: float, delta: float) -> float:
     """The least ratio with which one Gaussian mechanism is (epsilon, delta)-DP, rounded up."""
     if not (math.isfinite(epsilon) and epsilon > 0):
