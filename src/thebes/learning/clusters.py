@@ -31,7 +31,8 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Pr
     """k-means in public bounds: pure (Laplace) with delta 0, Gaussian otherwise.
 
     Half of the budget counts rows in ever smaller boxes; weighted k-means on what stands out gives the starts. The
-    other half pays for `steps` noisy Lloyd steps, each as much. A single cluster needs no start: its steps have all.
+    other half pays for `steps` noisy Lloyd steps, each as much, which move all centres by the middle of all rows before
+    each by its own. A single cluster needs no start: its steps have all.
     Proof: of the counts see `learned_density`. In a step a row (a, u) enters the sums of one cluster, `_reach`; its
     cluster depends on the row and released centres only. What is split is fixed in advance, see `FitBudget`.
     There is no `inertia_` and no `labels_`: both are of the training rows, and neither was bought.
@@ -69,7 +70,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Pr
         box, _ = self._boxes(rows, None, budget)
         units = box.unit(rows)
         starts, share, count = _bought_starts(units, self.n_clusters, budget)
-        self.centres_ = _lloyd(units, starts, self.steps, budget, share)
+        self.centres_ = _lloyd(units, starts, self.steps, count, budget, share)
         mechanism = "noisy counts of boxes and Lloyd steps, " + ("laplace" if budget.pure else "gaussian")
         notes: tuple[str, ...] = (MISSING + ".",)
         if self.n_clusters > 1 and _noise(starts.shape, budget, share / self.steps) * self.n_clusters > _LOST * count:
@@ -138,7 +139,7 @@ def _weight(width: int, budget: FitBudget) -> float:
     return 1.0 if budget.pure else math.sqrt(width) / 2
 
 
-def _lloyd(units: Floats, starts: Floats, steps: int, budget: FitBudget, share: Fraction) -> Floats:
+def _lloyd(units: Floats, starts: Floats, steps: int, count: float, budget: FitBudget, share: Fraction) -> Floats:
     centres, (clusters, width) = starts, starts.shape
     weight, noise = _weight(width, budget), _noise(starts.shape, budget, share / steps)
 
@@ -158,10 +159,20 @@ def _lloyd(units: Floats, starts: Floats, steps: int, budget: FitBudget, share: 
         table = sums.value.reshape(clusters, 1 + width)
         counts = table[:, :1] / weight
         rows = np.maximum(counts, noise / weight)
-        off = np.where(clusters == 1, 0.0, noise / rows / _MOVED)  # a single centre starts nowhere
-        trusted = np.where(counts > 0, 1 / (1 + off**2), 0.0)  # a cluster lost in noise keeps its centre
-        centres = np.clip(centres + trusted * (table[:, 1:] / rows - centres), -1, 1)
+        if clusters == 1:  # a single centre starts nowhere
+            centres = np.clip(table[:, 1:] / rows, -1, 1)
+            continue
+        middle = (rows * centres).sum(axis=0) / rows.sum()
+        moved = centres + _shrunk(table[:, 1:].sum(axis=0) / count - middle, math.sqrt(clusters) * noise / count)
+        off = noise / rows / _MOVED
+        trusted = np.where(counts > 0, 1 / (1 + off**2), 0.0)  # a cluster lost in noise moves only as all do
+        centres = np.clip(moved + trusted * (table[:, 1:] / rows - moved), -1, 1)
     return centres
+
+
+def _shrunk(way: Floats, deviation: float) -> Floats:
+    """A way in noise of this deviation, as much shorter as noise explains (James & Stein 1961, the positive part)."""
+    return np.asarray(way * max(0.0, 1 - len(way) * deviation**2 / max(float(way @ way), 1e-12)))
 
 
 def _reach(width: int, weight: float, *, pure: bool) -> Reach:
