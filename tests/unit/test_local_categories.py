@@ -10,6 +10,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 
 from thebes.privacy.events import ApproximateEvent, PureEvent, RandomizedResponseEvent
 from thebes.privacy.faults import Fault, Mistake
@@ -335,11 +336,13 @@ def test_the_ends_of_an_interval_are_where_the_estimate_would_just_be_surprising
     mechanism, n = kind(5, 2), 500
     estimate = mechanism.estimate(mechanism.perturb(np.repeat([0, 1, 2, 3], 125), seeded_for_simulation(1)))
     interval = estimate.interval(level)
-    half_a_count = 0.5 / (n * float(mechanism.hold - mechanism.stray))
+    z, odds = norm.ppf((1 + level) / 2), (mechanism.hold, mechanism.stray)
+    leaning = max(0, (z**2 - 1) / 6) * max(abs(1 - 2 * float(each)) for each in odds)
+    counts = (0.5 + leaning) / (n * float(mechanism.hold - mechanism.stray))
     base, slope = mechanism.variance(n, 0.0), mechanism.variance(n, 1.0) - mechanism.variance(n, 0.0)
     for ends in (interval.low, interval.high):
-        spread = norm.ppf((1 + level) / 2) * np.sqrt(base + slope * ends)
-        assert np.abs(estimate.value - ends) - half_a_count == pytest.approx(spread, rel=1e-9)
+        spread = z * np.sqrt(base + slope * ends)
+        assert np.abs(estimate.value - ends) - counts == pytest.approx(spread, rel=1e-9)
 
 
 @pytest.mark.parametrize("level", [0, 1, -1, 2, float("nan")])
@@ -395,3 +398,24 @@ def test_a_toss_compares_all_64_bits_exactly():
     coin = Coin((5 << 48) + 1000)
     first = 4 | 5 << 16 | 6 << 32 | 5 << 48  # four 16-bit numbers, lowest first
     assert coins.toss(_Words([first], [999 << 16, 1000 << 16]), coin, 4).tolist() == [True, True, False, False]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("level", [0.9, 0.95, 0.99])
+@pytest.mark.parametrize("epsilon", ["1", "4", "8"])
+def test_a_bar_holds_as_often_as_it_says_however_rare_lies_are(epsilon, level):
+    """By the exact law of the count: of a hundred people at epsilon 8 one in seventeen hundred lies."""
+    mechanism, n = RandomizedResponse(5, epsilon), 100
+    bars = [mechanism.estimate(np.repeat([0, 1], [count, n - count])).interval(level) for count in range(n + 1)]
+    ends = np.array([(np.asarray(bar.low)[0], np.asarray(bar.high)[0]) for bar in bars])
+    for own in (0, 5, 20, 50, 100):
+        kept = binom.pmf(np.arange(own + 1), own, float(mechanism.hold))
+        odds = np.convolve(kept, binom.pmf(np.arange(n - own + 1), n - own, float(mechanism.stray)))
+        held = (ends[:, 0] <= own / n + 1e-12) & (own / n - 1e-12 <= ends[:, 1])
+        assert odds[held].sum() >= level
+
+
+def test_the_bar_of_a_value_that_all_have_holds_it_where_nobody_lies():
+    for kind in ALL:
+        mechanism = kind(2, "12")
+        bar = mechanism.estimate(mechanism.perturb(np.zeros(20, dtype=np.int64), seeded_for_simulation(1))).interval()
+        assert np.asarray(bar.low)[0] <= 1 <= np.asarray(bar.high)[0], kind

@@ -65,8 +65,7 @@ class CategoryMechanism(LocalMechanism):
         value = (self._support(checked) / n - stray) / gap
         base, slope = self._variances
         error = np.sqrt(np.clip(base + slope * np.clip(value, 0, 1), 0, None) / n)
-        # Counts are whole: half a count on either side makes up for the normal law's missing steps.
-        return Estimate(value, error, n, lambda z: _score(value, z, base / n, slope / n, 0.5 / (n * gap)))
+        return Estimate(value, error, n, lambda z: _score(value, z, base / n, slope / n, self._steps(z) / (n * gap)))
 
     def variance(self, contributors: int, frequency: float | None = None) -> float:
         """Variance of one category's estimate at its true `frequency`; at the worst one if that is not given."""
@@ -97,12 +96,24 @@ class CategoryMechanism(LocalMechanism):
         own = self.hold * (1 - self.hold) / (self.hold - self.stray) ** 2
         return float(others), float(own - others)
 
+    def _steps(self, z: float) -> float:
+        """Return the counts by which a normal law of the noise falls short on either side: half a one as counts are
+        whole, and what noise that leans to one side adds.
+
+        By Cornish and Fisher (1938) its quantile lies (z^2 - 1) / 6 times skewness deviations beyond the normal one.
+        Skewness times deviation is the third moment over the variance: of coins of odds p a mean of 1 - 2p.
+        """
+        leaning = float(max(abs(1 - 2 * self.stray), abs(1 - 2 * self.hold)))
+        return 0.5 + max(0.0, (z * z - 1) / 6) * leaning
+
 
 def _score(value: Floats, z: float, base: float, slope: float, step: float) -> tuple[Floats, Floats]:
-    # The set of frequencies f with (|value - f| - step)^2 <= z^2 (base + slope f): Wilson's interval for this noise.
+    # The frequencies f with |value - f| <= step, or (|value - f| - step)^2 <= z^2 (base + slope f): Wilson's interval
+    # for this noise. Where hardly any is left at one end, both roots lie on one side of what the step alone reaches.
     def end(centre: Floats, sign: int) -> Floats:
         middle = centre + z * z * slope / 2
         inside = middle**2 - centre**2 + z * z * base
-        return np.asarray(middle + sign * np.sqrt(np.clip(inside, 0, None)), dtype=np.float64)
+        root = middle + sign * np.sqrt(np.clip(inside, 0, None))
+        return np.asarray((np.maximum if sign > 0 else np.minimum)(root, centre), dtype=np.float64)
 
     return end(value - step, -1), end(value + step, 1)
