@@ -22,6 +22,8 @@ SCHEMA = schema_of(
             "sex": {"type": "string", "values": ["female", "male"]},
             "smoker": {"type": "boolean"},
             "seen": {"type": "timestamp"},
+            "name": {"type": "string"},
+            "floor": {"type": "integer", "values": [-2, 0, 7]},
         },
     }
 )
@@ -49,7 +51,10 @@ SCHEMA = schema_of(
         ("sex IS NULL", Present("sex", there=False)),
         ("sex IS NOT NULL", Present("sex")),
         ("NOT sex IS NOT NULL", Present("sex", there=False)),
-        ("sex = 'it''s'", Compared("sex", "=", "it's")),
+        ("name = 'it''s'", Compared("name", "=", "it's")),
+        ("sex <> 'male'", Compared("sex", "<>", "male")),
+        ("floor IN (7, -2.0)", Among("floor", (7, -2))),
+        ("floor < 5", Compared("floor", "<", 5)),
         ("seen < '2026-01-31T01:00:00+02:00'", Compared("seen", "<", datetime(2026, 1, 30, 23))),
         (
             "NOT (age BETWEEN 3 AND 5 OR smoker)",
@@ -103,6 +108,12 @@ def test_a_filter_knows_which_columns_it_asks() -> None:
         ("age = 'three'", "not of its type, integer"),
         ("sex = 3", "not of its type, string"),
         ("smoker = 1", "not of its type, boolean"),
+        ("sex = 'Klingon'", "not among its declared ones, 'female', 'male'$"),
+        ("NOT 'Female' = sex", "not among its declared ones"),
+        ("sex IN ('male', 'Klingon')", "not among its declared ones"),
+        ("sex NOT IN ('Klingon')", "not among its declared ones"),
+        ("floor = 3", "not among its declared ones, -2, 0, 7$"),
+        ("floor IN (7, 3.5)", "not among its declared ones"),
         ("seen > 'yesterday'", "no point in time"),
         ("weight > 1e999", "too large"),
         ("weight > 9007199254740993", "more digits"),
@@ -135,7 +146,13 @@ def test_a_long_chain_is_read_without_nesting() -> None:
 
 
 def test_a_text_in_a_condition_is_never_repeated_in_a_refusal() -> None:
-    for text in ("age = 'jane roe'", "sex LIKE 'jane roe'", "seen = 'jane roe'", "f('jane roe') = 1"):
+    for text in (
+        "age = 'jane roe'",
+        "sex LIKE 'jane roe'",
+        "sex = 'jane roe'",
+        "seen = 'jane roe'",
+        "f('jane roe') = 1",
+    ):
         with pytest.raises(Mistake) as refused:
             read_filter(text, SCHEMA)
         assert "jane" not in str(refused.value)

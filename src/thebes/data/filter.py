@@ -25,6 +25,7 @@ LONGEST = 4000  #: characters
 DEEPEST = 20  #: parentheses and NOTs inside each other
 MOST_PARTS = 500
 MOST_LISTED = 1000  #: values after IN
+_LISTED = 12  #: declared values that a refusal lists
 ENDS = (-(2**63), 2**63 - 1)  #: of whole numbers in a column; what lies beyond counts as the end
 
 Value = bool | int | float | str | datetime
@@ -212,6 +213,8 @@ class _Reader:
         kind = self.schema.columns[name].type
         if kind == "boolean" and operator not in ("=", "<>"):
             raise _refuse(f"orders {name!r}, which is true or false; compare it with = or <>")
+        if operator in ("=", "<>"):
+            self.declared(name, value)
         if kind != "integer":
             return Compared(name, operator, value)
         assert isinstance(value, (int, float))  # noqa: S101
@@ -227,6 +230,8 @@ class _Reader:
             raise _refuse(f"lists more than {MOST_LISTED} values after IN")
         name = self.column(node.this)
         values = [self.value(name, item) for item in listed]
+        for value in values:
+            self.declared(name, value)
         if self.schema.columns[name].type == "integer":
             values = [int(v) for v in values if isinstance(v, (int, float)) and _is_whole(v) and _within(v)]
         if not values:
@@ -241,6 +246,16 @@ class _Reader:
             ends = (self.comparison(name, "<", node.args["low"]), self.comparison(name, ">", node.args["high"]))
             return Either(ends)
         return Every((self.comparison(name, ">=", node.args["low"]), self.comparison(name, "<=", node.args["high"])))
+
+    def declared(self, name: str, value: Value) -> None:
+        """Refuse to ask whether a column is what it is declared never to be: the answer would be paid for, and be
+        noise."""
+        column = self.schema.columns[name]
+        if column.values is None or value in column.held:
+            return
+        listed = ", ".join(map(repr, column.values[:_LISTED]))
+        more = "" if len(column.values) <= _LISTED else f" and {len(column.values) - _LISTED} more"
+        raise _refuse(f"compares {name!r} with a value that is not among its declared ones, {listed}{more}")
 
     def column(self, node: exp.Expr) -> str:
         from sqlglot import exp

@@ -63,7 +63,7 @@ CONDITIONS = (
     "age BETWEEN 0 AND 120 OR weight IS NULL",
     "ward IN ('north', '''') OR ward > 'south'",
     "ward <> 'süd' AND NOT smoker",
-    "NOT (smoker OR floor IN (7, -2.0, 3.5))",
+    "NOT (smoker OR floor IN (7, -2.0) OR age IN (7, 30.0, 3.5))",
     "note = 'it''s' OR note IS NULL OR note < 'M'",
     "weight = 70.25 OR weight <> 70.25 AND weight > 1e300",
     "seen >= '2026-02-02T05:04:05.678901+02:00' OR seen < '2026-01-31'",
