@@ -181,6 +181,8 @@ def test_cautions_tell_of_sites_that_are_away_and_of_exact_totals() -> None:
     told = cautions(registry.check(draft.document()), draft, TOLD)
     assert [caution["anchor"] for caution in told] == ["sites", "noise"]
     assert "south" in told[0]["message"]
+    draft = drafted(**{**FORM, "delta": "0.5", "site": "north"})
+    assert [caution["anchor"] for caution in cautions(registry.check(draft.document()), draft, TOLD)] == ["delta"]
     draft = drafted(**{**FORM, "site": "north"})
     assert cautions(registry.check(draft.document()), draft, TOLD) == []
 

@@ -8,7 +8,9 @@ import pytest
 
 from thebes.privacy.accounting.odds import meaning
 from thebes.privacy.certificate import Certificate
+from thebes.privacy.guarantees import Price
 from thebes.privacy.promise import Adjacency, Unit
+from thebes.requestor.quote import Quote
 from thebes.tasks import explanation, registry
 from thebes.tasks.choice import DocumentChoice
 from thebes.web.coordinator import words as asking
@@ -86,3 +88,17 @@ def test_people_are_told_of_a_choice_without_names_of_mechanisms() -> None:
                 assert not [name for name in names if name in choice.sentence]
             assert "privunit" not in told(document)
     assert chosen >= 3
+
+
+def test_a_large_delta_is_told_in_words_to_whoever_asks_and_whoever_answers() -> None:
+    people = {"type": "basic", "aggregator": "mean", "featurizer": "SELECT x FROM p.t", "epsilon": 1}
+    people["bounds"] = {"x": {"type": "range", "low": 0, "high": 1}}
+    site = {"type": "query", "statistic": "count", "dataset": "patients", "epsilon": 1}
+    for document in (people, site):
+        for delta, large in ((0.5, True), (0.02, True), (1e-6, False), (0, False)):
+            checked = registry.check({**document, "delta": delta})
+            told = registry.drawn(checked.type).explain(checked)
+            assert ("is large: with that chance" in told) is large
+            assert ("is large: with that chance" in str(Quote(Price(1.0, delta, Unit.DEVICE), None))) is large
+    many = registry.check({**people, "delta": 1e-3, "min_count": 1000})
+    assert "Delta 0.001 is large" in registry.drawn("basic").explain(many)  # one in a thousand people

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import UTC
 from typing import Any
 
-from thebes.privacy.accounting.odds import meaning
+from thebes.privacy.accounting.odds import large_delta, meaning
 from thebes.privacy.figures import figure, spaced
 from thebes.tasks.choice import DocumentChoice, RuledChoice
 from thebes.tasks.document import PeopleDocument
@@ -106,7 +106,9 @@ def what_the_price_means(document: PeopleDocument) -> str:
     """The price, and what somebody who already suspects something about you could learn for it at most."""
     epsilon, delta = document.epsilon, document.delta
     learned = what_somebody_could_learn(trusted=document.server != "untrusted", epsilon=epsilon, delta=delta)
-    return f"{PRICE}epsilon {figure(epsilon)}{f', delta {figure(delta)}' if delta else ''}. {learned} {IN_ALL}"
+    large = large_delta(delta, document.min_count)
+    told = f"{PRICE}epsilon {figure(epsilon)}{f', delta {figure(delta)}' if delta else ''}. {learned} {IN_ALL}"
+    return f"{told} {large}".strip()
 
 
 #: begins the line of what mixing adds, so that a page which shows it elsewhere can leave it out

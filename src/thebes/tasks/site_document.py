@@ -10,6 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from thebes.data.schema import Column, Schema
+from thebes.privacy.accounting.odds import large_delta
 from thebes.privacy.figures import figure, rounded_up
 from thebes.privacy.guarantees import Price
 from thebes.privacy.promise import Unit
@@ -179,7 +180,7 @@ def explained(document: SiteDocument, *, does: str, price: str | None = None) ->
         f"This task asks the data set {' joined with '.join(document.datasets)} at {where}. {does}",
         f"It reads the columns {', '.join(document.reads)}." if document.reads else "",
         noise,
-        f"{price} {named}".strip(),
+        " ".join(filter(None, (price, named, large_delta(document.delta)))),
     ]
     return "\n".join(piece for piece in pieces if piece)
 

@@ -10,6 +10,9 @@ import math
 from dataclasses import dataclass
 
 from thebes.privacy import exact
+from thebes.privacy.figures import figure
+
+LARGE_DELTA = 1e-2  #: above this a delta is told to be large, however few people there are
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +35,18 @@ class Meaning:
         """Say what somebody learns at most who knows all the rest, in the words that everybody is told. `best_guess`
         holds for every outcome: delta is in it."""
         return f"Somebody who has to guess, fifty-fifty, {which} is right {self.how_often} after seeing {seen}."
+
+
+def large_delta(delta: exact.Number, people: int | None = None) -> str:
+    """Say what a delta allows that is above `LARGE_DELTA`, or at least one over this public number of people; nothing
+    of a smaller one. No bound is left of it for each person: giving away so large a part of all rows would keep it."""
+    told = float(exact.delta(delta))
+    if told <= LARGE_DELTA and (people is None or told * people < 1):
+        return ""
+    return (
+        f"Delta {figure(told)} is large: with that chance the answer may give somebody away altogether, whatever "
+        "epsilon is. Take one far below 1 divided by the number of people, such as 1e-6."
+    )
 
 
 def meaning(epsilon: exact.Number, delta: exact.Number = 0) -> Meaning:

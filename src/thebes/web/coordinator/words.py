@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from thebes.privacy.accounting.odds import meaning
+from thebes.privacy.accounting.odds import large_delta, meaning
 from thebes.tasks import registry
 from thebes.tasks.mixed_reports import mixed_words
 from thebes.tasks.site_document import in_all_words
@@ -85,6 +85,11 @@ def standing(task: Mapping[str, Any]) -> str:
 def guess(price: Mapping[str, Any]) -> str:
     """Say how often a fifty-fifty guess between two answers would be right."""
     return meaning(price["epsilon"], price["delta"]).how_often
+
+
+def large(price: Mapping[str, Any]) -> str:
+    """Say what a large delta allows; nothing of a small one."""
+    return large_delta(price["delta"])
 
 
 def in_all(price: Mapping[str, Any]) -> str:

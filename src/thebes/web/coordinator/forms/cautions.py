@@ -1,5 +1,5 @@
 """Cautions about what is allowed but may not be meant: SQL over what nobody published, a group that has hardly more
-members than must answer, sites that are away; and what the kind itself has to say.
+members than must answer, sites that are away, a large delta; and what the kind itself has to say.
 
 What must stay true: a caution never stands in the way, for people may have tables that nobody published here.
 """
@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from thebes.data import featurizer as sql
+from thebes.privacy.accounting.odds import large_delta
 from thebes.tasks import registry
 from thebes.tasks.document import Document, PeopleDocument
 from thebes.tasks.site_document import SiteDocument
@@ -34,6 +35,9 @@ def cautions(document: Document, draft: Draft, told: Told) -> list[dict[str, str
         found += [("group", words) for words in _hardly_enough(document, told["groups"])]
         known = {c.lower(): says.get("type") for t in read.tables for c, says in published.get(t.lower(), {}).items()}
         types = {column: str(known.get(column.lower())) for column in read.straight.values()}
+    least = document.min_count if isinstance(document, PeopleDocument) else None
+    if large := large_delta(document.delta, least):
+        found.append(("delta", large))
     found += registry.form(document.type).cautions(document, types)
     placed = [(draft.place(name), words) for name, words in found]
     return [{"label": label, "message": words, "anchor": anchor} for (label, anchor), words in placed]
