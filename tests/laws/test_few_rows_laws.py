@@ -53,7 +53,7 @@ TERMS = (
     Term((Factor("x", 2, 1), Factor("n", 1, 0))),
     Term((Factor("n", 2, 2),)),
 )
-WHERE = st.sampled_from([None, "n > 3 OR g <> 'b'", "f IN (2.0, 7) AND NOT yes", "g IS NULL OR x < 0.1"])
+WHERE = st.sampled_from([None, "n > 3 OR g <> 'b'", "f IN (2.0, 0.5) AND NOT yes", "g IS NULL OR x < 0.1"])
 
 
 def schema(key: str, most: int, time: str | None) -> Schema:

@@ -105,11 +105,14 @@ class SparkCluster:
 def running_spark(folder: Path) -> Iterator[SparkCluster]:
     """Run a cluster in this folder; the test is skipped where Spark is not installed."""
     pytest.importorskip("pyspark", reason="Spark is not installed")
-    from pyspark.sql import SparkSession
-
-    if (other := SparkSession.getActiveSession()) is not None:
-        other.stop()  # of another test in this process: one process has one
     with SparkCluster(folder) as cluster:
+        _stop()  # of another test in this process: one process has one
         yield cluster
-        if (own := SparkSession.getActiveSession()) is not None:
-            own.stop()
+        _stop()
+
+
+def _stop() -> None:
+    from pyspark import SparkContext
+
+    if SparkContext._active_spark_context is not None:
+        SparkContext._active_spark_context.stop()

@@ -8,6 +8,7 @@ from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from hypothesis import strategies as st
 from tests.support.coordinator_in_memory import CoordinatorInMemory
 from thebes.data.store import Store
 from thebes.ledger import BudgetExceeded, Ledger
+from thebes.person.budget import spending_report
 from thebes.person.budget.blocks import PersonBlocks, consumed
 from thebes.person.budget.budget import PersonBudget, period
 from thebes.person.home import TASK_STORE, Person
@@ -25,6 +27,7 @@ from thebes.person.tasks.rules import AgreementRule, read_rules
 from thebes.person.tasks.task_store import TaskStore
 from thebes.privacy.faults import Mistake
 from thebes.simulation import example
+from thebes.web.person import words
 
 START = datetime(2026, 11, 20, 12, tzinfo=UTC)
 MEDIAN = {
@@ -101,6 +104,37 @@ def test_what_two_servers_are_trusted_with_is_part_of_what_one_is_until_it_has_a
     assert (wallet.left("trusted"), wallet.left("split")) == (0.5, 0.5), "of the two the less"
     with pytest.raises(BudgetExceeded):
         wallet.reserve("0.75", trust="split")
+
+
+def test_a_budget_that_is_taken_back_while_a_task_asks_bounds_it_before_or_after() -> None:
+    own = {"epsilon": 1, "delta": 0, "overall_epsilon": 1, "overall_delta": 0}
+    wallet = Wallet(trusted={"epsilon": 30, "overall_epsilon": 30}, split=own)
+    with_own, without = wallet.settings, wallet.settings.changed({"split": None})
+    wallet.settings = without
+    wallet.reserve("30", trust="trusted").consume()
+    for before, after in ((with_own, without), (without, with_own)):
+        for reads in range(1, 6):
+            left = iter([before] * reads)
+            budget = PersonBudget(wallet.ledger, lambda left=left, after=after: next(left, after), lambda: START)
+            with pytest.raises(BudgetExceeded):
+                budget.reserve(
+                    f"{reads}", trust="split", epsilon=Decimal(20), delta=Decimal(0), requestor="ana", purpose="a task"
+                )
+
+
+def test_what_two_servers_had_of_their_own_budget_is_said_to_be_part_of_no_other() -> None:
+    own = {"epsilon": 8, "delta": 0, "overall_epsilon": 8, "overall_delta": 0}
+    wallet = Wallet(trusted={"epsilon": 10, "overall_epsilon": 10}, split=own)
+    wallet.reserve("8", trust="split")
+    wallet.settings = wallet.settings.changed({"split": None})
+    store: Any = SimpleNamespace(participations=list)
+    assert words.within(spending_report.ledger(wallet.budget, store), "trusted") == ""
+    wallet.reserve("1.5", trust="trusted")
+    assert words.within(spending_report.ledger(wallet.budget, store), "trusted") == ""
+    wallet.settings = wallet.settings.changed({"trusted": {"epsilon": 20, "overall_epsilon": 20}})
+    wallet.reserve("0.5", trust="split")
+    told = words.within(spending_report.ledger(wallet.budget, store), "trusted")
+    assert told.startswith("0.5 of that is for two servers")
 
 
 def test_a_budget_of_their_own_forgets_nothing_that_two_servers_had_before() -> None:

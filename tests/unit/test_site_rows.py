@@ -7,8 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pandas as pd
 import pytest
+from deltalake import write_deltalake
 
+from thebes.data.connectors.connector import SourceUnavailable
 from thebes.data.schema import schema_of
 from thebes.data.table import Sums, Table, Term
 from thebes.site.dataset import BudgetDeclaration, DataSet
@@ -55,6 +58,29 @@ def test_a_task_sees_the_same_rows_in_all_its_phases_and_the_next_one_sees_new_o
     assert counted(tables(held, "second")) == 7
     add(tmp_path, 1)
     assert counted(tables(held, "third")) == 8
+
+
+def test_a_delta_table_is_one_version_in_all_phases_of_a_task_and_the_newest_in_the_next_one(
+    tmp_path: Path, tables: Tables
+) -> None:
+    def write(*ages: float) -> None:
+        write_deltalake(tmp_path / "t", pd.DataFrame({"age": ages}), mode="overwrite", schema_mode="overwrite")
+
+    source = {"kind": "delta", "path": str(tmp_path / "t")}
+    held = DataSet("patients", SCHEMA, source, BudgetDeclaration.of(1.0, 0.0, None))
+    write(1, 2, 3)
+    assert counted(tables(held, "first")) == 3
+    write(4)
+    assert (counted(tables(held, "first")), batched(tables(held, "first"))) == (3, 3)
+    (tmp_path / "t").rename(tmp_path / "away")
+    for _ in range(2):  # also when it asks again
+        with pytest.raises(SourceUnavailable):
+            tables(held, "second")
+    (tmp_path / "away").rename(tmp_path / "t")
+    assert counted(tables(held, "second")) == 1
+    write(0.6, 2, 2.5)
+    assert counted(tables(held, "third")) == 3
+    assert [batch.numbers.tolist() for batch in tables(held, "third").batches(["age"])] == [[[2.0]]]
 
 
 @pytest.mark.slow

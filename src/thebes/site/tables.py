@@ -64,17 +64,17 @@ class ThreadTables:
         self._readers: dict[str, str] = {}  #: which task each was last opened for
 
     def table(self, dataset: DataSet, task: str) -> Table:
-        known = self._open.get(dataset.name)
-        before, self._readers[dataset.name] = self._readers.get(dataset.name), task
-        if known is not None and known[0] is dataset:
-            if task != before:
+        known, again = self._open.get(dataset.name), self._readers.get(dataset.name) == task
+        if known is not None and known[0] is dataset and (again or not _as_opened(dataset)):
+            if not again:
                 known[1].forget()
+                self._readers[dataset.name] = task
             return known[1]
         if known is not None:
             del self._open[dataset.name]
             known[1].close()
         made = self._made(dataset)
-        self._open[dataset.name] = (dataset, made)
+        self._open[dataset.name], self._readers[dataset.name] = (dataset, made), task
         return made
 
     def unread(self, name: str) -> dict[str, dict[str, int]]:
@@ -104,6 +104,12 @@ class ThreadTables:
         if tuple(blocks) not in opened:
             opened[tuple(blocks)] = self._streams(dataset).rows(blocks)
         return opened[tuple(blocks)]
+
+
+def _as_opened(dataset: DataSet) -> bool:
+    from thebes.data.connectors.registry import as_opened
+
+    return any(as_opened(each.source) for each in dataset.joined or (dataset,))
 
 
 def _scratch(home: SiteHome) -> Path:

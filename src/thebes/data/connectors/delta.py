@@ -4,25 +4,26 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import Field
 
-from thebes.data.connectors.connector import Source, SourceUnavailable, path_of, read_source
+from thebes.data.connectors.connector import Held, Source, SourceUnavailable, path_of, read_source
 from thebes.data.connectors.scanned_source import ScannedSource
 
 
 class DeltaSource(Source):
-    """`path` is the table's folder. Without a `version` each task reads the newest that there is then."""
+    """`path` is the table's folder. Without a `version` it is read at the newest that there is when it is opened."""
 
     kind: Literal["delta"]
     path: str = Field(min_length=1, max_length=4096)
-    version: int | None = Field(default=None, ge=0)
+    version: int | None = Field(default=None, ge=0, lt=2**63)
 
 
 class Delta(ScannedSource):
-    """One table. What is read of a version stays as it is, whatever is written into the table meanwhile."""
+    """One table. What is read stays as it was when it was first looked at, whatever is written meanwhile."""
 
     def __init__(self, source: DeltaSource, folder: Path) -> None:
         self._path, self._version = path_of(source.path, folder), source.version
@@ -32,14 +33,16 @@ class Delta(ScannedSource):
         if not (self._path / "_delta_log").is_dir():
             raise SourceUnavailable(f"source.path: there is no Delta table {self._path.name} where the data set says")
 
+    def columns(self) -> Mapping[str, Held]:
+        # Pictures and arrays in rows are read by a second connection, to which what is registered is not known.
+        kept: tuple[Held, ...] = ("array", "bytes")
+        return {name: "other" if held in kept else held for name, held in super().columns().items()}
+
     def attach(self, opened: Any) -> str:
-        opened.register(self._name, self._rows())
+        opened.register(self._name, self._rows)
         return self._name
 
-    def renew(self, opened: Any) -> None:
-        if self._version is None:
-            self.attach(opened)
-
+    @cached_property
     def _rows(self) -> Any:
         from deltalake import DeltaTable
         from deltalake.exceptions import DeltaError, DeltaProtocolError

@@ -74,5 +74,10 @@ def open_connector(source: Mapping[str, Any], *, folder: Path) -> Connector:
     return opened(source, folder=folder)
 
 
+def as_opened(source: Mapping[str, Any]) -> bool:
+    """Return whether a source that is open stays as it was then, so that what there is now is opened anew."""
+    return source.get("kind") == "delta" and source.get("version") is None
+
+
 def _package(point: EntryPoint) -> str:
     return point.dist.name if point.dist is not None else "a package without a name"

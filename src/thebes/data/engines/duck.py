@@ -255,8 +255,6 @@ class DuckEngine:
     def forget(self) -> None:
         self._counted = self._few = None
         self._let_go()
-        if isinstance(self._connector, ScannedSource):
-            self._connector.renew(self._connection)
         if self._copied is not None:
             self.run(f"DROP TABLE {self._copied[1]}")
             self._copied = None

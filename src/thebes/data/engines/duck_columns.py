@@ -60,7 +60,8 @@ def typed_sql(column: str, declared: str, holds: Held, native: str = "") -> str:
             f"WHEN {whole} > {high} THEN {high} WHEN {whole} < {low} THEN {low} ELSE CAST({whole} AS BIGINT) END"
         )
     if declared == "float":
-        return f"nullif(TRY_CAST({column} AS DOUBLE), 'nan'::DOUBLE)"
+        number = f"TRY_CAST({column} AS DOUBLE)"
+        return f"CASE WHEN isfinite({number}) OR isinf({number}) THEN {number} END"
     if declared == "boolean":
         if holds == "boolean":
             return column

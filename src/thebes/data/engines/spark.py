@@ -215,11 +215,12 @@ def _lazy(native: Any) -> nw.LazyFrame[Any]:
 
 def _session(master: str | None, settings: Mapping[str, str]) -> Any:
     try:
+        from pyspark import SparkContext
         from pyspark.sql import SparkSession
     except ImportError:
         raise SourceUnavailable("source.kind: Spark is not installed; install thebes with its part 'spark'") from None
-    other = SparkSession.getActiveSession()
-    if other is not None and master not in (None, other.sparkContext.master):
+    other = SparkContext._active_spark_context  # of the process; of a session it is told to its own thread alone
+    if other is not None and master not in (None, other.master):
         # It would be given as it is, and the rows be looked for where they are not.
         raise SourceUnavailable(
             "source.master: this process works with Spark at another master already; name that one for every data set"

@@ -35,6 +35,11 @@ def _alike(given: Given) -> Shape:
     return tuple(given["self"])
 
 
+def _clamped(given: Given) -> Shape:
+    _require("min" in given or "max" in given)
+    return _alike(given)
+
+
 def _number(given: Given) -> Shape:
     return ()
 
@@ -73,7 +78,7 @@ def _product(left: Shape, right: Shape) -> Shape:
 
 def _linear(given: Given) -> Shape:
     weight = given["weight"]
-    _require(len(weight) == 2 or (len(weight) == 1 and not (len(given["input"]) == 2 and "bias" in given)))
+    _require(len(weight) == 2 or (len(weight) == 1 and (len(given["input"]) == 1 or "bias" not in given)))
     result = _product(given["input"], weight[::-1])
     _require(_broadcast(given.get("bias", ()), result) == result)
     return result
@@ -293,10 +298,11 @@ def _rules() -> dict[str, Rule]:
         (
             *("relu", "relu6", "tanh", "sigmoid", "silu", "selu", "hardswish", "hardsigmoid", "mish", "log_sigmoid"),
             *("abs", "neg", "exp", "log", "log1p", "sqrt", "square", "sin", "cos", "erf", "reciprocal", "trunc"),
-            *("gelu", "elu", "celu", "leaky_relu", "softplus", "hardtanh", "clamp", "clamp_min"),
+            *("gelu", "elu", "celu", "leaky_relu", "softplus", "hardtanh", "clamp_min"),
         ),
         _alike,
     )
+    rules["clamp"] = _clamped
     rules |= {"mean": _number, "sum": _number, "prelu": _slopes, "linear": _linear, "addmm": _added}
     rules |= dict.fromkeys(("maximum", "minimum"), _both)
     rules |= {"mm": _matrices(2, "mat2"), "bmm": _matrices(3, "mat2")}

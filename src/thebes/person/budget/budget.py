@@ -92,12 +92,14 @@ class PersonBudget:
 
     def _drawn_on(self, trust: str) -> list[Blocks]:
         """List the blocks of each budget that a task draws on, its own first."""
-        moment = self._clock()
-        return [self.blocks(budget, moment) for budget in self._settings().budgets(trust)]
+        settings, moment = self._settings(), self._clock()  # once: changed in between, neither would bound the task
+        return [self._blocks_of(budget, settings, moment) for budget in settings.budgets(trust)]
 
     def blocks(self, trust: str, now: datetime | None = None) -> Blocks:
         """This period's block (`now`'s), the rolling year's and the overall one, with the limits the person set."""
-        settings, moment = self._settings(), now or self._clock()
+        return self._blocks_of(trust, self._settings(), now or self._clock())
+
+    def _blocks_of(self, trust: str, settings: PersonSettings, moment: datetime) -> Blocks:
         allowed = settings.allowance(trust)
         of_now = of_period(trust, *period(moment, settings.period_days))
         with self._lock:
@@ -111,7 +113,7 @@ class PersonBudget:
         """Tell what was spent, is set aside and is left, by trust. What is `within` another budget counts in both."""
         settings, moment = self._settings(), self._clock()  # once: at midnight one period's would be shown as another's
         with self._lock:
-            blocks = {trust: self.blocks(trust, moment) for trust in TRUSTS}
+            blocks = {trust: self._blocks_of(trust, settings, moment) for trust in TRUSTS}
         spans = period(moment, settings.period_days)
         return {trust: _standing(trust, [blocks[b] for b in settings.budgets(trust)], spans) for trust in TRUSTS}
 
