@@ -41,6 +41,7 @@ COLUMNS = {
     "frozen": "Specimen.frozen",
     "created": "Specimen.createdOn",
 }
+KINDS, AWKWARD = ["Blood", "Tissue"], ["Whole Blood (EDTA)", 'a" or Specimen.id > 0', "a\\"]
 TYPES = schema_of(
     {
         "unit": "person",
@@ -48,7 +49,7 @@ TYPES = schema_of(
         "time": "created",
         "columns": {
             "who": {"type": "string", "key": True},
-            "type": {"type": "string", "values": ["Blood", "Tissue"]},
+            "type": {"type": "string", "values": [*KINDS, *AWKWARD]},
             "quantity": {"type": "float", "low": 0.0, "high": 8.0},
             "aliquots": {"type": "integer", "low": 0, "high": 8},
             "frozen": {"type": "boolean"},
