@@ -234,3 +234,20 @@ def test_intervals_of_means_hold_at_least_as_often_as_they_say(kind):
         interval = mechanism.estimate(part).interval(0.95)
         hits += bool(interval.low <= 0.2 <= interval.high)
     assert 0.93 < hits / times < 0.99
+
+
+@pytest.mark.few(1)
+@pytest.mark.parametrize("kind", NUMERIC)
+@pytest.mark.parametrize("share", [0.0, 0.5])
+def test_intervals_hold_where_everybody_is_at_an_end_and_few_reports_go_far(kind, share):
+    """Read off the scatter alone, 90 of 100 held: with no far report, mean and scatter are both too small."""
+    people, times = 400, 2000
+    mechanism = number(kind, epsilon=8)
+    low, high = mechanism.grid.low, mechanism.grid.high
+    values = np.where(np.arange(people) < share * people, high, low)
+    reports = mechanism.perturb(np.tile(values, times), seeded_for_simulation(12))
+    hits = 0
+    for part in np.split(reports, times):
+        interval = mechanism.estimate(part).interval(0.95)
+        hits += bool(interval.low <= values.mean() <= interval.high)
+    assert stats.binomtest(hits, times, 0.95, alternative="less").pvalue > 1e-6

@@ -68,9 +68,10 @@ class LocalLaplace(_Additive):
     def _draw(self, steps: Integers, randomness: Randomness) -> Integers:
         return np.clip(randomness.laplace(steps, scale=self.scale), self.least, self.most)
 
-    def _variance(self, share: float) -> float:
-        r = math.exp(-1 / self.scale)
-        return 2 * r / math.expm1(-1 / self.scale) ** 2 / self.grid.steps**2
+    def _moments(self, share: Floats) -> tuple[Floats, Floats, Floats]:
+        r, left, steps = math.exp(-1 / self.scale), -math.expm1(-1 / self.scale), self.grid.steps
+        second, fourth = 2 * r / left**2 / steps**2, 2 * r * (1 + 10 * r + r * r) / left**4 / steps**4
+        return np.full_like(share, second), np.zeros_like(share), np.full_like(share, fourth)
 
 
 class LocalGaussian(_Additive):
@@ -129,5 +130,6 @@ class LocalGaussian(_Additive):
     def _draw(self, steps: Integers, randomness: Randomness) -> Integers:
         return np.clip(randomness.gaussian(steps, scale=self.scale), self.least, self.most)
 
-    def _variance(self, share: float) -> float:
-        return self.ratio**2
+    def _moments(self, share: Floats) -> tuple[Floats, Floats, Floats]:
+        variance = float(self.ratio) ** 2
+        return np.full_like(share, variance), np.zeros_like(share), np.full_like(share, 3 * variance**2)

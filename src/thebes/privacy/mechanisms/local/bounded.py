@@ -60,9 +60,16 @@ class TwoPoint(NumberMechanism):
         rare = self.rare / coins.WORD
         return np.asarray((reports - rare) / self._slope, dtype=np.float64)
 
-    def _variance(self, share: float) -> float:
-        one = self.rare / coins.WORD + share * self._slope
-        return one * (1 - one) / self._slope**2
+    def _moments(self, share: Floats) -> tuple[Floats, Floats, Floats]:
+        rare = self.rare / coins.WORD
+        one = rare + share * self._slope
+        low, high = -rare / self._slope - share, (1 - rare) / self._slope - share
+        second, third, fourth = (one * high**k + (1 - one) * low**k for k in (2, 3, 4))
+        return second, third, fourth
+
+    @property
+    def _step(self) -> float:
+        return 0.5 / self._slope
 
     @property
     def _slope(self) -> float:
@@ -131,16 +138,19 @@ class Piecewise(NumberMechanism):
         hold, window = self.coin.probability, Fraction(self.width - 1, 2)
         return float((hold * window + (1 - hold) * (self.width + Fraction(_FREE - 1, 2))) / _FREE)
 
-    def _variance(self, share: float) -> float:
-        # Uniform on stretches of lengths w and 1, in units of 2^40 (whole numbers are that dense): the spread inside
-        # the window, outside of it, and between the two.
-        hold, stray = float(self.coin.probability), float(1 - self.coin.probability)
-        w = self.width / _FREE
-        within = share + w / 2
-        without = (1 + w) ** 2 / 2 - w * within
-        beyond = (1 + w) ** 3 / 3 - w * (within * within + w * w / 12) - without * without
-        spread = hold * w * w / 12 + stray * beyond + hold * stray * (within - without) ** 2
-        return float(spread / self._slope**2)
+    def _moments(self, share: Floats) -> tuple[Floats, Floats, Floats]:
+        # Uniform on stretches of lengths w and 1, in units of 2^40 (whole numbers are that dense).
+        hold, w = float(self.coin.probability), self.width / _FREE
+        mean = hold * (share + w / 2) + (1 - hold) * ((1 + w) ** 2 / 2 - w * (share + w / 2))
+
+        def within(start: Floats, end: Floats, k: int) -> Floats:
+            return np.asarray(((end - mean) ** (k + 1) - (start - mean) ** (k + 1)) / (k + 1), dtype=np.float64)
+
+        def moment(k: int) -> Floats:
+            inside, everywhere = within(share, share + w, k), within(np.zeros(()), np.asarray(1 + w), k)
+            return np.asarray((hold * inside / w + (1 - hold) * (everywhere - inside)) / self._slope**k)
+
+        return moment(2), moment(3), moment(4)
 
 
 class Hybrid(NumberMechanism):
@@ -203,5 +213,8 @@ class Hybrid(NumberMechanism):
             reports < past, self.piecewise._shares(reports), self.two_point._shares(np.maximum(reports - past, 0))
         )
 
-    def _variance(self, share: float) -> float:
-        return self._mixed(self.piecewise, float(self.mix.probability), share)
+    def _moments(self, share: Floats) -> tuple[Floats, Floats, Floats]:
+        mix = float(self.mix.probability)
+        flat, two = self.piecewise._moments(share), self.two_point._moments(share)
+        second, third, fourth = (mix * one + (1 - mix) * other for one, other in zip(flat, two, strict=True))
+        return second, third, fourth

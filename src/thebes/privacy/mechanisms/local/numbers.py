@@ -24,7 +24,6 @@ from thebes.privacy.mechanisms.local.shape import (
     Floats,
     Integers,
     LocalMechanism,
-    about,
     contributors_of,
     integers_within,
 )
@@ -60,8 +59,12 @@ class NumberMechanism(LocalMechanism):
         """Each report's unbiased position in the range, 0 for low and 1 for high."""
 
     @abstractmethod
+    def _moments(self, share: Floats) -> tuple[Floats, Floats, Floats]:
+        """The second, third and fourth central moment of one decoded position, by the true position. The second, its
+        variance, is largest at 0, 1/2 or 1."""
+
     def _variance(self, share: float) -> float:
-        """Variance of one decoded position where the true position is `share`; largest at 0, 1/2 or 1."""
+        return float(self._moments(np.asarray(share, dtype=np.float64))[0])
 
     def perturb(self, values: ArrayLike, randomness: Randomness) -> Integers:
         """One whole number for each value; values outside the bounds are clamped, NaN and infinities refused."""
@@ -82,7 +85,40 @@ class NumberMechanism(LocalMechanism):
         seen = float(decoded.var(ddof=1)) if n > 1 else math.inf
         noise = min(max(seen, self._least_variance), self.variance(1)) / n
         error = np.asarray(math.sqrt(noise))
-        return about(value, error, n)
+        share, spread = float(value - self.grid.low) / self._range, min(seen, self.variance(1)) / self._range**2
+        return Estimate(value, error, n, lambda z: self._ends(share, spread, n, z))
+
+    def _ends(self, share: float, seen: float, n: int, z: float) -> tuple[Floats, Floats]:
+        """Return the least and the largest true mean from which this one is no farther than its noise reaches.
+
+        The noise of people who are all alike is that of their position, so each true mean is judged by its own, as
+        Wilson (1927) does for shares: the scatter of few reports, rare far ones above all, says too little exactly when
+        their mean is off. Of people who differ, the scatter holds what they add, and that of the worst is the most.
+        A normal law of the noise falls short where few far reports make most of it; by Cornish and Fisher (1938) its
+        quantile lies (z^2 - 1) / 6 skewnesses and (z^3 - 3 z) / 24 excess kurtoses farther out.
+        """
+        grid = np.linspace(0.0, 1.0, 65)
+        of_all = self._moments(grid)
+
+        def reach(true: Floats, side: int) -> Floats:
+            own = self._moments(np.clip(true, 0, 1))
+            alike = own[0] >= seen
+            variance = np.where(alike, own[0], seen)
+            leaning = np.where(alike, side * own[1], np.abs(of_all[1]).max()) / (variance**1.5 * math.sqrt(n))
+            heavy = np.where(alike, own[2] - 3 * own[0] ** 2, (of_all[2] - 3 * of_all[0] ** 2).max())
+            tails = heavy / (variance**2 * n)
+            far = z + max(0.0, (z * z - 1) / 6) * np.maximum(0, leaning)
+            far += max(0.0, (z**3 - 3 * z) / 24) * np.maximum(0, tails)
+            return np.asarray(far * np.sqrt(variance / n) + self._step / n, dtype=np.float64)
+
+        most = max(float(reach(np.append(grid, share), side).max()) for side in (-1, 1))
+        away = np.linspace(0.0, most, 513)
+        ends = []
+        for side in (-1, 1):  # of true means below what was found, the noise went up
+            within = away <= reach(share + side * away, -side)
+            farthest = min(int(np.flatnonzero(within).max(initial=0)) + 1, away.size - 1)  # the next one is outside
+            ends.append(np.asarray(self.grid.low + (share + side * away[farthest]) * self._range))
+        return ends[0], ends[1]
 
     def variance(self, contributors: int, value: float | None = None) -> float:
         """Noise variance of the mean where every true number is `value`; at the worst value if that is not given."""
@@ -98,6 +134,11 @@ class NumberMechanism(LocalMechanism):
 
     def parameters(self) -> dict[str, Any]:
         return {"low": self.grid.low, "high": self.grid.high, "bits": self.grid.bits}
+
+    @property
+    def _step(self) -> float:
+        """Half of what two reports next to each other differ by, where reports have few values."""
+        return 0.0
 
     @property
     def _range(self) -> float:
