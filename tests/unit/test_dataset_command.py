@@ -176,9 +176,21 @@ def test_a_frozen_ledger_is_said_to_be_why_nothing_is_answered(run: Run) -> None
 
 def test_more_than_a_data_set_has_is_granted_with_a_warning(run: Run) -> None:
     created(run)
-    grant = ("dataset", "grant", "patients", "--home", "site", "--to", "ana", "--kinds", "query")
-    assert "patients has epsilon 2 for everybody together" in run(*grant, "--epsilon", "2.5")[2]
-    assert run(*grant, "--epsilon", "2")[::2] == (0, "")
+    grant = ("dataset", "grant", "patients", "--home", "site", "--kinds", "query")
+    assert "patients has epsilon 2 for everybody together" in run(*grant, "--to", "ana", "--epsilon", "2.5")[2]
+    assert run(*grant, "--to", "bob", "--epsilon", "2")[::2] == (0, "")
+
+
+def test_a_rule_that_an_earlier_one_goes_before_is_added_with_a_warning(run: Run) -> None:
+    created(run)
+    grant = ("dataset", "grant", "patients", "--home", "site", "--kinds", "query")
+    assert run(*grant, "--to", "ana", "--epsilon", "2")[2] == ""
+    assert run(*grant, "--to", "bob", "--epsilon", "0.1")[2] == ""
+    assert run(*grant, "--to", "ana", "--epsilon", "0.1", "--noise", "coordinator")[2] == ""
+    err = run(*grant, "--to", "*", "--epsilon", "0.5")[2]
+    assert "rule 1 of policy.toml comes first, and decides on some of this by its epsilon of 2" in err
+    assert "rule 2 of" in err
+    assert "rule 3 of" not in err
 
 
 def test_lines_that_are_no_rows_are_told_by_reason_and_are_never_many_by_accident(run: Run, tmp_path: Path) -> None:

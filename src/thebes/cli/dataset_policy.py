@@ -13,6 +13,7 @@ from thebes.privacy.faults import Mistake
 from thebes.privacy.figures import figure
 
 if TYPE_CHECKING:
+    from thebes.site.budget.policy import PolicyRule
     from thebes.site.dataset import DataSet
     from thebes.site.home import SiteHome
 
@@ -84,7 +85,12 @@ def grant(
         lambda text: appended(allowed_again(text, who, name, asked), rule),
         noted=lambda: _note(place, "allow", who, name, epsilon=str(granted)),
     )
-    for refusal in read_policy(text).refusals:
+    policy = read_policy(text)
+    for earlier in policy.rules[:-1]:
+        if not earlier.task and not earlier.ended and _meet(earlier, policy.rules[-1]):
+            told = f"comes first, and decides on some of this by its epsilon of {figure(float(earlier.epsilon))}"
+            typer.echo(f"thebes: warning: {earlier} {told}; ended = true in it ends that", err=True)
+    for refusal in policy.refusals:
         if not refusal.ended and {*refusal.requestors} & {"*", *who} and {*refusal.datasets} & {name, "*"}:
             told = "comes first, and still refuses some of this: ended = true in it ends that."
             typer.echo(f"Refusal {refusal.number} of policy.toml {told}", err=True)
@@ -95,6 +101,13 @@ def grant(
     whose = f", of {', '.join(within)} alone" if within and "*" not in within else ""
     most = f"epsilon {figure(epsilon)} {where}{whose}"
     typer.echo(f"{', '.join(who)} may ask {', '.join(asked)} about {name}, for {most}.")
+
+
+def _meet(one: PolicyRule, other: PolicyRule) -> bool:
+    """Return whether two rules may be about the same ask."""
+    pairs = [(one.requestors, other.requestors), (one.datasets, other.datasets), (one.kinds, other.kinds)]
+    pairs += [(one.noise, other.noise)] + [(one.contexts, other.contexts)] * bool(one.contexts or other.contexts)
+    return all("*" in (*these, *those) or {*these} & {*those} for these, those in pairs)
 
 
 def _note(place: SiteHome, action: str, whom: list[str], name: str, **more: str) -> None:
