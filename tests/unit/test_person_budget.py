@@ -8,7 +8,6 @@ from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,7 +17,6 @@ from hypothesis import strategies as st
 from tests.support.coordinator_in_memory import CoordinatorInMemory
 from thebes.data.store import Store
 from thebes.ledger import BudgetExceeded, Ledger
-from thebes.person.budget import spending_report
 from thebes.person.budget.blocks import PersonBlocks, consumed
 from thebes.person.budget.budget import PersonBudget, period
 from thebes.person.home import TASK_STORE, Person
@@ -127,14 +125,12 @@ def test_what_two_servers_had_of_their_own_budget_is_said_to_be_part_of_no_other
     wallet = Wallet(trusted={"epsilon": 10, "overall_epsilon": 10}, split=own)
     wallet.reserve("8", trust="split")
     wallet.settings = wallet.settings.changed({"split": None})
-    store: Any = SimpleNamespace(participations=list)
-    assert words.within(spending_report.ledger(wallet.budget, store), "trusted") == ""
+    assert words.within(wallet.budget.view(), "trusted") == ""
     wallet.reserve("1.5", trust="trusted")
-    assert words.within(spending_report.ledger(wallet.budget, store), "trusted") == ""
+    assert words.within(wallet.budget.view(), "trusted") == ""
     wallet.settings = wallet.settings.changed({"trusted": {"epsilon": 20, "overall_epsilon": 20}})
     wallet.reserve("0.5", trust="split")
-    told = words.within(spending_report.ledger(wallet.budget, store), "trusted")
-    assert told.startswith("0.5 of that is for two servers")
+    assert words.within(wallet.budget.view(), "trusted").startswith("0.5 of that is for two servers")
 
 
 def test_a_budget_of_their_own_forgets_nothing_that_two_servers_had_before() -> None:

@@ -32,9 +32,6 @@ FARTHEST = 2**61
 _BITS = 63
 _SAFETY = 2.0**-40
 _BLOCK = 1 << 16
-#: Of proposals about so many are accepted, which decides only how many are drawn at once: e^(-1/2) sqrt(pi / 2) = .76
-#: of a Gaussian of large scale, and at least e^(-1/16) = .939 of what lies within a block.
-_GAUSSIAN_SHARE, _BLOCK_SHARE = 0.76, 0.94
 
 
 def add_laplace(randomness: Randomness, values: Integers, *, scale: float) -> Integers:
@@ -45,7 +42,7 @@ def add_laplace(randomness: Randomness, values: Integers, *, scale: float) -> In
     kept with probability exp(-low / scale), so that the float error of scale * E never reaches the integers. A sign
     is tossed and (minus, 0) drawn again (Canonne, Kamath & Steinke 2020, algorithm 2).
     """
-    return _added(values, scale, lambda count: _laplace(randomness, count, scale), 1.0)
+    return _added(values, scale, lambda count: _laplace(randomness, count, scale))
 
 
 def add_gaussian(randomness: Randomness, values: Integers, *, scale: float) -> Integers:
@@ -54,10 +51,10 @@ def add_gaussian(randomness: Randomness, values: Integers, *, scale: float) -> I
     Discrete Laplace noise Y of scale t = floor(scale) + 1 is kept with probability
     exp(-(|Y| - scale^2 / t)^2 / (2 scale^2)) (Canonne, Kamath & Steinke 2020, algorithm 3).
     """
-    return _added(values, scale, lambda count: _gaussian(randomness, count, scale), _GAUSSIAN_SHARE)
+    return _added(values, scale, lambda count: _gaussian(randomness, count, scale))
 
 
-def _added(values: Integers, scale: float, draw: Callable[[int], Integers], share: float) -> Integers:
+def _added(values: Integers, scale: float, draw: Callable[[int], Integers]) -> Integers:
     if isinstance(scale, bool) or not isinstance(scale, (int, float)) or not math.isfinite(scale) or scale < 0:
         raise Mistake("scale", "must be a finite number that is not negative")
     array = np.asarray(values)
@@ -70,21 +67,15 @@ def _added(values: Integers, scale: float, draw: Callable[[int], Integers], shar
     flat = np.clip(array.reshape(-1), -FARTHEST, FARTHEST)
     for start in range(0, flat.size, _BLOCK):
         part = flat[start : start + _BLOCK]
-        part += _collected(draw, part.size, share)
+        part += _collected(draw, part.size)
     return np.clip(flat, -FARTHEST, FARTHEST).reshape(array.shape)
 
 
-def _collected(draw: Callable[[int], Integers], count: int, share: float) -> Integers:
-    """`count` accepted proposals, from as few calls as their usual share allows.
-
-    `draw(n)` returns the accepted ones of n independent proposals, in order. One that is accepted has the same law
-    whichever others were, so the first `count` of them are independent draws of it, however many were proposed at once.
-    """
-    pieces, missing = [], count
-    while missing > 0:
-        spare = 3 * math.sqrt(missing * (1 - share)) + (share < 1)
-        pieces.append(draw(math.ceil((missing + spare) / share))[:missing])
-        missing -= pieces[-1].size
+def _collected(draw: Callable[[int], Integers], count: int) -> Integers:
+    # `draw(n)` returns the accepted ones of n independent proposals, so any concatenation of its answers is i.i.d.
+    pieces = [draw(count)]
+    while (missing := count - sum(piece.size for piece in pieces)) > 0:
+        pieces.append(draw(missing))
     return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
 
 
@@ -96,7 +87,7 @@ def _laplace(randomness: Randomness, count: int, scale: float) -> Integers:
     if block > 1:
         # A magnitude past 2^62 would leave the clamped range whatever the value: no result depends on its size.
         magnitude = np.minimum(magnitude, 2 * FARTHEST // block) * block
-        magnitude += _collected(lambda n: _low(randomness, n, block, scale), count, _BLOCK_SHARE)
+        magnitude += _collected(lambda n: _low(randomness, n, block, scale), count)
     keep: Flags = ~(negative & (magnitude == 0))
     return np.where(negative, -magnitude, magnitude)[keep]
 

@@ -114,8 +114,20 @@ class PersonBudget:
         settings, moment = self._settings(), self._clock()  # once: at midnight one period's would be shown as another's
         with self._lock:
             blocks = {trust: self._blocks_of(trust, settings, moment) for trust in TRUSTS}
+            taken = 0.0 if settings.split is not None else self._taken(blocks["split"][0], blocks["trusted"][0])
         spans = period(moment, settings.period_days)
-        return {trust: _standing(trust, [blocks[b] for b in settings.budgets(trust)], spans) for trust in TRUSTS}
+        view = {trust: _standing(trust, [blocks[b] for b in settings.budgets(trust)], spans) for trust in TRUSTS}
+        if "within" in view["split"]:
+            view["split"]["taken"] = taken
+        return view
+
+    def _taken(self, own: Block, other: Block) -> float:
+        """Add up what two servers hold of the period of another budget: what they had of one of their own is no part of
+        it."""
+        if not any(meter.spent or meter.reserved for meter in own.meters.values()):
+            return 0.0
+        claims = [c for c in self.ledger.claims(block=other.name) if any(b.startswith("split,") for b in c.blocks)]
+        return float(sum((epsilon for epsilon, _ in held_by(claims).values()), Decimal(0)))
 
     def _cap(self, requestor: str, block: Block) -> None:
         wanted = self._settings().cap_of(requestor)

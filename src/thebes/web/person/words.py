@@ -150,13 +150,10 @@ def budgets(ledger: Mapping[str, Any]) -> list[str]:
 
 def within(ledger: Mapping[str, Any], trust: str) -> str:
     """Say how much of a budget two servers took, where theirs is part of it and they took anything."""
-    days = ledger[trust]["period"]
-    block = f"{trust}, {days['start']} to {days['end']}"  # what they had of a budget of their own is in none of these
-    theirs = [e for e in ledger["entries"] if e["trust"] == "split" and any(b.startswith(block) for b in e["blocks"])]
-    gone = sum(entry[part]["epsilon"] for entry in theirs for part in ("spent", "reserved"))
-    if ledger["split"].get("within") != trust or not gone:
+    split = ledger["split"]
+    if split.get("within") != trust or not split["taken"]:
         return ""
-    return f"{spaced(gone)} of that is for two servers of which you trust one."
+    return f"{spaced(split['taken'])} of that is for two servers of which you trust one."
 
 
 def guess(epsilon: float, delta: float = 0.0) -> str:
