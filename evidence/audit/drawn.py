@@ -88,7 +88,7 @@ def _counted(users: int, rows: int, randomness: Randomness) -> None:
 
 
 #: the least that an estimator's noise shows of its claim, where it is not the whole of it
-_LESS = {"odds by categories": 0.5, "linear regression, moments": 0.4, "bounds estimated": 0.02}
+_LESS = {"odds by categories": 0.5, "bounds estimated": 0.02}
 
 
 def _estimators() -> Iterator[Written]:

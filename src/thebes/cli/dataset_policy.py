@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import closing
 from typing import TYPE_CHECKING, Annotated
 
@@ -106,8 +107,16 @@ def grant(
 def _meet(one: PolicyRule, other: PolicyRule) -> bool:
     """Return whether two rules may be about the same ask."""
     pairs = [(one.requestors, other.requestors), (one.datasets, other.datasets), (one.kinds, other.kinds)]
-    pairs += [(one.noise, other.noise)] + [(one.contexts, other.contexts)] * bool(one.contexts or other.contexts)
-    return all("*" in (*these, *those) or {*these} & {*those} for these, those in pairs)
+    pairs.append((one.noise, other.noise))
+    if one.contexts or other.contexts:
+        pairs.append((one.contexts, other.contexts))
+    return all(_overlap(*pair) for pair in pairs)
+
+
+def _overlap(these: Iterable[str], those: Iterable[str]) -> bool:
+    """Return whether somebody or something is named by both, where * is everything."""
+    one, other = {*these}, {*those}
+    return "*" in one | other or bool(one & other)
 
 
 def _note(place: SiteHome, action: str, whom: list[str], name: str, **more: str) -> None:

@@ -157,6 +157,11 @@ def base_name(name: str) -> str:
     return _GENERATION.sub("", name)
 
 
+def claimed_kinds(blocks: Iterable[str]) -> set[str]:
+    """Return the kinds of trust whose overall blocks are among these: every claim but a carried one has one of each."""
+    return {name.removesuffix(OVERALL) for name in map(base_name, blocks) if name.endswith(OVERALL)}
+
+
 def loss_as_budget(loss: Loss) -> Budget:
     """A person's claims are pure or approximate."""
     return Budget(Amount(loss.epsilon), Amount(getattr(loss, "delta", 0)))  # type: ignore[union-attr]

@@ -17,7 +17,16 @@ from typing import Any
 
 from thebes.ledger import Block, Budget, Ledger, LedgerClaim
 from thebes.ledger.amounts import Amount
-from thebes.person.budget.blocks import OVERALL, YEAR_DAYS, PersonBlocks, held_by, of_period, step
+from thebes.person.budget.blocks import (
+    OVERALL,
+    YEAR_DAYS,
+    PersonBlocks,
+    base_name,
+    claimed_kinds,
+    held_by,
+    of_period,
+    step,
+)
 from thebes.person.settings import TRUSTS, PersonSettings
 from thebes.privacy.faults import Refusal
 from thebes.privacy.promise import Adjacency, Unit
@@ -126,7 +135,12 @@ class PersonBudget:
         it."""
         if not any(meter.spent or meter.reserved for meter in own.meters.values()):
             return 0.0
-        claims = [c for c in self.ledger.claims(block=other.name) if any(b.startswith("split,") for b in c.blocks)]
+        name = base_name(other.name)  # a changed limit is another block of that name
+        claims = [
+            claim
+            for claim in self.ledger.claims()
+            if "split" in claimed_kinds(claim.blocks) and name in map(base_name, claim.blocks)
+        ]
         return float(sum((epsilon for epsilon, _ in held_by(claims).values()), Decimal(0)))
 
     def _cap(self, requestor: str, block: Block) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from thebes.ledger import Budget, Ledger, LedgerClaim, Tampered
 from thebes.ledger.journal import JournalEntry
-from thebes.person.budget.blocks import CARRIED, OVERALL, base_name, consumed, loss_as_budget
+from thebes.person.budget.blocks import CARRIED, claimed_kinds, consumed, loss_as_budget
 from thebes.person.budget.budget import PersonBudget
 from thebes.person.settings import TRUSTS
 from thebes.person.tasks.task_store import TaskStore
@@ -125,5 +125,5 @@ def _charges(entry: JournalEntry) -> list[dict[str, Any]]:
 
 def _budgets(blocks: Sequence[str]) -> list[str]:
     """Name the budgets of which these are blocks, a task's own first: only two servers draw on another besides."""
-    overall = {base_name(block).removesuffix(OVERALL) for block in blocks if base_name(block).endswith(OVERALL)}
-    return [trust for trust in reversed(TRUSTS) if trust in overall]
+    kinds = claimed_kinds(blocks)
+    return [trust for trust in reversed(TRUSTS) if trust in kinds]

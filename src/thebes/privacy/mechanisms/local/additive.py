@@ -13,7 +13,7 @@ from thebes.privacy.accounting import gaussian
 from thebes.privacy.events import Event, GaussianEvent, LaplaceEvent
 from thebes.privacy.faults import Fault, Mistake
 from thebes.privacy.losses import Approximate, Pure
-from thebes.privacy.mechanisms.local.numbers import NumberMechanism
+from thebes.privacy.mechanisms.local.numbers import NumberMechanism, Positions
 from thebes.privacy.mechanisms.local.shape import Floats, Integers
 from thebes.privacy.randomness import Randomness
 
@@ -68,10 +68,11 @@ class LocalLaplace(_Additive):
     def _draw(self, steps: Integers, randomness: Randomness) -> Integers:
         return np.clip(randomness.laplace(steps, scale=self.scale), self.least, self.most)
 
-    def _moments(self, share: Floats) -> tuple[Floats, Floats, Floats]:
-        r, left, steps = math.exp(-1 / self.scale), -math.expm1(-1 / self.scale), self.grid.steps
-        second, fourth = 2 * r / left**2 / steps**2, 2 * r * (1 + 10 * r + r * r) / left**4 / steps**4
-        return np.full_like(share, second), np.zeros_like(share), np.full_like(share, fourth)
+    def _moment(self, share: Positions, k: int) -> Positions:
+        r, left = math.exp(-1 / self.scale), -math.expm1(-1 / self.scale)
+        in_steps = {2: 2 * r / left**2, 3: 0.0, 4: 2 * r * (1 + 10 * r + r * r) / left**4}[k]
+        found: Positions = in_steps / self.grid.steps**k + 0 * share
+        return found
 
 
 class LocalGaussian(_Additive):
@@ -130,6 +131,5 @@ class LocalGaussian(_Additive):
     def _draw(self, steps: Integers, randomness: Randomness) -> Integers:
         return np.clip(randomness.gaussian(steps, scale=self.scale), self.least, self.most)
 
-    def _moments(self, share: Floats) -> tuple[Floats, Floats, Floats]:
-        variance = float(self.ratio) ** 2
-        return np.full_like(share, variance), np.zeros_like(share), np.full_like(share, 3 * variance**2)
+    def _moment(self, share: Positions, k: int) -> Positions:
+        return {2: 1.0, 3: 0.0, 4: 3.0}[k] * float(self.ratio) ** k + 0 * share

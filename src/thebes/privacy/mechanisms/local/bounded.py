@@ -16,7 +16,7 @@ from thebes.privacy import exact
 from thebes.privacy.faults import Mistake
 from thebes.privacy.losses import Pure
 from thebes.privacy.mechanisms.local import coins
-from thebes.privacy.mechanisms.local.numbers import NumberMechanism
+from thebes.privacy.mechanisms.local.numbers import NumberMechanism, Positions
 from thebes.privacy.mechanisms.local.shape import Floats, Integers
 from thebes.privacy.randomness import Coin, Randomness
 
@@ -60,12 +60,11 @@ class TwoPoint(NumberMechanism):
         rare = self.rare / coins.WORD
         return np.asarray((reports - rare) / self._slope, dtype=np.float64)
 
-    def _moments(self, share: Floats) -> tuple[Floats, Floats, Floats]:
+    def _moment(self, share: Positions, k: int) -> Positions:
         rare = self.rare / coins.WORD
         one = rare + share * self._slope
         low, high = -rare / self._slope - share, (1 - rare) / self._slope - share
-        second, third, fourth = (one * high**k + (1 - one) * low**k for k in (2, 3, 4))
-        return second, third, fourth
+        return one * high**k + (1 - one) * low**k
 
     @property
     def _step(self) -> float:
@@ -138,19 +137,18 @@ class Piecewise(NumberMechanism):
         hold, window = self.coin.probability, Fraction(self.width - 1, 2)
         return float((hold * window + (1 - hold) * (self.width + Fraction(_FREE - 1, 2))) / _FREE)
 
-    def _moments(self, share: Floats) -> tuple[Floats, Floats, Floats]:
+    def _moment(self, share: Positions, k: int) -> Positions:
         # Uniform on stretches of lengths w and 1, in units of 2^40 (whole numbers are that dense).
         hold, w = float(self.coin.probability), self.width / _FREE
         mean = hold * (share + w / 2) + (1 - hold) * ((1 + w) ** 2 / 2 - w * (share + w / 2))
 
-        def within(start: Floats, end: Floats, k: int) -> Floats:
-            return np.asarray(((end - mean) ** (k + 1) - (start - mean) ** (k + 1)) / (k + 1), dtype=np.float64)
+        def within(start: Positions, end: Positions) -> Positions:
+            area: Positions = ((end - mean) ** (k + 1) - (start - mean) ** (k + 1)) / (k + 1)
+            return area
 
-        def moment(k: int) -> Floats:
-            inside, everywhere = within(share, share + w, k), within(np.zeros(()), np.asarray(1 + w), k)
-            return np.asarray((hold * inside / w + (1 - hold) * (everywhere - inside)) / self._slope**k)
-
-        return moment(2), moment(3), moment(4)
+        inside = within(share, share + w)
+        found: Positions = (hold * inside / w + (1 - hold) * (within(0.0, 1 + w) - inside)) / self._slope**k
+        return found
 
 
 class Hybrid(NumberMechanism):
@@ -213,8 +211,6 @@ class Hybrid(NumberMechanism):
             reports < past, self.piecewise._shares(reports), self.two_point._shares(np.maximum(reports - past, 0))
         )
 
-    def _moments(self, share: Floats) -> tuple[Floats, Floats, Floats]:
+    def _moment(self, share: Positions, k: int) -> Positions:
         mix = float(self.mix.probability)
-        flat, two = self.piecewise._moments(share), self.two_point._moments(share)
-        second, third, fourth = (mix * one + (1 - mix) * other for one, other in zip(flat, two, strict=True))
-        return second, third, fourth
+        return mix * self.piecewise._moment(share, k) + (1 - mix) * self.two_point._moment(share, k)

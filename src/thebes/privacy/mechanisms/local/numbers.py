@@ -29,6 +29,8 @@ from thebes.privacy.mechanisms.local.shape import (
 )
 from thebes.privacy.randomness import Randomness
 
+Positions = float | Floats  #: 0 for low and 1 for high, one or many
+
 
 class NumberMechanism(LocalMechanism):
     """One number of [low, high] in its own units, reported under local differential privacy.
@@ -59,12 +61,16 @@ class NumberMechanism(LocalMechanism):
         """Each report's unbiased position in the range, 0 for low and 1 for high."""
 
     @abstractmethod
+    def _moment(self, share: Positions, k: int) -> Positions:
+        """The k-th central moment (2, 3 or 4) of one decoded position, by the true position. The second, its variance,
+        is largest at 0, 1/2 or 1."""
+
     def _moments(self, share: Floats) -> tuple[Floats, Floats, Floats]:
-        """The second, third and fourth central moment of one decoded position, by the true position. The second, its
-        variance, is largest at 0, 1/2 or 1."""
+        second, third, fourth = (np.asarray(self._moment(share, k), dtype=np.float64) for k in (2, 3, 4))
+        return second, third, fourth
 
     def _variance(self, share: float) -> float:
-        return float(self._moments(np.asarray(share, dtype=np.float64))[0])
+        return float(self._moment(share, 2))
 
     def perturb(self, values: ArrayLike, randomness: Randomness) -> Integers:
         """One whole number for each value; values outside the bounds are clamped, NaN and infinities refused."""
