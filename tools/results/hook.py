@@ -15,14 +15,17 @@ from evidence.peers import page as peers
 from evidence.peers.results import kept as peers_kept
 from evidence.peers.running import worded
 from papers.results import Results, published
+from tools.results import targets
 from tools.results.page import page
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add what is written out of the outcomes that were committed to the files of the documentation."""
+    outcomes = Results(published()).kept()
     beside = {name: worded(name, found) for name, found in peers_kept().items()}
     pages = {"bars.md": bars.written(bars_kept()), "peers.md": peers.written(beside)}
-    for name, content in {**page(Results(published()).kept()), **pages}.items():
+    pages["targets.md"] = targets.written(outcomes)
+    for name, content in {**page(outcomes), **pages}.items():
         files.append(File.generated(config, name, content=content))
     for path in sorted((published() / "results").glob("*.json")):
         files.append(File.generated(config, f"results/{path.name}", abs_src_path=str(path)))

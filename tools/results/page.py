@@ -38,7 +38,7 @@ Epsilon is what one person pays in all: at 1, what one person says makes no resu
 """
 
 READING = """
-All of it [can be run again](experiments.md). {made}
+All of it [can be run again](experiments.md); what was wanted of it stands [beside it](targets.md). {made}
 """
 
 WORDS = """
