@@ -45,6 +45,7 @@ def built(role: str, place: Path) -> Path:
                 if here.is_dir():
                     shutil.copytree(here, where, ignore=shutil.ignore_patterns("__pycache__"))
                 else:
+                    where.parent.mkdir(parents=True, exist_ok=True)
                     shutil.copy(here, where)
         elif word == "RUN":
             rest = rest.replace("/opt/", f"{target}/").replace("python -m venv", f"{sys.executable} -m venv")

@@ -89,8 +89,11 @@ def test_a_description_is_refused_by_its_field(source: dict[str, Any], field: st
 
 
 def test_a_field_that_no_such_source_has_is_refused_with_those_that_it_has(tmp_path: Path) -> None:
+    known = {"kind": "sqlite", "path": "x.db", "table": "t"}
     with pytest.raises(Mistake, match="is not a field of such a source, which has files, kind, path, table"):
-        open_connector({"kind": "sqlite", "path": "x.db", "table": "t", "tabel": "t"}, folder=tmp_path)
+        open_connector({**known, "zone": "t"}, folder=tmp_path)
+    with pytest.raises(Mistake, match="did you mean table"):
+        open_connector({**known, "tabel": "t"}, folder=tmp_path)
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet", "duckdb", "sqlite"])

@@ -257,6 +257,49 @@ def test_other_terms_for_the_same_name_are_refused(run: Run) -> None:
     assert "opened before on other terms" in err
 
 
+def test_a_schema_that_is_not_there_is_named_with_the_way_to_one(run: Run) -> None:
+    status, _, err = run(*CREATE[:5], "--schema", "lost.toml", "--epsilon", "2", "--source", "rows.csv")
+    assert status == 2
+    assert "lost.toml" in err
+    assert "thebes dataset propose" in err
+    assert "Error" not in err
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"), [("lo = 0", "low"), ("minimum = 0", "low"), ("max = 1", "high"), ("value = [1]", "values")]
+)
+def test_a_misspelt_key_of_a_schema_is_asked_back(run: Run, tmp_path: Path, written: str, meant: str) -> None:
+    (tmp_path / "schema.toml").write_text(f"{SCHEMA}\n[columns.size]\ntype = 'integer'\n{written}\n")
+    status, _, err = created(run)
+    assert status == 2
+    assert f"columns.size.{written.split()[0]}: " in err
+    assert f"did you mean {meant}?" in err
+
+
+def test_a_misspelt_key_comes_before_what_is_missing_for_that(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "schema.toml").write_text(SCHEMA.replace("unit =", "unite ="))
+    assert "thebes: unite: " in created(run)[2]
+    assert "did you mean unit?" in created(run)[2]
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("--epsilon", "0"), ("--epsilon", "-1"), ("--delta", "1"), ("--delta", "-1"), ("--noise", "nowhere")],
+)
+def test_a_grant_names_the_option_that_is_wrong_and_no_line_of_the_policy(
+    run: Run, tmp_path: Path, option: str, value: str
+) -> None:
+    created(run)
+    before = (tmp_path / "site" / "policy.toml").read_bytes() if (tmp_path / "site" / "policy.toml").exists() else b""
+    amounts = {"--epsilon": "1", option: value}
+    told = [word for pair in amounts.items() for word in pair]
+    status, _, err = run("dataset", "grant", "patients", "--home", "site", "--to", "ana", "--kinds", "query", *told)
+    assert status == 2
+    assert err.startswith(f"thebes: {option}: ")
+    assert "policy.toml" not in err
+    assert (tmp_path / "site" / "policy.toml").exists() == bool(before)
+
+
 def test_a_grant_names_what_exists(run: Run) -> None:
     created(run)
     grant = ("dataset", "grant", "patients", "--home", "site", "--to", "ana", "--epsilon", "1")

@@ -99,6 +99,25 @@ def test_every_refusal_has_an_entry_with_its_cause_and_what_to_do_at_an_address(
         assert len(cells[-1]) > 5, f"{address} says not what to do"
 
 
+def test_a_command_shows_every_entry_of_the_errors_without_a_network(capsys: pytest.CaptureFixture[str]) -> None:
+    from tests.support.command import exit_status
+
+    entries = ENTRY.findall((ROOT / "docs" / "errors.md").read_text(encoding="utf-8"))
+    assert exit_status("errors") == 0
+    listed = capsys.readouterr().out
+    for address, _, _ in entries:
+        assert f"{address} " in listed
+        assert exit_status("errors", address) == 0
+        shown = capsys.readouterr().out
+        assert shown.startswith(f"{address}: ")
+        assert "\nWhat to do: " in shown
+        assert "](" not in shown
+    assert exit_status("errors", "budget") == 0  # as a site's answer names it
+    assert "Ask for less epsilon" in capsys.readouterr().out
+    assert exit_status("errors", "BudgetExceded") == 2
+    assert "did you mean BudgetExceeded?" in capsys.readouterr().err
+
+
 def test_every_link_of_a_page_leads_somewhere_in_a_clone() -> None:
     lost = [
         f"{page.name}: {target}"

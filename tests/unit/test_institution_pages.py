@@ -158,6 +158,13 @@ def test_noise_at_the_coordinator_asks_for_trust_in_it() -> None:
     assert words.trust(registry.check(document).as_json()) == "this server is trusted"
 
 
+def test_a_question_that_sites_did_not_answer_is_not_said_to_have_run_out_of_time() -> None:
+    of_sites, of_people = {"document": {"dataset": "patients"}}, {"document": {"type": "basic"}}
+    assert words.ending({**of_sites, "status": "expired"}) == "no answer"
+    assert words.ending({**of_people, "status": "expired"}) == "expired"
+    assert words.ending({**of_sites, "status": "done"}) == "done"
+
+
 def test_what_a_column_may_hold_is_said_shortly() -> None:
     assert bounds({"type": "integer", "low": 18.0, "high": 98.0}) == "18 to 98"
     assert bounds({"type": "string", "values": [str(n) for n in range(10)]}).endswith("and 2 more")

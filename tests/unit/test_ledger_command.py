@@ -60,6 +60,24 @@ def test_show_is_readable_by_a_person(run: Run, home: Path) -> None:
     assert "FROZEN" not in out
 
 
+def test_show_leaves_out_blocks_that_are_retired_and_what_tells_nothing_of_a_name(run: Run, home: Path) -> None:
+    with Ledger(f"sqlite:///{home}/ledger.db", keeper=NoKeeper()) as ledger:
+        for number in range(2, 5):
+            ledger.open_block(f"local, 2026-11-18 to 2026-12-18 #{number}", epsilon=number)
+            ledger.cap("cleo", 1, block=f"local, 2026-11-18 to 2026-12-18 #{number}")
+        for number in range(2, 4):
+            ledger.retire_block(f"local, 2026-11-18 to 2026-12-18 #{number}")
+    shown = run("show", "--home", home)[1]
+    assert "local, 2026-11-18" in shown
+    assert "#" not in shown
+    assert "2 blocks that can pay for nothing more: --all" in shown
+    assert shown.count("cleo") == 1
+    everything = run("show", "--home", home, "--all")[1]
+    assert all(f"#{number}" in everything for number in range(2, 5))
+    assert everything.count("cleo") == 3
+    assert len(json.loads(run("show", "--home", home, "--json")[1])["blocks"]) == 6
+
+
 def test_show_writes_json_to_standard_output_or_a_file(run: Run, home: Path, tmp_path: Path) -> None:
     address = f"sqlite:///{home}/ledger.db"
     _, out, _ = run("show", address, "--json")

@@ -78,6 +78,31 @@ def test_a_claim_counts_in_its_period_and_overall() -> None:
     assert "overall" in refused.value.block
 
 
+def test_a_refusal_names_the_period_and_not_how_often_limits_were_changed() -> None:
+    wallet = Wallet(local={"epsilon": 2})
+    wallet.reserve("1").consume()
+    for epsilon in (3, 4, 5):
+        wallet.settings = wallet.settings.changed({"local": {"epsilon": epsilon}})
+        wallet.left()
+    with pytest.raises(BudgetExceeded, match=r"block 'local, \d{4}-\d\d-\d\d to \d{4}-\d\d-\d\d' has") as refused:
+        wallet.reserve("9")
+    assert refused.value.block.endswith(" #4")  # by which a program finds it
+
+
+@pytest.mark.parametrize(
+    ("limits", "told"),
+    [
+        ({"epsilon": 400}, "epsilon in one period (400) is above epsilon for ever (300)"),
+        ({"epsilon": 20, "year_epsilon": 10}, "epsilon in one period (20) is above epsilon in a year (10)"),
+        ({"year_delta": 0.5}, "delta in a year (0.5) is above delta for ever (0.01)"),
+        ({"epsilon": 300, "year_epsilon": 300}, None),
+    ],
+)
+def test_a_limit_above_one_for_a_longer_time_is_told_never_to_count(limits: dict[str, float], told: str | None) -> None:
+    settings = PersonSettings().changed({"trusted": limits})
+    assert [told in each for each in settings.unreached()] == ([] if told is None else [True])
+
+
 def test_trusted_and_local_spending_never_meet() -> None:
     wallet = Wallet(local={"epsilon": 1}, trusted={"epsilon": 1})
     wallet.reserve("1", trust="trusted").consume()

@@ -615,6 +615,8 @@ def test_limits_and_caps_are_changed_and_what_was_not_said_stays(world: World) -
     assert (settings["local"]["epsilon"], settings["period_days"], settings["trusted"]["epsilon"]) == (5.0, 7, 30.0)
     harmless(world.http.post("/privacy/caps", json={"requestor": "ana", "epsilon": 1}, headers=PARTIAL))
     assert set(world.me.settings().as_json()["caps"]) == {"ana", "bob"}
+    above = harmless(world.http.post("/privacy/limits", json={"local.overall_epsilon": 4}, headers=PARTIAL))
+    assert "epsilon in one period (5) is above epsilon for ever (4)" in above
     harmless(world.http.post("/privacy/caps", json={"requestor": "bob"}, headers=PARTIAL))
     assert set(world.me.settings().as_json()["caps"]) == {"ana"}
 

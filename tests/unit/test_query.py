@@ -105,6 +105,20 @@ def test_a_document_that_cannot_work_names_the_field(more, field) -> None:
     assert field in {named.split(".")[0] for named, _ in refused.value.problems}
 
 
+@pytest.mark.parametrize(("epsilon", "told"), [(0, "must be above 0"), (1e-9, "must be above 0"), (None, "is missing")])
+def test_a_price_of_nothing_is_not_called_missing(epsilon: float | None, told: str) -> None:
+    body = {name: value for name, value in {**query(), "epsilon": epsilon}.items() if value is not None}
+    with pytest.raises(InvalidDocument, match=f"^epsilon: {told}"):
+        registry.check(body)
+
+
+@pytest.mark.parametrize(("wrong", "meant"), [("epsilom", "epsilon"), ("Where", "where"), ("colum", "column")])
+def test_a_misspelt_field_is_asked_back_before_what_is_missing_for_that(wrong: str, meant: str) -> None:
+    body = {name: value for name, value in query().items() if name != meant}
+    with pytest.raises(InvalidDocument, match=f"^{wrong}: .*did you mean {meant}?"):
+        registry.check({**body, wrong: 1})
+
+
 json_like = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=True) | st.text(max_size=20),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=3),

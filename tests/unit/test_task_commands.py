@@ -244,7 +244,7 @@ def test_a_wrong_name_and_a_missing_token_are_mistakes_of_whoever_asks(thebes) -
     with ThreadingHTTPServer(("127.0.0.1", 0), Said) as server:
         Thread(target=server.serve_forever, daemon=True).start()
         address = ("--coordinator", f"http://127.0.0.1:{server.server_port}")
-        said = "thebes: there is no such task [errors.md#NotFound]\n"
+        said = "thebes: there is no such task (more: thebes errors NotFound)\n"
         assert thebes("task", "show", "nope", *address) == (2, "", said)
         status, out, err = thebes("task", "submit", "task.json", *address)
         assert (status, out) == (2, "")

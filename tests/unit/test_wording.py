@@ -10,8 +10,8 @@ import pytest
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from thebes.privacy.faults import Mistake
+from thebes.privacy.field_errors import in_words
 from thebes.tasks import registry
-from thebes.tasks.field_errors import in_words
 
 SECRET = "a-value-that-nobody-may-repeat"
 
@@ -62,7 +62,7 @@ SAID: list[tuple[str, Any, str]] = [
     ("below", 9, "must be less than 9"),
     ("short", "a", "must have at least 2 characters"),
     ("short", SECRET, "must have at most 4 characters"),
-    ("few", [], "must have at least 1 entries"),
+    ("few", [], "must have at least 1 entry"),
     ("few", [1, 2, 3], "must have at most 2 entries"),
     ("spelled", SECRET, "has characters that are not allowed here, or too few or too many of them"),
     ("unknown", SECRET, "is not a known field"),

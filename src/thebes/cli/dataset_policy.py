@@ -10,6 +10,7 @@ import typer
 
 from thebes.cli import output
 from thebes.cli.names import names
+from thebes.privacy import exact
 from thebes.privacy.faults import Mistake
 from thebes.privacy.figures import figure
 
@@ -44,8 +45,7 @@ def grant(
 
     Example: thebes dataset grant patients --home ./site --to ana --kinds query,train --epsilon 2 --delta 1e-6
     """
-    from decimal import Decimal
-
+    from thebes.site.budget.policy import NOISES
     from thebes.site.budget.policy_file import change
     from thebes.site.budget.policy_text import allowed_again, appended, read_policy
     from thebes.site.dataset import DataSets
@@ -70,14 +70,17 @@ def grant(
     stray = [value for value in within if apart and value != "*" and value not in apart]
     if stray:
         raise Mistake("--contexts", f"{stray[0]!r} is none of {', '.join(apart)}")
-    granted = Decimal(str(epsilon))
+    granted = exact.epsilon(epsilon, "--epsilon")
+    asked_noise = names("--noise", noise) if noise else []
+    if strange := [each for each in asked_noise if each not in NOISES]:
+        raise Mistake("--noise", f"{strange[0]!r} is none of {', '.join(NOISES)}")
     rule = {
         "requestors": who,
         "datasets": [name],
         "kinds": asked,
         "epsilon": granted,
-        "delta": None if delta is None else Decimal(str(delta)),
-        "noise": names("--noise", noise) if noise else None,
+        "delta": None if delta is None else exact.delta(delta, "--delta"),
+        "noise": asked_noise or None,
         "helpers": names("--helpers", helpers) if helpers else None,
         "contexts": within or None,
     }

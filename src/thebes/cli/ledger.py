@@ -12,7 +12,7 @@ import typer
 
 from thebes.cli import output
 from thebes.privacy.faults import Mistake
-from thebes.privacy.figures import figure
+from thebes.privacy.figures import figure, plural
 
 if TYPE_CHECKING:
     from thebes.ledger import Block, Ledger
@@ -32,8 +32,13 @@ _Head = Annotated[str | None, typer.Option(help="A head that `show` printed befo
 
 
 @app.command()
-def show(where: _Where = None, home: _Home = None, as_json: _Json = None) -> None:
-    """Blocks with what is spent and left, who used them for what, and the head of the journal.
+def show(
+    where: _Where = None,
+    home: _Home = None,
+    every: Annotated[bool, typer.Option("--all", help="Retired blocks too.")] = False,
+    as_json: _Json = None,
+) -> None:
+    """Blocks with what is spent and left, who used them for what, and the head of the journal. JSON has all blocks.
 
     Example: thebes ledger show sqlite:///budget.db
     """
@@ -41,7 +46,7 @@ def show(where: _Where = None, home: _Home = None, as_json: _Json = None) -> Non
     with _opened(where, home) as ledger:
         picture = _picture(ledger)
     if as_json is None:
-        _print(picture)
+        _print(picture, every=every)
     else:
         output.write_json(as_json, picture)
 
@@ -211,12 +216,14 @@ def _block(block: Block) -> dict[str, Any]:
     }
 
 
-def _print(picture: dict[str, Any]) -> None:
+def _print(picture: dict[str, Any], *, every: bool) -> None:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
+    from thebes.ledger.block_name import base_name
     from thebes.ledger.filters import firm
+    from thebes.ledger.states import BlockState
 
     console = Console(file=sys.stdout, width=None if sys.stdout.isatty() else 140, highlight=False)
     console.print(Text(f"Ledger {picture['place']}"))
@@ -226,7 +233,10 @@ def _print(picture: dict[str, Any]) -> None:
     blocks = Table(title="Blocks", title_justify="left")
     for name in ("block", "protects", "filter", "capacity", "spent", "reserved", "remaining", "state"):
         blocks.add_column(name, overflow="fold")
+    retired = set() if every else {b["block"] for b in picture["blocks"] if b["state"] == BlockState.RETIRED}
     for block in picture["blocks"]:
+        if block["block"] in retired:
+            continue
         protects = f"one {block['unit']}, {block['adjacency']}"
         places = _shown(block["meters"], firm(block["filter"]))
         counts = [
@@ -234,15 +244,39 @@ def _print(picture: dict[str, Any]) -> None:
             for c in ("capacity", "spent", "reserved")
         ]
         left = f"epsilon {figure(block['remaining']['epsilon'])}\ndelta {figure(block['remaining']['delta'])}"
-        blocks.add_row(*map(Text, (block["block"], protects, block["filter"], *counts, left, block["state"])))
+        blocks.add_row(
+            *map(
+                Text,
+                (
+                    block["block"] if every else base_name(block["block"]),
+                    protects,
+                    block["filter"],
+                    *counts,
+                    left,
+                    block["state"],
+                ),
+            )
+        )
     console.print(blocks)
+    if retired:
+        console.print(Text(f"{plural(len(retired), 'block')} that can pay for nothing more: --all"))
     if picture["caps"]:
         caps = Table(title="Caps", title_justify="left")
         for name in ("spender", "block", "epsilon", "delta"):
             caps.add_column(name, overflow="fold")
-        for cap in picture["caps"]:
+        for cap in (cap for cap in picture["caps"] if cap["block"] not in retired):
             delta = "the block's" if cap["delta"] is None else f"{figure(cap['delta'])}"
-            caps.add_row(*map(Text, (cap["spender"], cap["block"] or "each", f"{figure(cap['epsilon'])}", delta)))
+            caps.add_row(
+                *map(
+                    Text,
+                    (
+                        cap["spender"],
+                        (cap["block"] or "each") if every else base_name(cap["block"] or "each"),
+                        f"{figure(cap['epsilon'])}",
+                        delta,
+                    ),
+                )
+            )
         console.print(caps)
     uses = Table(title="Claims", title_justify="left")
     for name in ("spender", "purpose", "claims", "still open", "blocks", "most of one block"):

@@ -44,6 +44,7 @@ def wired() -> typer.Typer:
         coordinator,
         dataset,
         doctor,
+        errors,
         forget,
         group,
         ledger,
@@ -87,6 +88,7 @@ def wired() -> typer.Typer:
     app.add_typer(model.app, name="model", cls=Commands)
     app.add_typer(ledger.app, name="ledger", cls=Commands)
     app.command("doctor")(doctor.doctor)
+    app.command("errors")(errors.errors)
     app.command("backup")(backup.backup)
     app.command("restore")(backup.restore)
     app.command("settle")(backup.settle)
@@ -125,7 +127,7 @@ def _in_utf8() -> None:
 
 def run(commands: typer.Typer, name: str, arguments: Sequence[str] | None = None) -> None:
     """Run one of some commands. Exit status 2: your mistake; 1: it failed; every error is one sentence on stderr, and
-    its entry in the catalogue."""
+    where to read more."""
     words = with_json_target(list(sys.argv[1:] if arguments is None else arguments))
     try:
         status = _built(commands).main(words, standalone_mode=False)
@@ -152,10 +154,11 @@ def run(commands: typer.Typer, name: str, arguments: Sequence[str] | None = None
 
 
 def entry(error: ThebesError) -> str:
-    """Name the entry of docs/errors.md that says the cause and what to do. A mistake says both by itself."""
+    """Name the command that tells the cause and what to do. A mistake says both by itself."""
     if isinstance(error, Mistake):
         return ""
-    return f" [errors.md#{next(each.__name__ for each in type(error).__mro__ if not each.__name__.startswith('_'))}]"
+    name = next(each.__name__ for each in type(error).__mro__ if not each.__name__.startswith("_"))
+    return f" (more: thebes errors {name})"
 
 
 @functools.cache  # once in a process, as all signatures are read for it

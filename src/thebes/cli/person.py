@@ -115,6 +115,8 @@ def person(
                     return
         if coordinator is None and PersonSettings.read(prepared(home)).coordinator is None:
             raise Mistake("--coordinator", "is needed the first time: whose tasks should be shown?")
+        for never in PersonSettings.read(prepared(home)).unreached():
+            typer.echo(f"thebes: warning: {never}", err=True)
         log_output.choose(log)
         run(
             home,

@@ -128,13 +128,15 @@ def show(
     if json is not None:
         output.write_json(json, body)
         return
-    typer.echo(f"status  {_word(body, 'status')}")
+    refusals = list(_refusals(body))
+    why = ": too few sites answered" if refusals and body.get("status") == "expired" else ""
+    typer.echo(f"status  {_word(body, 'status')}{why}")
     for name in ("reason", "contributions", "min_count"):
         if body.get(name) is not None:
             typer.echo(f"{name:<7} {_word(body, name)}")
     if waits := _how_far(body):
         typer.echo(f"waits   {waits}")
-    for line in _refusals(body):
+    for line in refusals:
         typer.echo(line)
     if body.get("result") is not None:
         _print_release(body["result"])

@@ -11,8 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from thebes.coordinator.auth.identity_provider import OidcSettings
 from thebes.privacy.faults import Mistake
+from thebes.privacy.field_errors import in_words
 from thebes.tasks.document import SERVER_FLOOR
-from thebes.tasks.field_errors import in_words
 
 FILE = "coordinator.toml"
 

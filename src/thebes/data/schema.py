@@ -16,9 +16,11 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from thebes.privacy.faults import Mistake
+from thebes.privacy.field_errors import in_words
 from thebes.privacy.grid import Grid
 from thebes.privacy.promise import Adjacency, Unit
 from thebes.privacy.reading import NotJSON, read_json
+from thebes.privacy.spelling import did_you_mean
 from thebes.privacy.stability import Change
 
 MOST_ROWS = 10_000  #: of one person that may count
@@ -29,6 +31,13 @@ COLUMN_NAME = r"^[A-Za-z][A-Za-z0-9_]{0,62}$"
 TYPES = ("integer", "float", "string", "boolean", "timestamp", "array", "image")
 MOST_SIDES, LONGEST_SIDE = 4, 4096  #: of an array, and of a picture
 MOST_ELEMENTS = 2**22  #: of one array or picture
+#: how other programs call what stands in a schema
+_OTHERS_CALL_IT = {
+    **dict.fromkeys(("min", "minimum", "lower", "from"), "low"),
+    **dict.fromkeys(("max", "maximum", "upper", "to"), "high"),
+    **dict.fromkeys(("categories", "enum", "levels", "options"), "values"),
+    **dict.fromkeys(("dtype", "kind"), "type"),
+}
 
 Scalar = bool | int | float | str
 ColumnType = Literal["integer", "float", "string", "boolean", "timestamp", "array", "image"]
@@ -273,10 +282,21 @@ def schema_of(body: Mapping[str, Any]) -> Schema:
     try:
         return Schema.model_validate(dict(body))
     except ValidationError as error:
-        first = error.errors(include_input=False, include_url=False)[0]
+        errors = error.errors(include_input=False, include_url=False)
+        first = min(errors, key=lambda each: each["type"] != "extra_forbidden")  # what is missing may be misspelt
         where = ".".join(str(part) for part in first["loc"]) or "schema"
-        why = "is missing" if first["type"] == "missing" else first["msg"].removeprefix("Value error, ")
-        raise Mistake(where[:120], why) from None
+        raise Mistake(where[:120], _why(first)) from None
+
+
+def _why(error: Mapping[str, Any]) -> str:
+    """Say in words of ours what is wrong at a place in a schema."""
+    where = error["loc"]
+    if error["type"] == "extra_forbidden":
+        known = (Schema if len(where) == 1 else Column).model_fields
+        what = "schema" if len(where) == 1 else "column"
+        meant = did_you_mean(str(where[-1]), known, _OTHERS_CALL_IT)
+        return f"is not a key of a {what}" + (meant or f", which has {', '.join(known)}")
+    return in_words(error)
 
 
 def read_shown(body: Mapping[str, Any]) -> Schema:
@@ -295,14 +315,19 @@ def read_schema(path: Path) -> dict[str, Any]:
     """The object in a schema file: TOML, or JSON where its name says so."""
     try:
         text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeError) as error:
-        raise Mistake("--schema", f"cannot read {path}: {type(error).__name__}") from None
+    except FileNotFoundError:
+        begin = "write it, or let `thebes dataset propose ROWS.csv` begin one"
+        raise Mistake("--schema", f"there is no file {str(path)!r}; {begin}") from None
+    except UnicodeError:
+        raise Mistake("--schema", f"{str(path)!r} is not text in UTF-8; save it as that") from None
+    except OSError as error:
+        raise Mistake("--schema", f"cannot read {str(path)!r}: {error.strerror or type(error).__name__}") from None
     try:
         body = read_json(text) if path.suffix == ".json" else tomllib.loads(text)
     except NotJSON as error:
-        raise Mistake("--schema", f"{path} {error}") from None
+        raise Mistake("--schema", f"{str(path)!r} {error}") from None
     except (ValueError, RecursionError) as error:
-        raise Mistake("--schema", f"{path} is not TOML: {error}") from None
+        raise Mistake("--schema", f"{str(path)!r} is not TOML: {error}") from None
     if not isinstance(body, dict):
-        raise Mistake("--schema", f"{path} must hold an object")
+        raise Mistake("--schema", f"{str(path)!r} must hold a table, or an object of JSON")
     return body

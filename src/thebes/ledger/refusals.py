@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from thebes.ledger.amounts import Budget
+from thebes.ledger.block_name import base_name
 from thebes.privacy.faults import Fault, Refusal, ThebesError
 
 
@@ -13,7 +14,8 @@ class BudgetExceeded(Refusal):
     """`block` has only `remaining` of what was `requested`; `spender` is set when that spender's cap said no."""
 
     def __init__(self, block: str, requested: Budget, remaining: Budget, spender: str | None = None) -> None:
-        whose = f"block {block!r}" if spender is None else f"the cap of {spender!r} on block {block!r}"
+        called = f"block {base_name(block)!r}"
+        whose = called if spender is None else f"the cap of {spender!r} on {called}"
         super().__init__(f"{whose} has {remaining} left for one answer, {requested} was requested; nothing was charged")
         self.block = block
         self.requested = requested
@@ -30,8 +32,9 @@ class Frozen(BudgetExceeded):
 
     def __str__(self) -> str:
         return (
-            f"the ledger was restored from a copy, or its home moved elsewhere, and is frozen, so block {self.block!r} "
-            "counts as spent; its owner can run `thebes ledger thaw` where no other copy is in use"
+            f"the ledger is frozen, because it was restored from a copy or its home moved elsewhere: block "
+            f"{base_name(self.block)!r} counts as spent; its owner can run `thebes ledger thaw` where no other copy is "
+            "in use"
         )
 
 
@@ -39,7 +42,7 @@ class BlockRetired(BudgetExceeded):
     """The block takes no new claims."""
 
     def __str__(self) -> str:
-        return f"block {self.block!r} is retired and takes no new claims; nothing was charged"
+        return f"block {base_name(self.block)!r} is retired and takes no new claims; nothing was charged"
 
 
 class ClaimEnded(Refusal):

@@ -10,12 +10,14 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 from thebes.database import private_files
 from thebes.privacy import exact
 from thebes.privacy.faults import Mistake
+from thebes.privacy.figures import figure
 from thebes.tasks.site_document import SITE_NAME
 from thebes.wire.address import base_url
 from thebes.wire.socks import Proxy
@@ -25,6 +27,7 @@ DIRECT = "none"  #: said instead of a proxy by who wants none any more
 TRUSTS = ("local", "trusted", "split")  #: the budgets, by whom one has to trust
 LIMITS = ("epsilon", "delta", "year_epsilon", "year_delta", "overall_epsilon", "overall_delta")
 NEEDED = ("epsilon", "delta", "overall_epsilon", "overall_delta")  #: in a budget of two servers' own
+_NOISED = {"local": "noised on this machine", "trusted": "noised by a server", "split": "noised by two servers"}
 SMALLEST = Decimal("0.000001")  #: epsilon of a limit
 
 
@@ -98,6 +101,27 @@ class PersonSettings:
         of."""
         limits = {"local": self.local, "trusted": self.trusted, "split": self.split or self.trusted}
         return limits[trust]
+
+    def unreached(self) -> list[str]:
+        """Name each limit that is above one for a longer time: that one is reached first, so it never counts."""
+        told = []
+        for trust in TRUSTS:
+            limit = getattr(self, trust)
+            if limit is None:
+                continue
+            year_epsilon, year_delta = limit.year
+            for name, *limits in (
+                ("epsilon", limit.epsilon, year_epsilon, limit.overall_epsilon),
+                ("delta", limit.delta, year_delta, limit.overall_delta),
+            ):
+                spans = reversed([*zip(("in one period", "in a year", "for ever"), limits, strict=True)])
+                pairs = [(*shorter, *longer) for longer, shorter in combinations(spans, 2)]
+                for short, one, long, other in [pair for pair in pairs if pair[1] > pair[3]][:1]:
+                    told.append(
+                        f"What is {_NOISED[trust]}: {name} {short} ({figure(float(one))}) is above {name} {long} "
+                        f"({figure(float(other))}), which is reached first, so the larger limit never counts."
+                    )
+        return told
 
     def budgets(self, trust: str) -> tuple[str, ...]:
         """Name the budgets that a task draws on, its own first."""

@@ -60,7 +60,7 @@ class Handle:
 
     @property
     def status(self) -> str:
-        """open, running, done, failed, cancelled or expired."""
+        """open, running, done, failed, cancelled or expired: too few people in time, or too few sites answered."""
         return printable(self.show().get("status")) or "unknown"
 
     @property

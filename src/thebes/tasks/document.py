@@ -23,7 +23,7 @@ from thebes.privacy.faults import Mistake
 from thebes.privacy.figures import figure
 from thebes.privacy.promise import Unit
 from thebes.tasks.checked_documents import CheckedDocuments, text_of
-from thebes.tasks.field_errors import in_words
+from thebes.tasks.document_problems import problems
 
 LEAST_EPSILON = 1e-6  #: below, every answer is noise alone, and wider than 64 bits hold
 LEAST_DELTA = 1e-15  #: below, noise on a grid that 64 bits hold cannot keep the promise; 0 is always possible
@@ -373,7 +373,7 @@ def read_as(model: type[DocumentType], document: object) -> DocumentType:
         said = "has a number or text without a canonical JSON form"
         assert parsed.digest  # noqa: S101
     except ValidationError as error:
-        raise InvalidDocument([_problem(e) for e in error.errors(include_input=False, include_url=False)]) from None
+        raise InvalidDocument(problems(error, model.model_fields)) from None
     except RecursionError:
         raise InvalidDocument([("document", "is nested too deeply")]) from None
     except (ValueError, TypeError, OverflowError) as error:
@@ -383,17 +383,3 @@ def read_as(model: type[DocumentType], document: object) -> DocumentType:
     for written in {text, text_of(parsed.as_json())}:
         _CHECKED.keep(written, parsed, new=new)
     return parsed
-
-
-def _problem(error: Any) -> tuple[str, str]:
-    where = [str(part) for part in error["loc"] if part not in ("range", "set")]
-    message = in_words(error)
-    if error["type"] == "rule":
-        message = str(error["msg"])
-        where.append(str(error["ctx"]["field"]))
-    elif error["type"] == "extra_forbidden":
-        message = "is not a field of this document"
-    elif error["type"] == "union_tag_invalid":  # its own message repeats the tag
-        where.append("type")
-        message = f"must be {error['ctx']['expected_tags']}"
-    return ".".join(part[:40] for part in where) or "document", message

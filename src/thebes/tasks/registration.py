@@ -14,7 +14,6 @@ import textwrap
 import warnings
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import fields
-from difflib import get_close_matches
 from functools import cache, wraps
 from importlib import import_module
 from importlib.util import find_spec
@@ -22,6 +21,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from thebes.privacy.faults import Mistake
+from thebes.privacy.spelling import nearest
 from thebes.tasks.document import Document, PeopleDocument
 from thebes.tasks.form import Form, PartChoice, wrong
 from thebes.tasks.protocols import Aggregator, Foreseeing, Kind, Legible, Owner, Words
@@ -178,7 +178,7 @@ def _optional_files(package: str, document: type[Document]) -> None:
         written = _names_in(f"{package}.{half}")
         for name in _OPTIONAL[half] if written else ():
             if name not in written:
-                near = next((each for each in sorted(written) if _near(each, [name])), None)
+                near = next((each for each in sorted(written) if nearest(each, [name])), None)
                 said = f"; it has {near}, which nobody looks for" if near else ""
                 raise Mistake(f"{package}.{half}.{name}", f"is missing: {half}.py must say what {name} is{said}")
     if "form" in there:
@@ -195,7 +195,7 @@ def _hints(where: str, form: Any, document: type[Document]) -> None:
         for path in hint.parts.values() if isinstance(hint, PartChoice) else [name]:
             for step in path.replace(".*", "").split("."):
                 if step not in known:
-                    near = _near(step, known)
+                    near = nearest(step, known)
                     raise Mistake(
                         f"{where}.{'meanings' if hint is None else 'fields'}[{name!r}]",
                         f"is about {path}, which no document of this kind has{f'; it has {near}' if near else ''}",
@@ -208,16 +208,9 @@ def _tell_misnamed(where: str, there: Collection[str], looked_for: Collection[st
     """Warn of what is nearly called as something that may be left out, and is looked for by its name alone."""
     absent = [name for name in looked_for if name not in there]
     for name in sorted(set(there) - set(looked_for)):
-        if near := _near(name, absent):
+        if near := nearest(name, absent):
             told = f"{where}.{name} is looked for by nobody; if it is meant to be {where}.{near}, call it so"
             warnings.warn(told, RuntimeWarning, stacklevel=2)
-
-
-def _near(name: str, among: Collection[str]) -> str | None:
-    """Return what was probably meant: the same but for capitals, underscores and an s, or nearly the same."""
-    plain = {each.lower().replace("_", "").removesuffix("s"): each for each in among}
-    found = get_close_matches(name.lower().replace("_", "").removesuffix("s"), plain, n=1, cutoff=0.81)
-    return plain[found[0]] if found else None
 
 
 def _names_in(module: str) -> set[str]:

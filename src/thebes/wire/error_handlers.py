@@ -11,7 +11,7 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from thebes.privacy.faults import ThebesError
-from thebes.tasks.field_errors import in_words
+from thebes.privacy.field_errors import in_words
 from thebes.wire.problems import MEDIA_TYPE, problem, to_problem
 from thebes.wire.routes import headers_of, no_json
 

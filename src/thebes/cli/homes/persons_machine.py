@@ -16,8 +16,9 @@ from pathlib import Path
 from thebes.cli.homes.findings import HomeFinding, How, found
 from thebes.collectors.installation import Installed
 from thebes.ledger import BlockState, Ledger, NoKeeper
+from thebes.ledger.block_name import base_name
 from thebes.person.autostart import UNHEARD, autostart
-from thebes.person.budget.blocks import base_name, of_period
+from thebes.person.budget.blocks import of_period
 from thebes.person.budget.budget import period
 from thebes.person.settings import TRUSTS, PersonSettings
 from thebes.person.tasks.task_feed import pinned_in
@@ -46,6 +47,8 @@ def of_the_machine(home: Path, now: float) -> Iterator[HomeFinding]:
         return  # said before
     chosen = "until then nothing is agreed to on the pages; open them and choose: /limits"
     yield found(settings.task is not None, "limits were chosen", chosen, How.ABSENT)
+    for never in settings.unreached():
+        yield HomeFinding(How.WARNING, "every limit can be reached", f"{never} Change it: /privacy")
     if (home / "ledger.db").is_file():
         yield from _left(home, settings, datetime.fromtimestamp(now, UTC))
     yield from _collectors(home)

@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from thebes.privacy.faults import Mistake
-from thebes.tasks.field_errors import in_words
+from thebes.privacy.field_errors import in_words
 from thebes.wire.refusals import Malformed
 from thebes.wire.routes import no_json
 

@@ -20,6 +20,8 @@ from thebes import machine
 from thebes.data.filter import RowFilter
 from thebes.data.schema import Schema
 from thebes.privacy.faults import Mistake, Refusal
+from thebes.privacy.field_errors import in_words
+from thebes.privacy.spelling import did_you_mean
 
 #: What a column holds: one of the types of a schema, or `text` where anything is written as text (a file of
 #: characters, an interface that gives strings) and is read as the declared type, a value at a time.
@@ -97,9 +99,10 @@ def read_source(model: type[Model], body: Mapping[str, Any]) -> Model:
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False)[0]
         where = ".".join(str(part) for part in ("source", *first["loc"]))
-        why = first["msg"].removeprefix("Value error, ")
+        why = in_words(first)
         if first["type"] == "extra_forbidden" and len(first["loc"]) == 1:
-            why = f"is not a field of such a source, which has {', '.join(sorted(model.model_fields))}"
+            meant = did_you_mean(str(first["loc"][0]), model.model_fields)
+            why = f"is not a field of such a source{meant or ', which has ' + ', '.join(sorted(model.model_fields))}"
         raise Mistake(where[:120], why) from None
 
 

@@ -13,6 +13,7 @@ from decimal import Decimal
 
 from thebes.ledger import Block, BlockState, Budget, ClaimState, Ledger, LedgerClaim
 from thebes.ledger.amounts import Amount
+from thebes.ledger.block_name import base_name, generation, next_name
 from thebes.privacy.losses import Approximate, Loss, Pure
 from thebes.privacy.promise import Adjacency, Unit
 
@@ -20,7 +21,6 @@ CARRIED = "carried over"
 YEAR_DAYS, STEP_DAYS = 365, 30  #: a year's block serves for the days of one step
 EVERYBODY = "everybody"  #: who is said to have what a year's block begins with
 OVERALL = ", overall"  #: how the name of a block ends that holds for ever
-_GENERATION = re.compile(r" #(\d+)$")
 _YEAR = re.compile(r"(\w+), year to (\d{4}-\d\d-\d\d)")  #: of the name of a year's block
 _PERIOD = re.compile(r"(\w+), (\d{4}-\d\d-\d\d) to (\d{4}-\d\d-\d\d)")  #: of the name of a period's block
 
@@ -84,7 +84,7 @@ class PersonBlocks:
         """The block of that name with this limit, or with as much as was claimed before where that is more."""
         self._finish_carrying()
         blocks = self.ledger.blocks()
-        own = sorted((b for b in blocks if base_name(b.name) == base), key=lambda b: _generation(b.name))
+        own = sorted((b for b in blocks if base_name(b.name) == base), key=lambda b: generation(b.name))
         if own and self.ledger.frozen:
             # It carries nothing, and spends nothing; what is to be carried is found once it is thawed.
             return self.ledger.block(own[-1].name)
@@ -98,7 +98,7 @@ class PersonBlocks:
         limit = _enough(epsilon, delta, sources)
         if newest and not beside and (newest[0].budget.epsilon, newest[0].budget.delta) == limit:
             return newest[0]
-        fresh = self._open(f"{base} #{_generation(newest[0].name) + 1}" if newest else base, *limit)
+        fresh = self._open(next_name(newest[0].name) if newest else base, *limit)
         self._whole = False
         for block in sources:
             self._carry(block, fresh)
@@ -150,11 +150,6 @@ def step(day: date, days: int) -> tuple[date, date]:
 def of_period(trust: str, start: date, end: date) -> str:
     """The name of a period's block."""
     return f"{trust}, {start} to {end}"
-
-
-def base_name(name: str) -> str:
-    """A block's name without the number of its generation."""
-    return _GENERATION.sub("", name)
 
 
 def claimed_kinds(blocks: Iterable[str]) -> set[str]:
@@ -220,8 +215,3 @@ def _overlap(base: str, other: Block) -> bool:
     if own is None or its is None or own[0] == its[0] or own[1] != its[1] or other.state is not BlockState.OPEN:
         return False
     return its[2] < own[3] and own[2] < its[3]  # days are written so that they compare as text
-
-
-def _generation(name: str) -> int:
-    found = _GENERATION.search(name)
-    return int(found.group(1)) if found else 1

@@ -17,11 +17,11 @@ from typing import Any
 
 from thebes.ledger import Block, Budget, Ledger, LedgerClaim
 from thebes.ledger.amounts import Amount
+from thebes.ledger.block_name import base_name
 from thebes.person.budget.blocks import (
     OVERALL,
     YEAR_DAYS,
     PersonBlocks,
-    base_name,
     claimed_kinds,
     held_by,
     of_period,

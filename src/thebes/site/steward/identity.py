@@ -13,6 +13,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from thebes.privacy.faults import Mistake
+from thebes.privacy.field_errors import in_words
 from thebes.wire.identity_provider import ProviderSettings
 
 FILE = "oidc.toml"
@@ -41,4 +42,4 @@ def stewards_provider(home: Path) -> StewardsProvider | None:
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False)[0]
         where = ".".join([FILE, *map(str, first["loc"])])
-        raise Mistake(where, first["msg"].removeprefix("Value error, ")) from None
+        raise Mistake(where, in_words(first)) from None

@@ -137,9 +137,8 @@ class QueryDocument(SplitNoiseDocument):
         elif self.accuracy is not None:
             self._affordable()
         elif self.epsilon < LEAST_EPSILON:
-            raise rule(
-                "epsilon", f"is missing: it must be at least {figure(LEAST_EPSILON)}; or say the accuracy you need"
-            )
+            told = "must be above 0" if "epsilon" in self.model_fields_set else "is missing"
+            raise rule("epsilon", f"{told}: say at least {figure(LEAST_EPSILON)}, or the accuracy that you need")
         if self.max_epsilon is not None and self.accuracy is None:
             raise rule("max_epsilon", "is the most that an accuracy may cost; without one, say epsilon")
         if self.max_groups_per_person is not None:

@@ -82,6 +82,11 @@ def standing(task: Mapping[str, Any]) -> str:
     return STATES[task["status"]]
 
 
+def ending(task: Mapping[str, Any]) -> str:
+    """Say in a word or two where it stands. Of a question to sites time has seldom run out: mostly they refused it."""
+    return "no answer" if of_sites(task["document"]) and task["status"] == "expired" else str(task["status"])
+
+
 def guess(price: Mapping[str, Any]) -> str:
     """Say how often a fifty-fifty guess between two answers would be right."""
     return meaning(price["epsilon"], price["delta"]).how_often

@@ -50,9 +50,8 @@ def routes(layout: PersonLayout) -> APIRouter:
         if "task.epsilon" in body:
             changed["task"] = {"epsilon": body["task.epsilon"], "delta": body.get("task.delta", 0)}
         person.set_settings(changed)
-        return layout.part(
-            "balance.html", told="Your limits are changed. What was spent is not forgotten.", **_context(person)
-        )
+        told = ["Your limits are changed. What was spent is not forgotten.", *person.settings().unreached()]
+        return layout.part("balance.html", told=" ".join(told), **_context(person))
 
     @made.post("/privacy/caps")
     def caps(request: Request, body: Annotated[dict[str, Any], Body()]) -> Response:

@@ -9,6 +9,7 @@ from fastapi.responses import Response
 from pydantic import ValidationError
 
 from thebes.privacy.faults import Mistake
+from thebes.privacy.field_errors import in_words
 from thebes.site.steward.rest import PolicyDecision
 from thebes.web.site.layout import SiteLayout
 from thebes.wire.refusals import Conflict
@@ -51,4 +52,4 @@ def _decision(body: dict[str, Any]) -> dict[str, Any]:
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False)[0]
         field = str(first["loc"][0]) if first["loc"] else "decision"
-        raise Mistake(_LABELS.get(field, field), first["msg"].removeprefix("Value error, ")) from None
+        raise Mistake(_LABELS.get(field, field), in_words(first)) from None

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from thebes.privacy.figures import plural
+
 _WORDS = {
     "bool": "must be true or false",
     "date": "must be a day such as 2026-01-31",
@@ -34,10 +36,12 @@ _LIMITS = {
     "less_than_equal": ("must be at most {}", "le"),
     "literal_error": ("must be {}", "expected"),
     "enum": ("must be {}", "expected"),
-    "string_too_short": ("must have at least {} characters", "min_length"),
-    "string_too_long": ("must have at most {} characters", "max_length"),
-    "too_short": ("must have at least {} entries", "min_length"),
-    "too_long": ("must have at most {} entries", "max_length"),
+}
+_SIZES = {
+    "string_too_short": ("must have at least {}", "min_length", "character", "characters"),
+    "string_too_long": ("must have at most {}", "max_length", "character", "characters"),
+    "too_short": ("must have at least {}", "min_length", "entry", "entries"),
+    "too_long": ("must have at most {}", "max_length", "entry", "entries"),
 }
 #: what pydantic appends to the name of a type; the longest first
 _ENDINGS = ("_unit_separator", "_attributes_type", "_from_float", "_parsing_size", "_parsing", "_type")
@@ -51,6 +55,9 @@ def in_words(error: Mapping[str, Any]) -> str:
     if kind in _LIMITS:
         words, limit = _LIMITS[kind]
         return words.format(error.get("ctx", {}).get(limit, "something else"))
+    if kind in _SIZES:
+        words, limit, one, many = _SIZES[kind]
+        return words.format(plural(error.get("ctx", {}).get(limit, 1), one, many))
     for ending in _ENDINGS:
         kind = kind.removesuffix(ending) if kind not in _WORDS else kind
     return _WORDS.get(kind, "is not what belongs here")
