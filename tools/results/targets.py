@@ -70,7 +70,7 @@ def _row(point: Point, kept: Kept) -> Row:
 
 
 def _limit(target: Target, limit: float | None) -> str:
-    return "" if limit is None else f"{'≥' if target.better == 'more' else '≤'} {exact(limit)}"
+    return "" if limit is None else f"{'≥' if target.better == 'more' else '≤'}\u00a0{exact(limit)}"
 
 
 def _told(target: Target, row: Row) -> str:

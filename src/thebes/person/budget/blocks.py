@@ -38,9 +38,9 @@ class PersonBlocks:
 
         A year is no block: it ends anew each day. So one block serves for a step of days. It begins with all that was
         claimed on days less than a year before it was opened, and every claim of the step comes on top. On a later day
-        of the step the year has lost days that the block still counts: never less is counted than the year holds, and
-        at most a step more. A claim's day is known from the names of its blocks, as the last day of its step or, before
-        there were years, of its period; that is late rather than early, which counts it for longer.
+        of the step the year has lost days that the block still counts: never less is counted than the year holds. A
+        claim's day is known from the names of its blocks, as the last day of its step or, before there were years, of
+        its period. So a claim counts for a year, up to a step, and up to its own step or period on top of it.
         """
         today = now.astimezone(UTC).date()
         end = step(today, STEP_DAYS)[1]
