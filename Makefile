@@ -112,5 +112,5 @@ runtime: $(READY)  ## what each container installs anew, after a pin or a requir
 	@$(BIN)/python tools/supply.py runtime
 
 clean:  ## remove what the other verbs made
-	@rm -rf $(VENV) $(VENV)-outside .venv-peers .venv-generator site build dist .hypothesis .mypy_cache .ruff_cache evidence/bench/results evidence/fuzz/found
+	@rm -rf $(VENV) $(VENV)-outside .venv-peers .venv-generator .venv-s3 site build dist .hypothesis .mypy_cache .ruff_cache evidence/bench/results evidence/fuzz/found
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

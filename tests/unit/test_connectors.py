@@ -27,7 +27,9 @@ from hypothesis import strategies as st
 
 from tests.support.mariadb import running_mariadb
 from tests.support.memory_and_time import made_up, measured
+from tests.support.ports import free_ports
 from tests.support.postgres import new_database
+from tests.support.s3_store import running_store
 from thebes.data.connectors.connector import HandWrittenConnector, Held, LeftOut, SourceUnavailable, secret_of
 from thebes.data.connectors.registry import open_connector
 from thebes.data.connectors.scanned_source import ScannedSource, connection
@@ -173,6 +175,75 @@ def test_a_delta_table_with_rows_struck_out_beside_its_files_is_refused_in_words
     log.write_text("\n".join(map(json.dumps, lines)))
     with pytest.raises(SourceUnavailable, match="deletion vectors"):
         table_of(SCHEMA, {"kind": "delta", "path": "t"}, folder=tmp_path)
+
+
+LAKE = {"kind": "delta", "path": "s3://hospital/lake/visits"}
+
+
+@pytest.mark.parametrize(
+    ("described", "why"),
+    [
+        ({"path": "s3://hospital"}, "must name a bucket and a folder"),
+        ({"path": "s3://"}, "must name a bucket and a folder"),
+        ({"path": "visits", "endpoint": "https://s3.example.org"}, "let path begin with s3://"),
+        ({"endpoint": "http://s3.example.org"}, "must begin with https://"),
+        ({"endpoint": "https://name:word@s3.example.org"}, "must not hold a name, a password"),
+        ({"endpoint": "s3.example.org"}, r"must be an address such as https://s3\.example\.org"),
+        ({"region": "us east"}, r"source\.region"),
+    ],
+)
+def test_a_store_that_is_described_wrongly_is_refused(
+    described: dict[str, str], why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "a")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
+    with pytest.raises(Mistake, match=why) as refused:
+        open_connector({**LAKE, **described}, folder=tmp_path)
+    assert SECRET not in str(refused.value)
+
+
+def test_a_store_is_asked_with_keys_of_the_environment_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "a")
+    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY", raising=False)
+    with pytest.raises(SourceUnavailable, match="the environment has no AWS_SECRET_ACCESS_KEY"):
+        open_connector(LAKE, folder=tmp_path)
+
+
+def test_a_store_that_does_not_answer_is_told_of_without_its_keys(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "a")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
+    (port,) = free_ports(1)
+    with pytest.raises(SourceUnavailable, match="Delta table visits cannot be read: its store does not answer") as told:
+        table_of(SCHEMA, {**LAKE, "endpoint": f"http://127.0.0.1:{port}"}, folder=tmp_path)
+    assert SECRET not in str(told.value)
+
+
+@pytest.mark.heavy  # the store's packages are large; what is refused of one is tried above, and Delta's versions too
+def test_a_delta_table_in_a_store_is_read_as_one_in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "a")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
+    with running_store("hospital") as endpoint:
+        source, rows = {**LAKE, "endpoint": endpoint}, pd.DataFrame({"age": [1, 2, 200], "sex": ["f", "m", "f"]})
+        options = {"aws_endpoint": endpoint, "aws_allow_http": "true", "aws_region": "us-east-1"}
+        with pytest.raises(SourceUnavailable, match="there is no Delta table visits where the data set says"):
+            table_of(SCHEMA, source, folder=tmp_path)
+        for place, how in ((LAKE["path"], options), (str(tmp_path / "visits"), None)):
+            for _ in range(2):
+                write_deltalake(place, rows, mode="append", storage_options=how)
+        here = {"kind": "delta", "path": "visits"}
+        for version in (0, 1):
+            told = [table_of(SCHEMA, {**each, "version": version}, folder=tmp_path) for each in (source, here)]
+            assert count(told[0]) == count(told[1]) == [[2 * version + 2], [version + 1]]
+        opened = table_of(SCHEMA, source, folder=tmp_path)
+        assert count(opened) == [[4], [2]]
+        with pytest.raises(SourceUnavailable, match="cannot be read at version 9"):
+            table_of(SCHEMA, {**source, "version": 9}, folder=tmp_path)
+    opened.forget()
+    with pytest.raises(SourceUnavailable) as gone:
+        opened.sums(COUNT)
+    assert SECRET not in str(gone.value)
 
 
 @pytest.mark.parametrize("kind", ["duckdb", "sqlite", "sql"])

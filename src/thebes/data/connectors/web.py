@@ -7,7 +7,6 @@ row; only what changes nothing there is asked, so that it may be asked again.
 
 from __future__ import annotations
 
-import ipaddress
 import json
 import ssl
 import time
@@ -24,6 +23,7 @@ from pydantic import Field
 from thebes import __version__
 from thebes.confinement import answers
 from thebes.data.connectors.connector import Source, SourceUnavailable, existing, path_of
+from thebes.data.connectors.web_address import web_address
 from thebes.privacy.faults import Mistake
 from thebes.privacy.randomness import system
 from thebes.privacy.reading import MOST_VALUES, values_in
@@ -58,7 +58,7 @@ class Web:
 
     def __init__(self, source: WebSource, *, name: str, folder: Path) -> None:
         self.name = name
-        self.url = _address(source.url)
+        self.url = web_address(source.url, "source.url", "https://redcap.example.org/api/")
         self._seconds, self._most_bytes = source.timeout_seconds, source.most_mebibytes * 2**20
         agent = f"thebes/{__version__}"
         self._http = answers.client(
@@ -151,29 +151,6 @@ def _json(content: bytes) -> Any:
         return json.loads(content) if values_in(content) <= MOST_VALUES else None
     except (ValueError, RecursionError):
         return None
-
-
-def _address(url: str) -> str:
-    """An address over TLS, or one of this machine."""
-    try:
-        parts = urlsplit(url)
-        plain = parts.port != 0 and url.isascii() and url.isprintable() and " " not in url
-    except ValueError:
-        plain = False
-    if not plain or parts.scheme not in ("http", "https") or not parts.hostname:
-        raise Mistake("source.url", "must be an address such as https://redcap.example.org/api/")
-    if parts.username is not None or parts.query or parts.fragment:
-        raise Mistake("source.url", "must not hold a name, a password, a query or a fragment")
-    if parts.scheme == "http" and not _here(parts.hostname):
-        raise Mistake("source.url", "must begin with https://, for what is sent there is secret")
-    return url
-
-
-def _here(host: str) -> bool:
-    try:
-        return host.lower() == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _authority(ca_file: str | None, folder: Path) -> ssl.SSLContext | None:
