@@ -166,6 +166,17 @@ def test_less_noise_serves_who_wants_more_and_not_the_other_way_round(desk: Desk
     assert desk.ask(COUNT, Wanted("0.5")).made == amounts(2)  # of several the best
 
 
+def test_of_many_answers_alike_the_best_alone_is_looked_at(desk: Desk) -> None:
+    bins = Question("histogram", ("age",), bins=64).plan(SCHEMA)
+    for delta, epsilons in (("1e-9", ("0.1", "0.2", "0.3")), ("1e-6", ("8", "9", "10"))):  # as text 10 comes first
+        for epsilon in epsilons:
+            made = desk.ask(bins, Wanted(epsilon, delta, smooth=True)).made
+            assert made == amounts(epsilon, delta), "each has less noise than what was released before"
+    kept = desk.store.answers(key_of(bins, SCHEMA), desk.planner._place((), ""))
+    assert {each.answered.made for each in kept} == {amounts("0.3", "1e-9"), amounts("10", "1e-6")}
+    assert desk.ask(bins, Wanted("0.1", "1e-9", smooth=True)).made == amounts("10", "1e-6"), "it deviates least"
+
+
 def test_gaussian_noise_and_laplace_noise_are_compared_by_deviation(desk: Desk) -> None:
     bins = Question("histogram", ("age",), bins=64).plan(SCHEMA)
     smooth = desk.ask(bins, Wanted(1, "1e-6"))

@@ -297,6 +297,15 @@ def test_who_asks_what_was_released_waits_for_no_rows_that_others_have_read(
     office.ledger.verify()
 
 
+def test_a_kind_that_is_never_answered_from_before_waits_for_its_rows_alone(office: Office) -> None:
+    assert office.recalls(ask(COUNT))
+    assert office.recalls({"kind": "quote"})
+    train = {"type": "train", "model": "LogisticRegression"}
+    for other in (ask(train), ask({"type": "unheard-of"}), {"kind": "ask"}, {"kind": "ask", "document": 3}):
+        assert not office.recalls(other)
+    assert not office.recalls({"kind": "closed"})
+
+
 def test_a_task_that_no_rule_allows_is_told_nothing_that_was_released(home: SiteHome) -> None:
     private_files.write(home.policy, RULE)
     office = Office(home, "north")

@@ -55,8 +55,7 @@ _SHORT = 2**16  #: bytes of an ask that may be about an answer from before; one 
 _HOLD_SECONDS = 10.0  #: for as long a process that is just ending may still have the home
 _HEAVY = ("thebes.privacy.samplers", "thebes.data.engines.duck")
 _FRONT = ""  #: the lane of everything that reads no rows
-_FROM_BEFORE = (Word.ASK, Word.QUOTE)  #: which may be answered without a row
-_BOUNDED = (*_FROM_BEFORE, Word.HELP)  #: of which only so many wait
+_BOUNDED = (Word.ASK, Word.QUOTE, Word.HELP)  #: of which only so many wait
 
 APPEND = "append"  #: rows for a growing data set
 PREVIEW, DECIDE = "preview", "decide"  #: what a decision of the steward would change, and the decision
@@ -113,7 +112,8 @@ class Office:
         if kind == Word.HELP:
             return self.helper.step(message)
         if kind == Word.CLOSED:
-            self.helper.over(str(message.get("task")))
+            task = str(message.get("task"))
+            self.helper.over(task, asked=self.outbox.request(task) is not None)
             return self.desk.closed(message)
         if kind == Word.QUOTE:
             return self.helper.quote(message) if self.helper.concerns(message) else self.desk.quote(message)
@@ -196,6 +196,10 @@ class Office:
         declared = asked and all(name in self.datasets for name in asked)
         return " joined with ".join(sorted(asked)) if declared else _FRONT
 
+    def recalls(self, message: Mapping[str, Any]) -> bool:
+        """Return whether a message may be answered without a row."""
+        return message["kind"] == Word.QUOTE or (message["kind"] == Word.ASK and self.desk.recalls(message))
+
     def again(self, message: Mapping[str, Any]) -> dict[str, Any] | None:
         """Return what belongs into the answer to an ask or a quote that reads no rows; None where it must take its
         turn."""
@@ -243,7 +247,7 @@ def serve(office: Office, pipe: BlockingPipe) -> None:
         message, size = read_envelope(body), len(body)
         del body
         lane = office.lane(message)
-        if lane and message["kind"] in _FROM_BEFORE and size <= _SHORT:
+        if lane and size <= _SHORT and office.recalls(message):
             wait(message, f"again {lane}", partial(first, message, lane, size), size)
         else:
             wait(message, lane, partial(work, message), size)

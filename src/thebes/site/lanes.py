@@ -34,7 +34,7 @@ class WaitingWork:
 class LaneReader:
     """One thread of a lane: what waits for it, and the tasks of which something waits or is worked on there."""
 
-    waiting: queue.Queue[WaitingWork] = field(default_factory=queue.Queue)
+    waiting: queue.SimpleQueue[WaitingWork] = field(default_factory=queue.SimpleQueue)
     tasks: Counter[str] = field(default_factory=Counter)
     recent: deque[str] = field(default_factory=lambda: deque(maxlen=_MOST_TASKS))
 

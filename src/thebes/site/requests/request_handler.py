@@ -33,7 +33,7 @@ from thebes.site.requests.messages import Declined, TaskAsk, declined, read, tas
 from thebes.site.requests.request import Allowed, Matter, Turn, asking
 from thebes.site.requests.response_store import CLOSED, KeptAnswer, ResponseStore, SiteRequest
 from thebes.site.steward.audit_log import Audit
-from thebes.tasks import registry
+from thebes.tasks import registration, registry
 from thebes.tasks.site_document import SiteDocument
 from thebes.tasks.site_protocols import Planned
 from thebes.wire import frames
@@ -106,6 +106,13 @@ class RequestHandler:
         document = message.get("document")
         told = [document.get(name) for name in ("dataset", "join")] if isinstance(document, Mapping) else []
         return tuple(name for name in told if isinstance(name, str))
+
+    def recalls(self, message: Mapping[str, Any]) -> bool:
+        """Return whether an ask is of a kind of which an answer may have been released before."""
+        try:
+            return isinstance(registration.owner_of(registry.packages()[message["document"]["type"]]), Planned)
+        except Exception:
+            return False  # its turn will say why
 
     def again(self, message: Mapping[str, Any]) -> dict[str, Any] | None:
         """The answer to one ask of a new task, where it was released before: it need not wait until what others asked
@@ -192,8 +199,11 @@ class RequestHandler:
 
     def _finish(self, request: SiteRequest, event: str) -> None:
         if request.state != CLOSED:
-            self._audit.note((event, {"task": request.task}))
-            self._outbox.finish(request.task)
+            noting = self._notes.submit(self._audit.note, (event, {"task": request.task}))
+            try:
+                self._outbox.finish(request.task)
+            finally:
+                noting.result()
         self._budget.release(request)
 
     # --- one ask --------------------------------------------------------------------------------------------
