@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from decimal import Decimal
 from fractions import Fraction
@@ -33,10 +34,18 @@ def tail(selection: KeySelection, people: int) -> float:
     if noise.kind == "laplace":
         q = math.exp(-1 / noise.drawn_scale)
         return q**start / (1 + q) if start > 0 else 1 - q ** (1 - start) / (1 + q)
-    far = int(40 * noise.drawn_scale)
-    steps = np.arange(-far, far + 1, dtype=np.float64)
-    weights = np.exp(-(steps**2) / (2 * noise.drawn_scale**2))
-    return float(weights[steps >= start].sum() / weights.sum())
+    beyond, below = half(noise.drawn_scale), 0.0
+    if start <= 0:
+        below, start = 1.0 + beyond[:-start].sum(), 1
+    return float((below + beyond[start - 1 :].sum()) / (1 + 2 * beyond.sum()))
+
+
+@functools.lru_cache(maxsize=1)
+def half(scale: float) -> np.ndarray:
+    """The weights of 1, 2, ... by discrete Gaussian noise, where that of 0 is 1; past twelve scales they are below
+    1e-31."""
+    steps = np.arange(1, int(12 * scale) + 2, dtype=np.float64)
+    return np.asarray(np.exp(-(steps**2) / (2 * scale**2)))
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), PRICES)

@@ -66,7 +66,7 @@ def test_a_useless_model_is_not_called_better_than_guessing(classes, rows, epsil
 def test_the_interval_holds_the_accuracy_over_everybody(classes, rows, epsilon, right, kind) -> None:
     draw, chance, shares = np.random.default_rng(rows), seeded_for_simulation(classes), shares_of(classes, "even")
     cells = np.stack([shares * right, shares * (1 - right)], axis=1).reshape(-1)
-    noise, times = noise_of(classes, epsilon, kind), 1_000
+    noise, times = noise_of(classes, epsilon, kind), 400
     bars = [judged(table, noise, chance).interval for table in draw.multinomial(rows, cells, size=times)]
     held = sum(bar.low <= right <= bar.high for bar in bars)
     assert held >= binom.ppf(1e-6, times, LEVEL)

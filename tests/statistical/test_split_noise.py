@@ -84,7 +84,7 @@ def alone(server: int) -> tuple[Randomness, Randomness]:
 def test_each_server_alone_adds_laplace_noise_that_suffices(asked, scales, server) -> None:
     """`scales` are those of the coordinates that end there."""
     width, start = max(scales), 0
-    noise = drawn(asked, alone(server), -(-4000 // min(scales))).reshape(-1, width)
+    noise = drawn(asked, alone(server), -(-1200 // min(scales))).reshape(-1, width)
     for end, scale in scales.items():
         assert_size(noise[:, start:end], "laplace", scale)
         start = end
@@ -93,7 +93,7 @@ def test_each_server_alone_adds_laplace_noise_that_suffices(asked, scales, serve
 @pytest.mark.parametrize("server", [0, 1], ids=["leader", "helper"])
 def test_each_server_alone_adds_gaussian_noise_that_suffices(server) -> None:
     asked = document("histogram", bins=50, epsilon=0.5, delta=0.1)
-    noise = drawn(asked, alone(server), 80)
+    noise = drawn(asked, alone(server), 15)
     assert_size(noise, "gaussian", gaussian.ratio_for(0.5, 0.1) * np.sqrt(2))
 
 
@@ -154,7 +154,7 @@ def test_the_interval_of_a_quantile_holds_the_exact_one_as_often_as_it_says(kind
     counts = np.bincount(values.astype(int), minlength=bins)
     truth = values[int(np.ceil(alpha * people)) - 1]
     edges = np.arange(bins + 1.0)
-    hits, draws = 0, 3000
+    hits, draws = 0, 1000
     for _ in range(draws):
         noised = noise.add(counts, source) + noise.add(np.zeros(bins, dtype=np.int64), source)
         low, high = QuantileOfBins(noised, people, edges, alpha, noise).ends(level)

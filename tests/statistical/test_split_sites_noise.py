@@ -87,7 +87,7 @@ def test_sums_are_exact_where_nobody_adds_noise() -> None:
 def test_each_server_alone_adds_laplace_noise_that_suffices(question: str, server: str) -> None:
     """For three rows of one person at one of the sites, though others let one have one."""
     servers = Servers(document(question), [schema(), schema(3), schema()])
-    drawn = np.concatenate([servers.opened(*alone(server)) for _ in range(-(-1800 // servers.size))])
+    drawn = np.concatenate([servers.opened(*alone(server)) for _ in range(-(-1200 // servers.size))])
     assert_size(drawn, "laplace", 3 * QUESTIONS[question][1] / EPSILON)
 
 
@@ -95,13 +95,13 @@ def test_each_server_alone_adds_laplace_noise_that_suffices(question: str, serve
 def test_each_server_alone_adds_gaussian_noise_that_suffices(server: str) -> None:
     delta = 0.3  # so large that Gaussian noise is the smaller one
     servers = Servers(document("histogram", epsilon=0.05, delta=delta), [schema()] * 3)
-    drawn = np.concatenate([servers.opened(*alone(server)) for _ in range(360)])
+    drawn = np.concatenate([servers.opened(*alone(server)) for _ in range(130)])
     assert_size(drawn, "gaussian", gaussian.ratio_for(0.05, delta * 0.999))
 
 
 def test_the_two_noises_are_independent_and_add_up() -> None:
     servers = Servers(document("histogram"), [schema()] * 3)
-    noise = np.concatenate([servers.opened(system(), system()) for _ in range(400)])
+    noise = np.concatenate([servers.opened(system(), system()) for _ in range(240)])
     # of two Laplace noises of scale b the mean of |sum| is 3b/2, with standard deviation sqrt(7)/2 b
     mean, deviation = np.abs(noise).mean() * EPSILON, np.sqrt(7) / 2 / np.sqrt(noise.size)
     assert abs(mean - 1.5) < 6 * deviation

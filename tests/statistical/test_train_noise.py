@@ -18,7 +18,7 @@ from thebes.tasks.contributions import Contributions
 from thebes.tasks.protocols import Ask, State
 from thebes.testing.statistics import LEVEL, assert_scale, gaussian_cdf
 
-WIDE = 600
+WIDE, DRAWS = 120, 25  # more columns take longer to put into order than more draws
 PEOPLE = 50
 EPSILON, DELTA, CLIP = 1.0, 1e-5, 0.5
 INPUTS = [f"x{i}" for i in range(WIDE)]
@@ -54,14 +54,14 @@ def ratio(steps: int, share: float) -> float:
 @pytest.mark.slow
 def test_a_sites_update_has_the_noise_of_its_share() -> None:
     document = asked(rounds=10)
-    noise = np.concatenate([-sent(document, seed, size=1000.0)["update"][0] * 1000 / 0.5 for seed in range(5)])
+    noise = np.concatenate([-sent(document, seed, size=1000.0)["update"][0] * 1000 / 0.5 for seed in range(DRAWS)])
     assert_scale(noise, gaussian_cdf, CLIP * ratio(10, 1.0))
 
 
 @pytest.mark.slow
 def test_in_the_round_in_which_the_size_is_bought_the_gradients_have_the_rest() -> None:
     document = asked(rounds=4, size_share=0.05)  # a fifth of the first round
-    fields = [sent(document, seed) for seed in range(5)]
+    fields = [sent(document, seed) for seed in range(DRAWS)]
     doubt = ratio(4, 0.2)
     noise = [-f["update"][0] * max(1.0, doubt, f["size"][0]) / 0.5 for f in fields]
     assert_scale(np.concatenate(noise), gaussian_cdf, CLIP * ratio(4, 0.8))
@@ -70,13 +70,13 @@ def test_in_the_round_in_which_the_size_is_bought_the_gradients_have_the_rest() 
 def test_every_local_step_has_noise_of_its_own() -> None:
     """With a step so short that the model stays where it was, three steps have three noises."""
     document = asked(rounds=5, local_steps=3, learning_rate=1e-6)
-    noise = np.concatenate([-sent(document, seed, size=1000.0)["update"][0] * 1000 / 1e-6 for seed in range(5)])
+    noise = np.concatenate([-sent(document, seed, size=1000.0)["update"][0] * 1000 / 1e-6 for seed in range(DRAWS)])
     assert_scale(noise, gaussian_cdf, math.sqrt(3) * CLIP * ratio(15, 1.0))
 
 
 def test_a_step_over_a_sample_has_the_noise_of_samples() -> None:
     document = asked(rounds=10, batch=0.2)
-    noise = np.concatenate([-sent(document, seed, size=1000.0)["update"][0] * 200 / 0.5 for seed in range(5)])
+    noise = np.concatenate([-sent(document, seed, size=1000.0)["update"][0] * 200 / 0.5 for seed in range(DRAWS)])
     own = sampled_ratio(rate=0.2, rounds=10, epsilon=EPSILON, delta=DELTA)
     assert own < 0.5 * ratio(10, 1.0)
     assert_scale(noise, gaussian_cdf, CLIP * own)
@@ -184,7 +184,7 @@ def _at_the_coordinator(document, seed, sites: int = 3):
 def test_the_coordinator_adds_noise_once_to_the_total_and_once_to_every_size() -> None:
     document = asked(rounds=2, size_share=0.25, noise="coordinator")
     doubt, noise, sizes = ratio(2, 0.5), [], []
-    for seed in range(6):
+    for seed in range(DRAWS):
         aggregator = _at_the_coordinator(document, seed)
         told = np.array(list(aggregator.memory()[0]["sizes"].values()))
         sizes.append(told)
@@ -217,7 +217,7 @@ def test_the_coordinators_sizes_have_the_noise_of_their_share() -> None:
 def test_the_coordinator_noises_a_later_round_too() -> None:
     document = asked(rounds=3, noise="coordinator", learning_rate=1e-6)
     noise = []
-    for seed in range(5):
+    for seed in range(DRAWS):
         source = seeded_for_simulation(seed)
         aggregator = begun(document, {"a": TABLE}, source)
         before = aggregator.memory()[1]["weights"]

@@ -102,9 +102,11 @@ def write_omop(hospital: list[Patient], folder: Path) -> None:
     with duckdb.connect() as opened:
         for table, (declared, rows) in omop_rows(hospital).items():
             opened.execute(f"CREATE TABLE {table} ({declared})")
-            holes = ", ".join("?" for _ in declared.split(", "))
-            if rows:
-                opened.executemany(f"INSERT INTO {table} VALUES ({holes.replace('18,4', '')})", rows)
+            columns = len(opened.table(table).columns)
+            for start in range(0, len(rows), 500):  # one after another takes a second for a thousand
+                some = rows[start : start + 500]
+                holes = ", ".join(f"({', '.join('?' * columns)})" for _ in some)
+                opened.execute(f"INSERT INTO {table} VALUES {holes}", [value for row in some for value in row])
             opened.execute(f"COPY {table} TO '{folder / table}.parquet'")
 
 

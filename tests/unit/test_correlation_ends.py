@@ -31,12 +31,12 @@ def test_noise_far_below_nothing_leaves_ends_that_say_nothing() -> None:
 
 def exact(rows: Any) -> Fraction:
     """The square of the correlation, with its sign."""
-    one, other = ([Fraction(value) for value in column] for column in rows.T.tolist())
-    n = len(one)
-    first, second = sum(one) / n, sum(other) / n
-    both = sum((x - first) * (y - second) for x, y in zip(one, other, strict=True))
-    spreads = sum((x - first) ** 2 for x in one) * sum((y - second) ** 2 for y in other)
-    return both * abs(both) / spreads
+    parts = [[value.as_integer_ratio() for value in column] for column in rows.T.tolist()]
+    one, other = ([above * (1 << 200) // below for above, below in column] for column in parts)  # whole numbers
+    n, first, second = len(one), sum(one), sum(other)
+    both = sum((n * x - first) * (n * y - second) for x, y in zip(one, other, strict=True))
+    spreads = sum((n * x - first) ** 2 for x in one) * sum((n * y - second) ** 2 for y in other)
+    return Fraction(both * abs(both), spreads)
 
 
 def hard(draw: np.random.Generator, bits: tuple[int, int]) -> Any:

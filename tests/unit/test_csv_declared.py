@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import tempfile
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from thebes.data.connectors.connector import SourceUnavailable
 from thebes.data.connectors.csv_values import form_fault
@@ -142,17 +141,18 @@ def test_a_date_is_what_its_declared_form_says_or_missing(
     table.close()
 
 
-@given(st.dates())
-def test_every_day_of_the_calendar_is_read_back(day: Any) -> None:
+def test_every_day_of_the_calendar_is_read_back() -> None:
     import duckdb
 
     from thebes.data.connectors.csv_values import dated
 
-    written = f"{day.day:02}/{day.month:02}/{day.year:04}"
+    first, last = date.min.toordinal(), date.max.toordinal()
+    days = [date.fromordinal(each) for each in (*range(first, last, 61), *range(last - 150 * 365, last + 1), last)]
+    written = [f"{day.day:02}/{day.month:02}/{day.year:04}" for day in days]
     with duckdb.connect() as opened:
         opened.execute("SET TimeZone = 'UTC'")
-        (found,) = opened.execute(f"SELECT {dated('x', '%d/%m/%Y')} FROM (SELECT ? AS x)", [written]).fetchone()
-    assert found == f"{day.isoformat()}T00:00:00"
+        found = opened.execute(f"SELECT {dated('x', '%d/%m/%Y')} FROM (SELECT unnest(?) AS x)", [written]).fetchall()
+    assert [each for (each,) in found] == [f"{day.isoformat()}T00:00:00" for day in days]
 
 
 def test_yes_and_no_are_the_two_declared_words_and_anything_else_is_missing(tmp_path: Path) -> None:

@@ -228,7 +228,7 @@ def test_counts_of_a_home_whose_block_adds_up_epsilons_are_paid_there(tmp_path: 
 
 @pytest.mark.parametrize(
     ("filter", "periods", "kind"),
-    [("basic", 100, Pure), ("either", 4, Pure), ("either", 100, Concentrated), ("zcdp", 100, Concentrated)],
+    [("basic", 40, Pure), ("either", 4, Pure), ("either", 60, Concentrated), ("zcdp", 60, Concentrated)],
 )
 def test_counts_of_users_are_bought_with_the_noise_that_is_quieter(
     tmp_path: Path, filter: str, periods: int, kind: type

@@ -76,7 +76,7 @@ def test_every_kind_offers_what_its_documents_can_have_and_says_the_rest(type_) 
 
 def test_the_less_somebody_is_trusted_the_further_an_answer_is_off() -> None:
     document = thebes.task.mean(SQL, epsilon=1, bounds=RANGE, min_count=20)
-    found = {one.model: one for one in trust_errors(asked(document), people=4000, repeats=60)}
+    found = {one.model: one for one in trust_errors(asked(document), people=4000, repeats=10)}
     off = {name: one.errors["the mean of age"] for name, one in found.items()}
     assert off["nobody"] > 2 * off["mixed"] > 4 * off["split"]
     assert off["nobody"] > 50 * off["trusted"]
@@ -87,7 +87,7 @@ def test_the_less_somebody_is_trusted_the_further_an_answer_is_off() -> None:
 
 def test_shares_of_a_histogram_are_told_in_the_measure_of_perturbed_rows() -> None:
     document = thebes.task.histogram(SQL, epsilon=1, bounds=TOWNS, min_count=1000)
-    found = trust_errors(asked(document), repeats=20)
+    found = trust_errors(asked(document), repeats=8)
     assert {tuple(one.errors) for one in found} == {("each value's share of age",)}
     assert all(0 < off < 0.2 for one in found for off in one.errors.values())
 

@@ -300,10 +300,11 @@ def _solved(tail: Callable[[Floats], tuple[Floats, Floats]], share: Floats, star
     u, wanted = np.clip(start.astype(np.float64), -_FARTHEST, _FARTHEST), np.log(share)
     going = np.ones(u.shape, dtype=np.bool_)  # a root stays where it was found, in whatever company
     for _ in range(_STEPS):
-        below, dense = tail(u)
-        step = np.clip((wanted - below) * np.exp(np.clip(below - dense, -700, 700)), -20, 20)
-        before, u = u, np.where(going, np.clip(u + step, -_FARTHEST, _FARTHEST), u)
-        going &= np.abs(u - before) > 1e-15 * np.maximum(1, np.abs(u)) + 1e-15
+        at = u[going]
+        below, dense = tail(at)
+        step = np.clip((wanted[going] - below) * np.exp(np.clip(below - dense, -700, 700)), -20, 20)
+        u[going] = after = np.clip(at + step, -_FARTHEST, _FARTHEST)
+        going[going] = np.abs(after - at) > 1e-15 * np.maximum(1, np.abs(after)) + 1e-15
         if not going.any():
             break
     return u
