@@ -171,9 +171,24 @@ def test_many_processes_that_start_at_once_agree_on_every_secret(tmp_path: Path)
 
 def test_a_token_that_others_could_read_is_not_used(tmp_path: Path) -> None:
     home = CoordinatorHome(tmp_path / "home")
-    (home.folder / "admin.token").chmod(0o644)
-    with pytest.raises(Mistake):
+    for name in ("admin.token", "log.key"):
+        (home.folder / name).chmod(0o644)
+        with pytest.raises(Mistake, match=f"run chmod 600 on it; if somebody may have read it: thebes rotate {name}"):
+            CoordinatorHome(tmp_path / "home")
+        (home.folder / name).chmod(0o600)
+    CoordinatorHome(tmp_path / "home")
+
+
+@pytest.mark.parametrize("known", ["coordinator.db", "database.name", "log.keys.json"])
+def test_no_other_key_is_made_for_a_list_that_was_signed(known: str, tmp_path: Path) -> None:
+    home = CoordinatorHome(tmp_path / "home")
+    (home.folder / known).write_bytes(b"[]")
+    (home.folder / "log.key").unlink()
+    with pytest.raises(Mistake, match=r"has no log\.key any more.* bring it back from a copy"):
         CoordinatorHome(tmp_path / "home")
+    assert not (home.folder / "log.key").exists()
+    (home.folder / known).unlink()
+    CoordinatorHome(tmp_path / "home")
 
 
 def test_a_home_belongs_to_one_role(tmp_path: Path) -> None:

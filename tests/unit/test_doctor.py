@@ -211,6 +211,7 @@ SAID = [
     ("site", _write("datasets/patients.toml", b"="), "the data set patients is declared", How.BROKEN),
     ("coordinator", _write("coordinator.toml", b"min_count_floor = 0"), "coordinator.toml can be read", How.BROKEN),
     ("coordinator", _write("log.key", b"short"), "log.key signs the task list", How.BROKEN),
+    ("coordinator", _gone("log.key"), "log.key signs the task list", How.BROKEN),
     ("coordinator", _no_keys, "every task under way has its key", How.BROKEN),
     ("coordinator", _over, "no key outlives its trusted task", How.BROKEN),
     ("coordinator", _gone("ca/authority.key"), "the authority's key is that of its certificate", How.BROKEN),

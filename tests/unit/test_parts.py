@@ -41,19 +41,43 @@ main(["--help"])
 """
 
 
-def thin(code: str, *words: str) -> subprocess.CompletedProcess[str]:
-    """Python where only what `pip install thebes` brings can be imported."""
+COORDINATOR = """
+import importlib, pkgutil
+package = importlib.import_module("thebes.coordinator")
+for found in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
+    if ".migrations." not in found.name:  # these are run, not imported
+        importlib.import_module(found.name)
+"""
+
+
+def thin(code: str, *words: str, extra: str = "") -> subprocess.CompletedProcess[str]:
+    """Python where only what `pip install thebes` brings can be imported, or `pip install thebes[extra]`."""
     paths = os.pathsep.join([str(ROOT / "tests" / "support" / "thin"), *filter(None, [os.environ.get("PYTHONPATH")])])
-    return subprocess.run(
-        [sys.executable, "-c", code, *words], env={**os.environ, "PYTHONPATH": paths}, capture_output=True, text=True,
-        timeout=120,
-    )  # fmt: skip
+    env = {**os.environ, "PYTHONPATH": paths, "THIN_WITH": extra}
+    command, typed = [sys.executable, "-c", code, *words], "a-long-password-of-hers\n"
+    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=120, input=typed)
 
 
 def test_everything_of_a_person_and_a_requestor_is_there_without_the_other_roles_packages() -> None:
     done = thin(ROLES)
     assert done.returncode == 0, done.stderr
     assert "person" in done.stdout
+
+
+def test_a_coordinator_runs_and_comes_back_without_the_packages_of_sites(tmp_path: Path) -> None:
+    told = "import sys\nfrom thebes.cli.main import main\nmain(sys.argv[1:])"
+    home, copy, back = (str(tmp_path / name) for name in ("home", "copy.thebes", "back"))
+    (tmp_path / "home").mkdir(mode=0o700)
+    for code, *words in (
+        (COORDINATOR,),
+        (told, "user", "add", "ana", "--role", "requestor", "--home", home, "--password-stdin"),
+        (told, "backup", home, "--to", copy),
+        (told, "restore", copy, "--home", back),
+        (told, "user", "list", "--home", back),
+    ):
+        done = thin(code, *words, extra="coordinator")
+        assert done.returncode == 0, done.stderr
+    assert "ana" in done.stdout
 
 
 @pytest.mark.parametrize(

@@ -91,6 +91,8 @@ def _passphrase(file: Path | None) -> str | None:
     try:
         text = file.read_text(encoding="utf-8")
         open_to_others = file.stat().st_mode & 0o077
+    except FileNotFoundError:
+        raise Mistake("--passphrase-file", f"there is no file {str(file)!r}") from None
     except (OSError, UnicodeDecodeError):
         raise Mistake("--passphrase-file", f"{str(file)!r} cannot be read as text") from None
     if open_to_others:

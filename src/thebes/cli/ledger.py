@@ -151,7 +151,10 @@ def _opened(where: str | None, home: Path | None) -> Ledger:
         if home is None:
             raise Mistake("ledger", "give an address such as sqlite:///budget.db, or --home DIR")
         if not (home / "ledger.db").is_file():
-            raise Mistake("home", f"there is no ledger in {home} (no file ledger.db)")
+            raise Mistake(
+                "home",
+                f"there is no ledger in {home} (no file ledger.db); a coordinator has one with a site `local` only",
+            )
         where = f"sqlite:///{home / 'ledger.db'}"
     if "://" not in where and Path(where).exists():
         place = Path(where)

@@ -56,6 +56,9 @@ class CoordinatorHome:
         self.settings = settings.read(self.folder)
         self.keys = Keys(self.folder / "keys")
         self._read: dict[str, tuple[tuple[int, int], bytes]] = {}
+        if lost_key(self.folder):
+            advice = "bring it back from a copy of the home, for people refuse what another one signs"
+            raise Mistake("--home", f"has no {LOG_KEY} any more, which signs its task list: {advice}")
         for name, make in _MADE.items():
             self._secret(name, make)
             self._now(name)
@@ -171,6 +174,11 @@ class CoordinatorHome:
         return file.read_bytes()
 
 
+def lost_key(folder: Path) -> bool:
+    """Return whether a home has a task list, and not the key that signs it. The key is made first."""
+    return not (folder / LOG_KEY).exists() and any((folder / n).exists() for n in (_OWN_STORE, DATABASE, SUCCESSIONS))
+
+
 def named_in(folder: Path) -> str | None:
     """The name of the database elsewhere that a home works on, without opening the home."""
     try:
@@ -196,4 +204,5 @@ def _own(secret: Path) -> None:
     """Refuse a secret that others may read: it may have been read."""
     _belongs(secret)
     if stat.S_IMODE(secret.stat().st_mode) & 0o077:
-        raise Mistake("--home", f"others can read {secret}: remove it, so that a new one is made")
+        again = f"; if somebody may have read it: thebes rotate {secret.name}" if secret.name in _MADE else ""
+        raise Mistake("--home", f"others can read {secret}: run chmod 600 on it{again}")

@@ -7,18 +7,20 @@ import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from time import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from thebes.curator.cache.forecast import Forecast, forecast
 from thebes.curator.cache.planner import Planner
 from thebes.curator.cache.store import CacheStore
 from thebes.curator.cache.synopsis import Sizes, Synopsis, View
 from thebes.curator.cache.synopsis_kinds import SYNOPSES, synopsis_of
-from thebes.curator.streams.stream import Stream
 from thebes.data.growing.block_rule import USER
 from thebes.privacy.faults import Mistake
 from thebes.site.dataset import DataSet
 from thebes.site.home import SiteHome
+
+if TYPE_CHECKING:
+    from thebes.curator.streams.stream import Stream
 
 FOLDER = "cache"
 _ALIKE = ("columns", "bins")  #: parameters that every kind of synopsis has

@@ -163,7 +163,8 @@ def _settled(home: Path, role: HomeRole) -> list[str]:
     whoever was let into the home that was copied is not let into this one by the same token."""
     notices = []
     if role is HomeRole.COORDINATOR:
-        notices.append("its first start makes a new admin.token, for its holders; whoever was logged in logs in again")
+        new = "its first start makes a new admin.token and figures.token, for their holders"
+        notices.append(f"{new}; whoever was logged in logs in again")
     elif role is not HomeRole.LEDGER:
         make_token(home)
         notices.append("its token is new: programs that bring their own copy of it are given this one")

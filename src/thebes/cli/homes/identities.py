@@ -18,7 +18,7 @@ from thebes.coordinator.auth.hardware_key import HardwareKeyAway
 from thebes.coordinator.auth.signers import key_of
 from thebes.coordinator.auth.site_certificates import few
 from thebes.coordinator.clock import SystemClock
-from thebes.coordinator.home import LOG_KEY, NEXT_LOG_KEY
+from thebes.coordinator.home import LOG_KEY, NEXT_LOG_KEY, lost_key
 from thebes.coordinator.tasks.states import Status
 from thebes.data import keys
 from thebes.data.store.vault import connect
@@ -72,10 +72,12 @@ def of_a_person(home: Path, passphrase: str | None) -> Iterator[HomeFinding]:
 
 
 def of_a_coordinator(home: Path, now: float) -> Iterator[HomeFinding]:
-    for name, use in (("log.key", "signs the task list"), ("session.key", "signs who has logged in")):
+    for name, use in ((LOG_KEY, "signs the task list"), ("session.key", "signs who has logged in")):
         path = home / name
-        whole = not path.exists() or len(path.read_bytes()) == _SECRET_BYTES
-        advice = "it is cut off: stop the coordinator and bring back a copy; a new one makes people refuse the list"
+        gone = name == LOG_KEY and lost_key(home)
+        whole = not gone and (not path.exists() or len(path.read_bytes()) == _SECRET_BYTES)
+        state = "gone" if gone else "cut off"
+        advice = f"it is {state}: stop the coordinator and bring back a copy; a new one makes people refuse the list"
         yield found(whole, f"{name} {use}", advice)
     if (home / "coordinator.db").is_file():
         yield from _list_key(home)
@@ -130,7 +132,7 @@ def _list_key(home: Path) -> Iterator[HomeFinding]:
         advice = "another was about to take its place; end that: thebes rotate log.key"
         yield HomeFinding(How.WARNING, what, advice)
     elif row is not None and len(private) == _SECRET_BYTES:
-        advice = "it is older, and people refuse what it signs: bring back the newest copy of log.key"
+        advice = "it is another one, and people refuse what it signs: bring back the newest copy of log.key"
         yield found(row[0] == listed_successor(public_key(private)), what, advice)
 
 

@@ -100,6 +100,7 @@ class Federation:
 
     async def _listen(self, host: str, port: int) -> int:
         os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "false")  # nothing here goes on after a fork
+        os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # what fails is raised here too, and told once
         from thebes.coordinator.sites.link_server import Hub  # heavy, and needed only with a port
 
         self._hub = Hub(self._authority, self.links, self._pace)
