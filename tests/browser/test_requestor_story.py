@@ -505,7 +505,7 @@ def test_an_ensemble_is_composed_for_a_group_rehearsed_and_answered_with_tokens(
     told = page.locator(".rehearsal strong")
     told.nth(1).wait_for()
     assert 40 <= float(told.nth(1).inner_text().removesuffix(" %")) <= 100
-    expect(page.locator(".rehearsal")).to_contain_text("guessing tells 50 %", use_inner_text=True)
+    expect(page.locator(".rehearsal")).to_contain_text("guessing gets 50 %", use_inner_text=True)
     me.picture("coordinator-ensemble")
     page.get_by_role("button", name="Put it up").click()
     page.wait_for_url(re.compile(r"/task/[0-9a-f]{32}$"))

@@ -325,7 +325,7 @@ def test_two_kinds_of_one_name_are_told_apart_when_the_second_is_registered(writ
 
 
 def test_a_package_that_is_not_there_is_no_kind() -> None:
-    with pytest.raises(Mistake, match="is no package that can be imported"):
+    with pytest.raises(Mistake, match="cannot be imported as a package"):
         registry.register("thebes_nowhere")
 
 

@@ -263,7 +263,7 @@ def test_while_nobody_serves_the_home_no_turn_is_lost(world: World) -> None:
     assert world.person.process.stop() == 0
     staying = world.start("run", "--all", "--every")
     assert staying.stderr is not None
-    assert "waiting for somebody" in staying.stderr.readline()
+    assert "waiting until this runs" in staying.stderr.readline()
     world.person.process.launch()
     world.person.ready()
     _until(lambda: world.rows("steps", "walks") == 3)

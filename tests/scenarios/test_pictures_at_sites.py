@@ -131,13 +131,13 @@ def test_two_sites_learn_to_tell_pictures_apart_and_only_a_steward_hears_of_a_br
     points, kinds = parts["test"]
     right = float(np.mean(release.model.predict({"photo": list(points)}) == kinds))
     assert right > 0.35, f"{right:.0%} right; a guess is 25 %"
-    assert "no whole" not in json.dumps(release.as_json())
+    assert "not a whole" not in json.dumps(release.as_json())
     for site in ("north", "south"):
         address = there.pages[f"site {site}"]
         with httpx.Client(follow_redirects=True, base_url="/".join(address.split("/")[:3])) as steward:
             steward.get(address)
             page = steward.get("/datasets")
-        assert "1 are no whole PNG or JPEG" in page.text
+        assert "1 are not a whole PNG or JPEG" in page.text
 
 
 def test_a_question_about_pictures_is_refused_by_every_site_in_words(there: Institutions) -> None:

@@ -319,7 +319,7 @@ def test_the_commands_begin_tell_and_end(tmp_path: Path) -> None:
     assert (begun.returncode, again.returncode) == (0, 0)
     assert begun.stdout.startswith(f"Another authority for sites has begun: SHA-256 {authority.fingerprint}\n")
     assert again.stdout.startswith(f"Another authority for sites had begun already: SHA-256 {authority.fingerprint}\n")
-    assert "  old authority\nTwo authorities count. Not yet come with" in ca("list", *home).stdout
+    assert "  old authority\nTwo authorities are valid. Not yet come with" in ca("list", *home).stdout
     refused = ca("end-old", *home)
     assert (refused.returncode, refused.stdout) == (1, "")
     assert refused.stderr.startswith("thebes: north would be shut out")
@@ -337,8 +337,8 @@ def test_the_commands_begin_tell_and_end(tmp_path: Path) -> None:
     authority.came(int(told[1]["serial"], 16))
     assert ca("list", *home).stdout.endswith("No site needs the old one: thebes ca end-old\n")
     ended, again = ca("end-old", *home), ca("end-old", *home)
-    assert ended.stdout == f"The old authority has ended. One counts: SHA-256 {authority.fingerprint}\n"
-    assert again.stdout.startswith("There is no old authority. The one that counts: SHA-256 ")
+    assert ended.stdout == f"The old authority has ended. The valid one: SHA-256 {authority.fingerprint}\n"
+    assert again.stdout.startswith("There is no old authority. The valid one: SHA-256 ")
     typed("rotate", "ca", *home)
     assert ca("end-old", *home).returncode == 1
     assert ca("end-old", *home, "--anyway").returncode == 0

@@ -213,7 +213,7 @@ def test_the_command_makes_issues_lists_and_revokes(tmp_path: Path) -> None:
     assert "north until " in issued.stdout
     (told,) = json.loads(ca("list", *home, "--json").stdout)
     assert (told["site"], told["state"]) == ("north", "valid")
-    assert ca("revoke", "north", *home).stdout == "1 certificate of north no longer counts.\n"
+    assert ca("revoke", "north", *home).stdout == "1 certificate of north is no longer valid.\n"
     assert "north  revoked" in ca("list", *home).stdout
     for wrong, status in (
         (("issue", "local", *home, "--out", str(tmp_path / "x")), 2),

@@ -421,7 +421,7 @@ def test_an_answer_that_is_no_json_is_refused(system: System, content: bytes) ->
 
 def test_an_answer_that_comes_packed_is_refused(system: System) -> None:
     system.server.odd.append(Reply.of(200, [], headers={"Content-Encoding": "gzip"}))
-    assert "packs" in system.refusal()
+    assert "compresses" in system.refusal()
 
 
 def test_the_environment_names_no_way_round(system: System, monkeypatch: pytest.MonkeyPatch) -> None:

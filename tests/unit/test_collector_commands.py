@@ -42,7 +42,7 @@ def test_what_will_be_read_and_filled_is_shown_and_asked_about(collector: Any, h
         assert word in out
     assert list((home / "collectors").glob("*.json")) == []
     status, _, err = collector("install", "browser")  # and nobody there who could answer
-    assert (status, err) == (2, "thebes: --yes: must be said where nobody can be asked; nothing was changed\n")
+    assert (status, err) == (2, "thebes: --yes: is needed where no terminal can ask for it; nothing was changed\n")
     status, _, _ = collector("install", "browser", typed="y\n")
     assert status == 0
     record = json.loads((home / "collectors" / "browser.json").read_text())

@@ -109,7 +109,7 @@ def test_the_page_of_a_rehearsal_says_what_guessing_gives_and_warns(
     told |= {"lent": ["age"], "finds": []}
     monkeypatch.setattr(rehearsal, "rehearse", lambda document: told)
     text = " ".join(re.sub("<[^>]+>", "", write(front, "/ask/rehearse", FORM)).split())
-    assert "told at least 48 % of the labels right. Without noise it was 75 %; guessing tells 50 %." in text
+    assert "got at least 48 % of the labels right. Without noise it was 75 %; guessing gets 50 %." in text
     assert text.count("the model may be no better than guessing") == 1
     assert (
         "a mean squared error of at most 12.5. Without noise it was 9; guessing the mean for everybody gives 16."

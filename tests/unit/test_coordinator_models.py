@@ -71,7 +71,7 @@ def test_nobody_asks_without_a_login(front: Front, path: str) -> None:
         ("speed/predict?version=0", ROWS, 422, "version"),
         ("NO/predict", ROWS, 422, "name"),
         ("own/predict", ROWS, 403, "download"),
-        ("speed/predict", {"rows": [{"hours": 1}]}, 422, "'hours' is no column of this model; it has hour"),
+        ("speed/predict", {"rows": [{"hours": 1}]}, 422, "'hours' is not a column of this model, which has hour"),
         ("speed/predict", {"rows": [{}]}, 422, "row 1 has no 'hour'"),
         ("speed/predict", {"rows": [{"hour": [1]}]}, 422, "rows"),
         ("speed/predict", {"rows": []}, 422, "rows"),
@@ -109,7 +109,7 @@ def test_whoever_signs_in_is_shown_the_models_on_the_pages_of_the_site(front: Fr
         "Version 2",
         "with confidence 99 %",
         "1 block of rides",
-        "/api/model/speed/predict",
+        "thebes model predict speed ROWS.csv",
         "1, 2",
         "So much.",
     ):

@@ -190,7 +190,9 @@ def test_one_requestor_has_only_so_many_tasks_under_way_also_when_they_come_toge
 
         answers = asyncio.run(put_up(ana, 8))
         refused = [str(answer) for answer in answers if isinstance(answer, Refusal)]
-        assert set(refused) == {"3 of your tasks are under way, and no more may be; cancel one, or wait for its end"}
+        assert set(refused) == {
+            "3 of your tasks are under way, and no requestor may have more; cancel one, or wait until one ends"
+        }
         assert len(answers) - len(refused) == len(front.client.get("/api/task").json()) == 3
         assert len(list((tmp_path / "home" / "keys").iterdir())) == 3
         assert len(asyncio.run(put_up(bob, 1))) == 1

@@ -169,17 +169,17 @@ def test_yes_and_no_are_the_two_declared_words_and_anything_else_is_missing(tmp_
 @pytest.mark.parametrize(
     ("more", "field"),
     [
-        ({"encoding": "no-such"}, "encoding is no encoding that Python knows"),
-        ({"encoding": "base64"}, "encoding is no encoding of text"),
+        ({"encoding": "no-such"}, "encoding is not an encoding that Python knows"),
+        ({"encoding": "base64"}, "encoding is not an encoding of text"),
         ({"dates": {"born": "%d/%m/%y"}}, "has %y; a date is written with"),
         ({"dates": {"born": "%d/%m"}}, "must have %d, %m and %Y"),
         ({"dates": {"born": "%d/%m/%Y/%Y"}}, "has a part twice"),
         ({"yes_no": {"smokes": ["ja"]}}, "needs two words"),
         ({"yes_no": {"smokes": ["ja", "JA "]}}, "needs two words"),
         ({"thousands_comma": ["height"]}, "says twice how 'height' is written"),
-        ({"columns": {"height": "Grösse"}}, "names 'Grösse', which is no column of rows.csv"),
+        ({"columns": {"height": "Grösse"}}, "names 'Grösse', which is not a column of rows.csv"),
         ({"columns": {"id": "geboren"}}, "gives two columns of rows.csv the same name"),
-        ({"dates": {"geboren": "%d.%m.%Y"}}, "source.dates: names 'geboren', which is no column"),
+        ({"dates": {"geboren": "%d.%m.%Y"}}, "source.dates: names 'geboren', which is not a column"),
         ({"skip": -1}, "source.skip"),
     ],
 )
@@ -228,5 +228,5 @@ def test_a_line_that_is_no_text_in_the_declared_encoding_is_none_and_changes_no_
 @pytest.mark.parametrize("encoding", ["utf-7", "hz", "iso2022_jp", "raw_unicode_escape", "unicode_escape", "punycode"])
 def test_an_encoding_in_which_a_line_means_what_others_say_is_refused(tmp_path: Path, encoding: str) -> None:
     (tmp_path / "rows.csv").write_text("id\n1\n")
-    with pytest.raises(Mistake, match=r"cannot be read line by line|is no encoding"):
+    with pytest.raises(Mistake, match=r"cannot be read line by line|is not an encoding"):
         open_connector({"kind": "csv", "path": "rows.csv", "encoding": encoding}, folder=tmp_path)

@@ -99,7 +99,10 @@ def test_a_data_set_is_declared_shown_granted_and_removed(run: Run, tmp_path: Pa
     status, out, err = created(run)
     assert (status, err) == (0, "")
     assert not re.search(r"(?<![\d.])4", out.replace(str(tmp_path), ""))  # no count of rows unless it is asked for
-    assert "so many fit (filter basic): 100 of epsilon 0.02, 20 of epsilon 0.1, 10 of epsilon 0.2, " in out
+    assert (
+        "so many answers with Laplace noise (filter basic): 100 of epsilon 0.02, 20 of epsilon 0.1, 10 of epsilon 0.2, "
+        in out
+    )
     shown = json.loads(run("dataset", "show", "patients", "--home", "site", "--json")[1])
     (block,) = shown["blocks"]
     assert {name: block[name] for name in ("block", "epsilon", "delta", "remaining", "state")} == {
@@ -203,7 +206,7 @@ def test_lines_that_are_no_rows_are_told_by_reason_and_are_never_many_by_acciden
         assert "--skip-bad-lines" in err
         assert "2,500 with a value that is not text in UTF-8 (the first is line 3)" in err
     status, out, _ = created(run, "--check", "--skip-bad-lines")
-    assert (status, "2500 rows" in out, "2,500 lines are no rows" in out) == (0, True, True)
+    assert (status, "2500 rows" in out, "2,500 lines cannot be read as rows" in out) == (0, True, True)
 
 
 def test_a_line_or_two_that_are_no_rows_are_told_and_need_no_word(run: Run, tmp_path: Path) -> None:
@@ -211,7 +214,10 @@ def test_a_line_or_two_that_are_no_rows_are_told_and_need_no_word(run: Run, tmp_
     (tmp_path / "rows.csv").write_text("\n".join(lines))
     status, out, _ = created(run)
     assert status == 0
-    assert "2 lines are no rows and stay out of every answer: 1 with too few fields (the first is line 502)" in out
+    assert (
+        "2 lines cannot be read as rows and stay out of every answer: 1 with too few fields (the first is line 502)"
+        in out
+    )
     assert "501" not in out, "how many are rows is not told unless it is asked for"
 
 

@@ -70,7 +70,7 @@ def test_names_of_any_script_get_plain_ones_and_everything_else_is_left_open(fol
     [
         ("patient;age\n1;40\n", 'delimiter = ";"'),
         ("patient\tage\n1\t40\n", 'delimiter = "\\t"'),
-        ("\x01PNG\n\n", "no text"),
+        ("\x01PNG\n\n", "not text"),
     ],
 )
 def test_a_file_that_is_written_otherwise_is_not_taken_for_one_column(
@@ -213,8 +213,8 @@ def test_what_the_form_makes_declares_the_data_set(pages: TestClient, folder: Pa
         ({"size": ["", "", "", "", "32 x 0", "2, 3"]}, "Foto.height"),
         ({"name": ["a", "a", "b", "c", "d", "e"]}, "two columns"),
         ({"kind": ["absent"] * 6}, "left out"),
-        ({"kind": ["key"]}, "load the page anew"),
-        ({"kind": [7, "float", "string", "absent", "image", "array"]}, "load the page anew"),
+        ({"kind": ["key"]}, "reload the page"),
+        ({"kind": [7, "float", "string", "absent", "image", "array"]}, "reload the page"),
         ({"delimiter": "x"}, "delimiter"),
         ({"max_rows_per_unit": "0.5"}, "max_rows_per_unit"),
     ],

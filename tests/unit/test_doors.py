@@ -139,7 +139,7 @@ def test_a_name_given_twice_is_refused_wherever_json_is_read(door: Door) -> None
             if plain.status_code != 400:
                 continue  # it reads no JSON, or not before it knows what it is for
             tried += 1
-            for wrong, says in ((TWICE, "ames 'rows' twice"), ('{"a": NaN}', "NaN is no number")):
+            for wrong, says in ((TWICE, "ames 'rows' twice"), ('{"a": NaN}', "NaN is not a number of JSON")):
                 answer = door.ask(method, path, headers=kind, content=wrong)
                 assert (answer.status_code, says in answer.text.replace("&#39;", "'")) == (400, True), (
                     path,

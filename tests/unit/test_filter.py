@@ -114,7 +114,7 @@ def test_a_filter_knows_which_columns_it_asks() -> None:
         ("sex NOT IN ('Klingon')", "not among its declared ones"),
         ("floor = 3", "not among its declared ones, -2, 0, 7$"),
         ("floor IN (7, 3.5)", "not among its declared ones"),
-        ("seen > 'yesterday'", "no point in time"),
+        ("seen > 'yesterday'", "not a point in time"),
         ("weight > 1e999", "too large"),
         ("weight > 9007199254740993", "more digits"),
         ("age > 3 -- and so on", "comments"),

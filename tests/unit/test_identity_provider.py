@@ -155,7 +155,7 @@ def test_a_group_that_is_lost_ends_sessions_and_one_that_comes_back_lets_in_agai
         accounts.who(token)
     again, _ = accounts.federated.login(Identity(me.issuer, "ana", "operator"))
     assert accounts.who(again).role is Role.OPERATOR
-    with pytest.raises(NotSignedIn, match="no longer counts"):  # let in before the group was lost
+    with pytest.raises(NotSignedIn, match="no longer valid"):  # let in before the group was lost
         accounts.devices.claim(device)
     accounts.disable("ana@localhost")
     with pytest.raises(NotSignedIn, match="shut out by whoever runs this server"):

@@ -397,7 +397,7 @@ def test_an_operator_makes_a_code_on_the_page_of_sites(front: Front) -> None:
     assert "must be lower-case" in front.client.post("/sites/code", json={"site": "No <b>"}, headers=told).text
     assert '<code class="long">' not in front.client.get("/sites").text  # it is shown once
     shown = front.client.post("/sites/code/withdraw", json={"site": "north"}, headers=told).text
-    assert "no longer counts" in shown
+    assert "no longer valid" in shown
     assert (
         front.client.post("/sites/code", json={"site": "north"}, headers={"origin": "http://evil"}).status_code == 403
     )
@@ -422,7 +422,7 @@ def test_codes_go_through_files_and_standard_input_not_through_arguments(
     monkeypatch.setattr(sys, "stdin", io.StringIO(""))
     assert "use --code-stdin or --code-file" in typed(*there).stderr
     said = typed("ca", "revoke", "north", "--home", folder)
-    assert said.stdout == "The join code of north no longer counts; it had no certificate.\n"
+    assert said.stdout == "The join code of north is no longer valid; it had no certificate.\n"
 
 
 def test_a_file_of_json_with_a_code_is_for_its_owner_alone(front: Front, tmp_path: Path) -> None:

@@ -111,10 +111,10 @@ REFUSED = {
     "SELECT COUNT(*) FROM patients JOIN read_csv('x') USING (person)": "must name one data set",
     "SELECT COUNT(*) FROM patients JOIN elsewhere USING (person)": "no schema is given",
     f"SELECT AVG(year) {FROM}": "is a column of both; write patients.year or visits.year",
-    f"SELECT AVG(visits.age) {FROM}": "no column that can be asked",
-    f"SELECT AVG(z.age) {FROM}": "no data set in FROM",
-    f"SELECT AVG(pid) {FROM}": "no column that can be asked",
-    f"SELECT AVG(visits.who) {FROM}": "no column that can be asked",
+    f"SELECT AVG(visits.age) {FROM}": "not a column that can be asked",
+    f"SELECT AVG(z.age) {FROM}": "not of a data set in FROM",
+    f"SELECT AVG(pid) {FROM}": "not a column that can be asked",
+    f"SELECT AVG(visits.who) {FROM}": "not a column that can be asked",
     f"SELECT COUNT(*) {FROM} WHERE patients.year < visits.year": "with another column",
 }
 
@@ -189,7 +189,7 @@ def test_what_is_no_join_of_people_is_refused_with_the_clause(text: str) -> None
         ({"max_rows_per_unit": 10_000}, None),
         ({"max_rows_per_unit": 5001, "first": 2}, "up to 10002 rows"),
         ({"columns": {**SCHEMAS["visits"]["columns"], "who": {"type": "string", "key": True}}}, "unlike keys"),
-        ({"columns": {**SCHEMAS["visits"]["columns"], "patients_YEAR": {"type": "string"}}}, "no name for one of them"),
+        ({"columns": {**SCHEMAS["visits"]["columns"], "patients_YEAR": {"type": "string"}}}, "cannot name one of them"),
     ],
 )
 def test_data_sets_that_cannot_be_joined_say_why(changed: dict[str, Any], why: str | None) -> None:

@@ -87,7 +87,7 @@ def test_a_verdict_needs_a_gain_that_is_sure_or_one_that_is_surely_small() -> No
 def test_the_figure_is_one_sentence_with_its_interval_and_the_guess() -> None:
     said = judged([[140, 10], [130, 20]]).sentence
     assert said.startswith("the model is better than guessing: on 300 rows that it was not made from (10 % of all) it ")
-    assert "tells 90 % right (95% interval 85.4 % to" in said
+    assert "gets 90 % right (95% interval 85.4 % to" in said
     assert said.endswith("the most frequent class alone 50 %")
 
 

@@ -483,7 +483,7 @@ def test_refusals_are_sentences_with_their_status(world: World) -> None:
 def test_a_body_that_is_no_object_is_refused_in_words(world: World) -> None:
     answered = world.http.post("/rules/add", json=[1], headers=PARTIAL)
     assert answered.status_code == 422
-    assert "load the page anew" in harmless(answered)
+    assert "reload the page" in harmless(answered)
 
 
 @pytest.mark.few(1)

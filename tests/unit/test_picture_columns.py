@@ -212,7 +212,7 @@ def test_only_a_plain_file_below_the_folder_is_opened(folder: PictureFolder, pat
 def test_a_device_is_not_opened(tmp_path: Path) -> None:
     made = PictureFolder(Path("/dev"))
     try:
-        with pytest.raises(UnreadablePicture, match="no plain file"):
+        with pytest.raises(UnreadablePicture, match="not plain files"):
             made.content("zero")
     finally:
         made.close()

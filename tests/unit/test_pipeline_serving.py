@@ -127,7 +127,7 @@ def test_a_row_of_no_group_has_no_number() -> None:
 @pytest.mark.parametrize(
     ("rows", "words"),
     [
-        ([{"houre": 1}], "'houre' is no column of this model; it has hour"),
+        ([{"houre": 1}], "'houre' is not a column of this model, which has hour"),
         ([{"hour": 1}, {}], "row 2 has no 'hour'"),
         ([1], "row 1 must be an object"),
         ([], "must be a list of 1 to"),

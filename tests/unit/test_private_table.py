@@ -113,7 +113,7 @@ def test_groups_that_nobody_declared_are_found_for_half_of_the_price() -> None:
             table.sql(text, epsilon=1)
         rare = table.sql("SELECT g, COUNT(*) AS n FROM data WHERE age < 20.01 GROUP BY g", epsilon=1, delta=1e-6)
         assert len(rare) == 0
-        assert "nothing was common enough" in str(rare.release)
+        assert "no value was given by enough people" in str(rare.release)
     with thebes.open_data(ROWS, schema, epsilon=5, delta=1e-5) as table:
         with pytest.raises(Refusal, match="basic filter"):
             table.sql(text, epsilon=4, delta=1e-6)

@@ -31,8 +31,8 @@ def test_what_is_json_is_read_as_everybody_reads_it(value: object) -> None:
         (b'[{"b": {"a": 1, "c": 2, "a": 3}}]', "names 'a' twice"),
         (b'{"a": 1, "\\u0061": 2}', "names 'a' twice"),  # one name, however it is spelled
         ('{"' + "x" * 500 + '": 1, "' + "x" * 500 + '": 2}', "names '" + "x" * 40 + "' twice"),
-        (b"NaN", "NaN is no number"),
-        (b"[-Infinity]", "-Infinity is no number"),
+        (b"NaN", "NaN is not a number of JSON"),
+        (b"[-Infinity]", "-Infinity is not a number of JSON"),
         (b'{"a":\n }', "line 2, column 2"),
         (b"", "line 1, column 1"),
         (b"\xff", "UTF-8"),

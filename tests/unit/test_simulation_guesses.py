@@ -79,7 +79,7 @@ def test_a_classifier_of_people_says_what_the_most_frequent_label_gives(kind: st
     said = np.asarray(release.model.predict({n: rows[n] for n in document["bounds"] if n != "y"}))  # type: ignore[attr-defined]
     assert told["reached"] == pytest.approx(np.mean(said == LABEL))
     assert (told["aside"], told["better"], warned) == (False, None, [])
-    assert "the most frequent value alone tells 0.682; only rows kept aside can show" in str(release)
+    assert "the most frequent value alone gets 0.682; only rows kept aside can show" in str(release)
 
 
 @pytest.mark.few(2)
@@ -94,12 +94,12 @@ def test_a_classifier_is_called_better_over_rows_kept_aside_only(kind: str) -> N
     said = np.asarray(release.model.predict({n: kept[n] for n in document["bounds"] if n != "y"}))  # type: ignore[attr-defined]
     assert told["reached"] == pytest.approx(np.mean(said == kept["y"]))
     assert told["guessing"] == pytest.approx(max(kept["y"].mean(), 1 - kept["y"].mean()))
-    assert "rows kept aside, y: the model tells" in str(release)
+    assert "rows kept aside, y: the model gets" in str(release)
     assert str(release).count("so it is better than guessing") == 1
     strange = {**kept, "y": DRAW.permutation(kept["y"])}
     release, (line,) = simulated(document, learned, aside=strange)
     assert release.extra["beside_guess"]["better"] is False
-    assert f"of {half} rows that it did not learn from it tells " in line
+    assert f"of {half} rows that it did not learn from it gets " in line
 
 
 @pytest.mark.parametrize("kind", ["naive Bayes", "logistic"])
@@ -107,7 +107,7 @@ def test_a_classifier_that_learns_something_is_not_warned_of_and_one_of_nothing_
     document = asked(LABELS[kind], SET)
     assert simulated(document, {"x": X, "z": Z, "y": LABEL})[1] == []
     (line,) = simulated({**document, "epsilon": 0.05}, {"x": X, "z": Z, "y": LABEL[SHUFFLED]})[1]
-    assert line.startswith("the model is no better than guessing: of 1,500 rows that it learned from it tells ")
+    assert line.startswith("the model is no better than guessing: of 1,500 rows that it learned from it gets ")
     assert "of y right, and the most frequent value alone 68.2 %" in line
 
 
@@ -185,7 +185,7 @@ def test_a_model_of_sites_says_what_guessing_gives(kind: str) -> None:
     strangers = {name: rows.assign(diabetes=DRAW.permutation(rows["diabetes"])) for name, rows in PATIENTS.items()}
     (line,) = simulated({**SCENES[kind], "epsilon": 0.2}, strangers, SCHEMA)[1]
     assert line.startswith("the model is no")
-    assert f"better than guessing: of {len(ALL):,} rows that it learned from it tells " in line
+    assert f"better than guessing: of {len(ALL):,} rows that it learned from it gets " in line
 
 
 def test_a_condition_says_of_whom_a_model_of_sites_is_judged() -> None:

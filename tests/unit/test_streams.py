@@ -591,7 +591,7 @@ def test_a_users_later_rows_stay_in_the_users_block(tmp_path: Path) -> None:
 
 def test_ids_that_do_not_count_up_from_one_are_refused(tmp_path: Path) -> None:
     made = stream(tmp_path, "user", VISITS)
-    with pytest.raises(Mistake, match="row 1 is no id"):
+    with pytest.raises(Mistake, match="row 1 has an id that is not"):
         made.ingest(people(0, 3))
 
 

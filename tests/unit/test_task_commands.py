@@ -333,13 +333,13 @@ def test_a_simulated_model_no_better_than_guessing_is_a_warning(thebes) -> None:
     Path("rows.csv").write_text("x,y\n" + "".join(f"{a:.3f},{b}\n" for a, b in zip(x, label, strict=True)))
     status, out, err = thebes("simulate", "model.json", "rows.csv", "--seed", "1")
     assert status == 0
-    assert "thebes: warning: the model is no better than guessing: of 200 rows that it learned from it tells " in err
-    assert "rows simulated, from which it learned, y: the model tells " in out
+    assert "thebes: warning: the model is no better than guessing: of 200 rows that it learned from it gets " in err
+    assert "rows simulated, from which it learned, y: the model gets " in out
     Path("more.csv").write_text("x,y\n" + "".join(f"{a:.3f},{int(a > 0)}\n" for a in x))
     Path("model.json").write_text(json.dumps({**document, "epsilon": 50}))
     status, out, err = thebes("simulate", "model.json", "more.csv", "--seed", "1", "--aside", "more.csv")
     assert (status, err) == (0, "")
-    assert "rows kept aside, y: the model tells " in out
+    assert "rows kept aside, y: the model gets " in out
     assert thebes("simulate", "model.json", "rows.csv", "--aside", "more.csv", "--aside", "rows.csv")[0] != 0
 
 

@@ -281,7 +281,7 @@ def test_what_is_no_record_is_refused_in_words(raw: bytes) -> None:
         ({"guarantee": "none"}, "promises nothing"),
         ({"contributors": 3}, "fewer contributors"),
         ({"simulated": True}, "simulated"),
-        ({"unit": "wardrobe"}, "no release that can be read"),
+        ({"unit": "wardrobe"}, "cannot be read here as a release"),
     ],
 )
 def test_a_certificate_that_does_not_fit_its_document_is_refused_though_it_is_signed(

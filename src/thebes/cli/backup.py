@@ -14,16 +14,24 @@ from thebes.privacy.faults import Mistake
 
 _Passphrase = Annotated[
     Path | None,
-    typer.Option("--passphrase-file", metavar="FILE", help="A file with the passphrase the copy is encrypted with."),
+    typer.Option(
+        "--passphrase-file", metavar="FILE", help="A file whose first line is the passphrase that encrypts the copy."
+    ),
 ]
 
 
 def backup(
-    home: Annotated[Path, typer.Argument(metavar="HOME", help="Of a person, a site, a coordinator, or a ledger.")],
+    home: Annotated[
+        Path,
+        typer.Argument(
+            metavar="HOME", help="The home of a person, a site or a coordinator, or the folder of a ledger."
+        ),
+    ],
     to: Annotated[Path, typer.Option("--to", metavar="FILE", help="The copy: a new file outside the home.")],
     passphrase_file: _Passphrase = None,
     move: Annotated[
-        bool, typer.Option("--move", help="A person's home goes to another device: here nothing is spent any more.")
+        bool,
+        typer.Option("--move", help="Move a person's home to another device: this one then spends nothing any more."),
     ] = False,
     as_json: str | None = json_option(),
 ) -> None:
@@ -42,7 +50,7 @@ def backup(
 
 
 def restore(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="What `thebes backup` made.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The file that `thebes backup` wrote.")],
     home: Annotated[Path, typer.Option("--home", metavar="HOME", help="A new or empty folder.")],
     passphrase_file: _Passphrase = None,
     as_json: str | None = json_option(),
@@ -61,7 +69,9 @@ def restore(
 
 
 def settle(
-    home: Annotated[Path, typer.Option("--home", metavar="HOME", help="Of a coordinator, which does not run.")],
+    home: Annotated[
+        Path, typer.Option("--home", metavar="HOME", help="The coordinator's home; stop the coordinator first.")
+    ],
     store: Annotated[str | None, typer.Option(help="postgresql://..., unless its database is in the home.")] = None,
     as_json: str | None = json_option(),
 ) -> None:

@@ -98,12 +98,14 @@ def revoke(name: _Site, home: _Home) -> None:
     Example: thebes ca revoke north-hospital --home /var/lib/thebes
     """
     if (codes := _codes(home).withdraw(name)) and name not in _authority(home).sites():
-        typer.echo(f"The join code of {name} no longer counts; it had no certificate.")
+        typer.echo(f"The join code of {name} is no longer valid; it had no certificate.")
         return
     count = _authority(home).revoke(name)
     if codes:
-        typer.echo(f"The join code of {name} no longer counts.")
-    typer.echo(f"{count} certificate{'' if count == 1 else 's'} of {name} no longer count{'s' if count == 1 else ''}.")
+        typer.echo(f"The join code of {name} is no longer valid.")
+    typer.echo(
+        f"{count} certificate{' of' if count == 1 else 's of'} {name} {'is' if count == 1 else 'are'} no longer valid."
+    )
 
 
 @app.command("list")
@@ -139,14 +141,15 @@ def list_(home: _Home, json: str | None = output.json_option()) -> None:
             + (f"  {code['wrong']} wrong" if code["wrong"] else "")
         )
     if old:
-        typer.echo(f"Two authorities count. {_still(authority)}")
+        typer.echo(f"Two authorities are valid. {_still(authority)}")
 
 
 @app.command("end-old")
 def end_old(
     home: _Home,
     anyway: Annotated[
-        bool, typer.Option("--anyway", help="Also where a site is shut out by that, or the key's token is away.")
+        bool,
+        typer.Option("--anyway", help="End it even if that shuts a site out, or the key's token is not connected."),
     ] = False,
 ) -> None:
     """End the old authority after `thebes rotate ca`. Its certificates stop counting within a second, and its key is
@@ -156,7 +159,7 @@ def end_old(
     """
     authority = _authority(home)
     ended = authority.end_old(anyway=anyway, tell=lambda told: typer.echo(f"thebes: warning: {told}", err=True))
-    said = "The old authority has ended. One counts" if ended else "There is no old authority. The one that counts"
+    said = "The old authority has ended. The valid one" if ended else "There is no old authority. The valid one"
     typer.echo(f"{said}: SHA-256 {authority.fingerprint}")
 
 

@@ -134,8 +134,8 @@ def run(
     home: _Home,
     name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="As it was installed.")] = None,
     all_: Annotated[bool, typer.Option("--all", help="Every installed collector that is due.")] = False,
-    once: Annotated[bool, typer.Option("--once", help="Run now and end; what happens if nothing is said.")] = False,
-    every: Annotated[bool, typer.Option("--every", help="Stay, and run at the interval that was set.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Run once and end (the default).")] = False,
+    every: Annotated[bool, typer.Option("--every", help="Keep running, at the interval that was set.")] = False,
     json: str | None = output.json_option(),
 ) -> None:
     """Run a collector now, or stay and run whatever is due. `thebes person` must be running on the home.
@@ -145,9 +145,9 @@ def run(
     from thebes.collectors.installation import Installed
 
     if (name is None) == (not all_):
-        raise Mistake("NAME", "or --all must be given, and not both")
+        raise Mistake("NAME", "give one collector's name or --all, not both")
     if once and every:
-        raise Mistake("--every", "and --once exclude each other")
+        raise Mistake("--every", "cannot be given together with --once")
     place = Installed(home)
     if name is not None:
         record = place.record(name)
@@ -241,7 +241,7 @@ def sign(
         declared=declared,
     )
     told = read_publication(path)
-    typer.echo(f"{path} says {told.name} {told.version}, {len(told.files)} files, signed by {told.fingerprint}.")
+    typer.echo(f"{path} describes {told.name} {told.version}, {len(told.files)} files, signed by {told.fingerprint}.")
     typer.echo("Sign again after every change; ship the file inside the package.")
 
 

@@ -144,7 +144,10 @@ def stay(place: Installed, name: str | None) -> None:
                 for _ in due(place, name, quiet=False, rest=rest):
                     rest.rest()
             elif not waiting:
-                typer.echo(f"waiting for somebody to serve this home: thebes person --home {place.home}", err=True)
+                typer.echo(
+                    f"waiting until this runs: thebes person --home {place.home}",
+                    err=True,
+                )
                 waiting = True
             rest.rest(_TICK_SECONDS)
 
@@ -158,4 +161,4 @@ def agreed(question: str, *, else_say: str) -> bool:
         if sys.stdin is not None and sys.stdin.isatty():
             raise
         typer.echo()
-        raise Mistake(else_say, "must be said where nobody can be asked; nothing was changed") from None
+        raise Mistake(else_say, "is needed where no terminal can ask for it; nothing was changed") from None

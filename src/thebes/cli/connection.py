@@ -21,7 +21,11 @@ _TOKEN = "give a requestor's token with --token or the variable THEBES_TOKEN"  #
 def coordinator() -> Any:
     """The address of the coordinator, as an option or a variable."""
     return typer.Option(
-        None, "--coordinator", metavar="URL", envvar="THEBES_COORDINATOR", help="Where the coordinator listens."
+        None,
+        "--coordinator",
+        metavar="URL",
+        envvar="THEBES_COORDINATOR",
+        help="The coordinator's address, such as https://coordinator.example.",
     )
 
 
@@ -52,7 +56,7 @@ def timeout() -> Any:
 def server_at(coordinator: str | None, token: str | None, ca_file: Path | None) -> Iterator[Server]:
     """Connect to the coordinator that the options name; what it warns of is told on standard error."""
     if not coordinator:
-        raise Mistake("--coordinator", "is needed, or the variable THEBES_COORDINATOR: where the coordinator listens")
+        raise Mistake("--coordinator", "is needed, or the variable THEBES_COORDINATOR: the coordinator's address")
     from thebes.requestor.server import connect
     from thebes.wire.refusals import NotSignedIn
 

@@ -39,7 +39,7 @@ def create(
     epsilon: Annotated[str, typer.Option(help="The privacy budget: what all answers may cost one unit.")],
     source: Annotated[
         str | None,
-        typer.Option(help="Where they lie: a file, FILE.sqlite#TABLE, a URL#TABLE, or a .toml that describes it."),
+        typer.Option(help="Where the rows are: a file, FILE.sqlite#TABLE, a URL#TABLE, or a .toml that describes it."),
     ] = None,
     delta: Annotated[str, typer.Option(help="The same for delta.")] = "0",
     filter: Annotated[
@@ -53,7 +53,8 @@ def create(
         bool, typer.Option("--check", help="Count on this terminal how many values do not fit the schema.")
     ] = False,
     skip_bad_lines: Annotated[
-        bool, typer.Option("--skip-bad-lines", help="Go on where more than 1 % of a file's lines are no rows.")
+        bool,
+        typer.Option("--skip-bad-lines", help="Go on where more than 1 % of a file's lines cannot be read as rows."),
     ] = False,
     block_by: Annotated[
         str | None,
@@ -77,7 +78,9 @@ def create(
     ] = None,
     accept_separate_ledgers: Annotated[
         bool,
-        typer.Option("--accept-separate-ledgers", help="You accept that developers do not join what they were told."),
+        typer.Option(
+            "--accept-separate-ledgers", help="You accept this: developers who pool what they were told may learn more."
+        ),
     ] = False,
     schedule: Annotated[
         str | None,
@@ -172,10 +175,13 @@ def create(
     if schedule is not None or fair is not None or lifetime is not None:
         raise Mistake(
             "--schedule",
-            "goes with --block-by: as --fair and --lifetime do: they are about pipelines that want the same blocks",
+            "goes with --block-by, as --fair and --lifetime do: they are about pipelines that want the same blocks",
         )
     if source is None:
-        raise Mistake("--source", "says where the rows lie; or say --block-by for rows that you will bring")
+        raise Mistake(
+            "--source",
+            "is missing: name the file or table with the rows; or give --block-by, for rows that you will bring",
+        )
     used = cache_of({"kind": cache}, declared, budget)
     made = DataSet(name, declared, source_of(source), budget, cache=used)
     lost, figures = reached(made, place, check=check, skip_bad_lines=skip_bad_lines)
@@ -321,14 +327,14 @@ def _tell(figures: dict[str, Any]) -> None:
     if stray := fitting_nowhere(figures):
         raise Mistake(
             "--schema",
-            f"fits no value of {', '.join(stray)}, so nothing is declared; mend the schema, or leave --check out",
+            f"fits no value of {', '.join(stray)}, so nothing is declared; correct it, or leave --check out",
         )
 
 
 def _fitting(budget: Any) -> str:
     """Say how many answers with Laplace noise a whole budget pays, if all cost the same and nothing else is bought."""
     counted = ", ".join(f"{count:,} of epsilon {each:f}" for each, count in budget.answers.items())
-    return f"Of answers with Laplace noise that cost the same, so many fit (filter {budget.filter}): {counted}."
+    return f"The budget pays for so many answers with Laplace noise (filter {budget.filter}): {counted}."
 
 
 def _asking(name: str, place: Any, contexts: tuple[str, ...] = ()) -> str:

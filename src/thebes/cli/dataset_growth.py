@@ -70,7 +70,7 @@ def retire(name: output.DataSetName, blocks: _Blocks, home: output.SiteFolder) -
     """
     with _stream(home, name) as stream:
         gone = stream.retire(_full(name, blocks))
-    typer.echo(f"Retired: {', '.join(gone) or 'nothing; they were before'}.")
+    typer.echo(f"Retired: {', '.join(gone) or 'nothing; they were retired before'}.")
 
 
 def drop(name: output.DataSetName, blocks: _Blocks, home: output.SiteFolder) -> None:

@@ -61,7 +61,7 @@ def query(
     from thebes.tasks import registry
 
     if (epsilon is None) == (alpha is None):
-        raise Mistake("--epsilon", "or --alpha is needed: the price, or how far off the answer may be")
+        raise Mistake("--epsilon", "is missing: give the price; or give --alpha, how far off the answer may be")
     if epsilon is not None and (max_epsilon, beta) != (None, None):
         raise Mistake("--max-epsilon" if beta is None else "--beta", "goes with --alpha; --epsilon is the price itself")
     asked: dict[str, Any] = {"where": where, "quantile": quantile, "bins": _bins(bins), "epsilon": epsilon}

@@ -77,7 +77,7 @@ def reached(
     if broken > MOST_BROKEN * (rows + broken) and not skip_bad_lines:
         raise Mistake(
             "--skip-bad-lines",
-            f"is needed to go on without more than {MOST_BROKEN:.0%} of them: {lines_left_out(lost)}",
+            f"is needed to go on, because more than {MOST_BROKEN:.0%} would be left out: {lines_left_out(lost)}",
         )
     table = table_of(dataset.schema, dataset.source, folder=place.datasets, scratch=place.folder / "scratch")
     try:
@@ -89,4 +89,5 @@ def reached(
 def lines_left_out(lost: Sequence[LeftOut]) -> str:
     """Lines that are no rows, by reason: for whoever keeps them."""
     pieces = [f"{each.records:,} with {each.reason} (the first is line {each.first})" for each in lost]
-    return f"{sum(each.records for each in lost):,} lines are no rows and stay out of every answer: {', '.join(pieces)}"
+    many = f"{sum(each.records for each in lost):,} lines"
+    return f"{many} cannot be read as rows and stay out of every answer: {', '.join(pieces)}"

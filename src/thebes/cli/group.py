@@ -32,7 +32,7 @@ class Names(StrEnum):
 _Group = Annotated[str, typer.Argument(metavar="NAME", help="The group.")]
 _Home = Annotated[Path, typer.Option(envvar="THEBES_HOME", help="The coordinator's home.")]
 _Store = Annotated[str | None, typer.Option(help="The coordinator's --store, where it has one.")]
-_Epoch = Annotated[str | None, typer.Option(help="Which epoch of the group; its newest without this.")]
+_Epoch = Annotated[str | None, typer.Option(help="Which epoch of the group; the newest if not given.")]
 _Members = Annotated[Path | None, typer.Option(help="A text file with one identity in each line.")]
 
 
@@ -40,10 +40,11 @@ _Members = Annotated[Path | None, typer.Option(help="A text file with one identi
 def create(
     name: _Group,
     home: _Home,
-    minimum: Annotated[int, typer.Option(help="The size below which no member answers anything.")],
-    epoch: Annotated[str | None, typer.Option(help="The new epoch's name; today's date without this.")] = None,
+    minimum: Annotated[int, typer.Option(help="The fewest members; with fewer, none of them answers anything.")],
+    epoch: Annotated[str | None, typer.Option(help="The new epoch's name; today's date if not given.")] = None,
     names: Annotated[
-        Names, typer.Option(help="Whether everybody sees who is in it, once it is published. Fixed from now on.")
+        Names,
+        typer.Option(help="Whether everybody sees who is in it, once it is published. It cannot be changed later."),
     ] = Names.PRIVATE,
     members: _Members = None,
     store: _Store = None,
@@ -213,7 +214,7 @@ def _way(home: Path | None, coordinator: str | None, proxy: str | None) -> tuple
     remembered = PersonSettings() if home is None else PersonSettings.read(home)
     asked = remembered.coordinator if coordinator is None else coordinator
     if asked is None:
-        raise Mistake("--coordinator", "is missing: this home does not know whom to ask")
+        raise Mistake("--coordinator", "is missing: this home knows no coordinator yet; give its address")
     return asked, (remembered if proxy is None else remembered.changed({"proxy": proxy})).proxy
 
 

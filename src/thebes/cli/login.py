@@ -16,7 +16,7 @@ from thebes.cli import connection
 if TYPE_CHECKING:
     from thebes.wire.client import CoordinatorClient
 
-_Url = Annotated[str, typer.Argument(metavar="URL", envvar="THEBES_COORDINATOR", help="Where the coordinator listens.")]
+_Url = Annotated[str, typer.Argument(metavar="URL", envvar="THEBES_COORDINATOR", help="The coordinator's address.")]
 
 
 def login(url: _Url, ca_file: Path | None = connection.ca_file()) -> None:

@@ -16,7 +16,7 @@ def code_of(
 ) -> str:
     """The code as it was given, or from where no other program of this machine can read it."""
     if sum((code is not None, from_stdin, file is not None)) > 1:
-        raise Mistake("--code", "is given in more than one way; which one is meant?")
+        raise Mistake("--code", "is given in more than one way; keep one of them")
     if code is not None:
         return code
     if file is not None:

@@ -21,7 +21,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-_HomeOption = typer.Option("--home", envvar="THEBES_HOME", help="Where everything of this person lies.")
+_HomeOption = typer.Option("--home", envvar="THEBES_HOME", help="The folder with everything of this person.")
 
 
 class Turned(StrEnum):
@@ -114,7 +114,9 @@ def person(
                     typer.echo(f"Only {believed}.")
                     return
         if coordinator is None and PersonSettings.read(prepared(home)).coordinator is None:
-            raise Mistake("--coordinator", "is needed the first time: whose tasks should be shown?")
+            raise Mistake(
+                "--coordinator", "is needed the first time: the address of the coordinator whose tasks are shown"
+            )
         for never in PersonSettings.read(prepared(home)).unreached():
             typer.echo(f"thebes: warning: {never}", err=True)
         log_output.choose(log)

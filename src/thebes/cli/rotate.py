@@ -26,7 +26,7 @@ def rotate(
     what: Annotated[
         Rotated, typer.Argument(metavar="FILE", help="log.key, session.key, admin.token, token, figures.token or ca.")
     ],
-    home: Annotated[Path, typer.Option("--home", envvar="THEBES_HOME", help="Where the file lies.")],
+    home: Annotated[Path, typer.Option("--home", envvar="THEBES_HOME", help="The home with that file.")],
     store: Annotated[
         str | None, typer.Option(help="Of log.key: postgresql://..., unless the coordinator's database is in the home.")
     ] = None,

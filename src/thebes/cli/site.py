@@ -30,7 +30,9 @@ def site(
     home: Annotated[Path | None, _HomeOption] = None,
     coordinator: Annotated[
         str | None,
-        typer.Option("--coordinator", metavar="HOST:PORT", help="Where its coordinator listens for sites."),
+        typer.Option(
+            "--coordinator", metavar="HOST:PORT", help="The coordinator's address and port for sites, HOST:PORT."
+        ),
     ] = None,
     port: Annotated[int, typer.Option("--port", help="Port of its own page on 127.0.0.1; 0 takes a free one.")] = 0,
     open_: Annotated[

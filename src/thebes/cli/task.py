@@ -88,7 +88,7 @@ def explain(
 
 @app.command()
 def plan(
-    task: Path = typer.Argument(..., metavar="TASK.json", help="The task document; the command looks for its epsilon."),
+    task: Path = typer.Argument(..., metavar="TASK.json", help="The task document; its epsilon is what is looked for."),
     within: float | None = typer.Option(
         None, help="How far the answer may be off, in its own units; of several numbers, each."
     ),
@@ -106,7 +106,9 @@ def plan(
     Example: thebes task plan median.json --within 2 --people 1000
     """
     if (within is None) == (mixed is None):
-        raise Mistake("--within", "or --mixed is needed, one of them: how close, or what mixed answers may tell")
+        raise Mistake(
+            "--within", "or --mixed: give one of the two, how close the answer must be or what mixed answers may tell"
+        )
     if mixed is not None:
         _plan_mixed(output.read_document(task), mixed, people, json)
         return

@@ -128,7 +128,7 @@ def grant(
     if everything and (site or kind):
         raise Mistake("--all", "takes every limit away: leave --site and --kind out")
     if not (role or site or kind or everything):
-        raise Mistake("--role", "or --site, --kind or --all must say what the user is granted")
+        raise Mistake("--role", "is missing: give it, --site, --kind or --all, to say what the user is granted")
     accounts = _accounts(home, store)
     if role is not None:
         checked = _role(role)
@@ -156,7 +156,7 @@ def _asked() -> str:
             warnings.simplefilter("error", GetPassWarning)  # it would show the password
             return str(typer.prompt("Password", hide_input=True, confirmation_prompt=True))
     except (typer.Abort, EOFError, OSError, ValueError, AttributeError, GetPassWarning):
-        sentence = "is needed where nobody can be asked: pipe the password's line into this command"
+        sentence = "is needed where no terminal can ask for it: pipe the password's line into this command"
         raise Mistake("--password-stdin", sentence) from None
 
 

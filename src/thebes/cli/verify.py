@@ -21,7 +21,11 @@ def verify(
     coordinator: str | None = connection.coordinator(),
     listed: Annotated[
         Path | None,
-        typer.Option("--list", metavar="FILE", help="The signed list, saved from GET /api/log; asks nobody."),
+        typer.Option(
+            "--list",
+            metavar="FILE",
+            help="The coordinator's signed list, saved as a file (its page /log offers it); then nobody is asked.",
+        ),
     ] = None,
     ca_file: Path | None = connection.ca_file(),
     as_json: JsonTarget = None,

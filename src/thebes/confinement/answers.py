@@ -82,7 +82,7 @@ class Bounded(httpx.BaseTransport):
             answer = self._inner.handle_request(request)
         try:
             if answer.headers.get("content-encoding", "").strip().lower() not in ("", "identity"):
-                raise Packed("the answer is packed")
+                raise Packed("the answer is compressed")
             length = answer.headers.get("content-length", "")
             if length.isdecimal() and int(length[:20]) > bounds.most_bytes:
                 raise TooMuch("the answer is too long")

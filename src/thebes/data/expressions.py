@@ -112,7 +112,7 @@ def _is_choice(body: Any) -> bool:
 
 def _words(field: str, arguments: Any) -> tuple[list[tuple[str, Word]], tuple[Word, ...]]:
     """The conditions of a choice of words with the word of each, and all words."""
-    shape = f'writes {CHOOSE} otherwise than {{"{CHOOSE}": [["age < 18", "child"], ["age < 65", "adult"], "old"]}}'
+    shape = f'must write {CHOOSE} as {{"{CHOOSE}": [["age < 18", "child"], ["age < 65", "adult"], "old"]}}'
     if not isinstance(arguments, (list, tuple)) or not 2 <= len(arguments) <= MOST_PARTS:
         raise Mistake(field, shape)
     *pairs, otherwise = arguments
@@ -131,7 +131,7 @@ def _words(field: str, arguments: Any) -> tuple[list[tuple[str, Word]], tuple[Wo
 def _branches(field: str, arguments: Any) -> list[Any]:
     """The condition of a choice, and what counts where it holds and where it does not."""
     if not isinstance(arguments, (list, tuple)) or len(arguments) != 3 or not isinstance(arguments[0], str):
-        raise Mistake(field, 'writes if otherwise than {"if": ["age >= 65", expression, expression]}')
+        raise Mistake(field, 'must write if as {"if": ["age >= 65", expression, expression]}')
     return list(arguments)
 
 
@@ -206,7 +206,9 @@ class _Reader:
     def of_column(self, name: str) -> _Made:
         column = self.schema.column(name, self.field)
         if not column.ranged:
-            raise self.wrong(f"counts with {name!r}, which is no number with bounds; use is for its values")
+            raise self.wrong(
+                f"counts with {name!r}, which needs a declared low and high; to ask for one of its values use is"
+            )
         self.named[name] = None
         assert column.low is not None  # noqa: S101
         assert column.high is not None  # noqa: S101
@@ -224,7 +226,7 @@ class _Reader:
     def indicator(self, arguments: Any) -> _Made:
         """1 where a column has that declared value, else 0."""
         if not isinstance(arguments, (list, tuple)) or len(arguments) != 2 or not isinstance(arguments[0], str):
-            raise self.wrong('writes is otherwise than {"is": ["column", value]}')
+            raise self.wrong('must write is as {"is": ["column", value]}')
         name, value = arguments
         values = self.schema.column(name, self.field).values
         if values is None:
@@ -318,7 +320,7 @@ def _greatest(reader: _Reader, parts: list[_Made]) -> _Made:
 def _clamp(reader: _Reader, parts: list[_Made]) -> _Made:
     inner, low, high = parts
     if low.low != low.high or high.low != high.high or not low.low < high.low:
-        raise reader.wrong('writes clamp otherwise than {"clamp": [expression, low, high]}, two numbers that rise')
+        raise reader.wrong('must write clamp as {"clamp": [expression, low, high]}, two numbers that rise')
     ends = min(max(inner.low, low.low), high.low), max(min(inner.high, high.low), low.low)
     return _Made(*ends, lambda c: np.clip(inner.value(c), low.low, high.low))
 

@@ -179,7 +179,7 @@ class _Reader:
         if isinstance(node, exp.Column):
             name = self.column(node)
             if self.schema.columns[name].type != "boolean":
-                raise _refuse(f"uses {name!r} as a condition; compare it with a value")
+                raise _refuse(f"has {name!r} alone where a condition must stand; compare it with a value")
             return Compared(name, "=", not negated)
         operator = _operators().get(type(node))
         if operator is not None:
@@ -369,7 +369,7 @@ def moment(written: str, name: str) -> datetime:
         read = datetime.fromisoformat(written)
         return read if read.tzinfo is None else read.astimezone(UTC).replace(tzinfo=None)
     except (ValueError, OverflowError):
-        message = f"compares {name!r} with no point in time; write one as 2026-01-31 or 2026-01-31T09:30:00Z"
+        message = f"compares {name!r} with what is not a point in time; write one as 2026-01-31 or 2026-01-31T09:30:00Z"
         raise _refuse(message) from None
 
 

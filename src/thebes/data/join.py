@@ -86,7 +86,8 @@ def _columns(names: tuple[str, str], schemas: tuple[Schema, Schema]) -> dict[str
             told = f"{re.sub(r'[^A-Za-z0-9_]', '_', names[side])}_{name}" if name.lower() in both else name
             if re.fullmatch(COLUMN_NAME, told) is None or told.lower() in map(str.lower, found):
                 raise Mistake(
-                    "join", f"finds {name!r} in both, and {told!r} is no name for one of them: let one be declared anew"
+                    "join",
+                    f"finds {name!r} in both, and {told!r} cannot name one of them; let a steward declare one anew",
                 )
             found[told] = (side, name)
     return found

@@ -258,7 +258,7 @@ class Features:
         try:
             return cls([_piece(dict(piece)) for piece in told])
         except (KeyError, TypeError, ValueError):
-            raise Mistake("features", "are none that were written here") from None
+            raise Mistake("features", "are not as Thebes writes them") from None
 
 
 def _piece(told: dict[str, Any]) -> FeaturePiece:

@@ -74,7 +74,7 @@ class LinearModel:
             weights = np.array(told["weights"], dtype=np.float64)
             numbers = [float(told[name]) for name in ("intercept", "low", "high")]
         except (KeyError, TypeError, ValueError):
-            raise Mistake("model", "is none that was written here") from None
+            raise Mistake("model", "is not as Thebes writes it") from None
         if weights.shape != (features.width,) or not np.isfinite(weights).all() or not np.isfinite(numbers).all():
             raise Mistake("model", "has weights that do not fit its features")
         return cls(features, weights, *numbers)

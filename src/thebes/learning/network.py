@@ -161,7 +161,7 @@ class NetworkModel:
         try:
             found = cls(features, str(told["graph"]), told["classes"] is True, float(told["low"]), float(told["high"]))
         except (KeyError, TypeError, ValueError):
-            raise Mistake("model", "is none that was written here") from None
+            raise Mistake("model", "is not as Thebes writes it") from None
         model = read_model(found.graph)
         if model.input.columns != features.width or math.prod(model.output_shape) != 1:
             raise Mistake("model", "has a network that does not fit its features")

@@ -78,7 +78,7 @@ class OddsModel:
             weights = np.array(told["weights"], dtype=np.float64)
             intercept, length = float(told["intercept"]), float(told["length"])
         except (KeyError, TypeError, ValueError):
-            raise Mistake("model", "is none that was written here") from None
+            raise Mistake("model", "is not as Thebes writes it") from None
         shapes = [(piece.cell_count,) for piece in features.pieces]
         numbers = np.concatenate([weights, [intercept, length], *tables])
         if [table.shape for table in tables] != shapes or weights.shape != (len(shapes),):

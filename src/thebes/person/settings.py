@@ -18,6 +18,7 @@ from thebes.database import private_files
 from thebes.privacy import exact
 from thebes.privacy.faults import Mistake
 from thebes.privacy.figures import figure
+from thebes.privacy.spelling import did_you_mean
 from thebes.tasks.site_document import SITE_NAME
 from thebes.wire.address import base_url
 from thebes.wire.socks import Proxy
@@ -28,6 +29,7 @@ TRUSTS = ("local", "trusted", "split")  #: the budgets, by whom one has to trust
 LIMITS = ("epsilon", "delta", "year_epsilon", "year_delta", "overall_epsilon", "overall_delta")
 NEEDED = ("epsilon", "delta", "overall_epsilon", "overall_delta")  #: in a budget of two servers' own
 _NOISED = {"local": "noised on this machine", "trusted": "noised by a server", "split": "noised by two servers"}
+_SETTINGS = ("coordinator", "proxy", "delay_seconds", "period_days", "notices", "task", *TRUSTS, "caps", "helpers")
 SMALLEST = Decimal("0.000001")  #: epsilon of a limit
 
 
@@ -179,7 +181,7 @@ class PersonSettings:
             elif name == "helpers":
                 found[name] = _helpers(value)
             else:
-                raise Mistake(name, "is not a setting")
+                raise Mistake(name, f"is not a setting{did_you_mean(name, _SETTINGS)}")
         return replace(self, **found)
 
     def write(self, home: Path) -> None:
@@ -271,7 +273,7 @@ def _allowance(trust: str, body: object) -> dict[str, Any]:
     known, found = _fields(SpendingLimit()), dict[str, Any]()
     for name, value in body.items():
         if name not in known:
-            raise Mistake(f"{trust}.{name}", "is not a setting")
+            raise Mistake(f"{trust}.{name}", f"is not a setting{did_you_mean(name, LIMITS)}")
         where = f"{trust}.{name}"
         if value is None and name.startswith("year_"):
             found[name] = None

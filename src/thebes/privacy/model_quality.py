@@ -45,9 +45,9 @@ class Worth(StrEnum):
 
 #: by metric: what the model reaches, what guessing does, and whether both are shares
 _WORDS = {
-    "accuracy": ("it tells {} right", "the most frequent class alone {}", True),
+    "accuracy": ("it gets {} right", "the most frequent class alone {}", True),
     "auc": ("the area under the curve of its scores is {}", "that of guessing {}", False),
-    "gain": ("it tells {} more right than one guess for everybody", "", True),
+    "gain": ("it gets {} more right than one guess for everybody", "", True),
     "squared gain": ("its squared error is less than that of one guess by {} of the squared range", "", True),
     "r2": ("its R2, which is at least -1, is {}", "that of the best single guess {}", False),
     "mse": ("its mean squared error is {}", "that of the best single guess {}", False),

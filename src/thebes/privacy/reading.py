@@ -34,7 +34,7 @@ def read_json(raw: str | bytes, *, finite: bool = False, most_values: int = MOST
     except json.JSONDecodeError as error:
         raise NotJSON(f"is not JSON (line {error.lineno}, column {error.colno})") from None
     except UnicodeDecodeError:
-        raise NotJSON("is not JSON: it is no text in UTF-8") from None
+        raise NotJSON("is not JSON: it is not text in UTF-8") from None
     except UnicodeEncodeError:
         raise NotJSON("holds half of a character") from None
     except RecursionError:
@@ -60,7 +60,7 @@ def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _no_number(name: str) -> NoReturn:
-    raise NotJSON(f"is not JSON: {name} is no number")
+    raise NotJSON(f"is not JSON: {name} is not a number of JSON")
 
 
 def _small(digits: str) -> float:

@@ -28,9 +28,7 @@ def checked(record: ReleaseRecord) -> list[str]:
             for bar in release_from_json(told).intervals.values():
                 _ordered(bar.low, bar.high)
     except (Mistake, LookupError, TypeError, ValueError, AttributeError):
-        raise BrokenRecord(
-            "what was signed is no release that can be read here; it may be of another version"
-        ) from None
+        raise BrokenRecord("what was signed cannot be read here as a release; it may be of another version") from None
     if certificate.simulated:
         raise BrokenRecord(
             "the certificate does not fit: it says that the answer was simulated, and a task has none such"

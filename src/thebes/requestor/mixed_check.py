@@ -29,16 +29,16 @@ _SLACK = 0.002
 def held(certificate: Certificate, document: Document) -> None:
     """Return where the second promise follows from what stands beside it; BrokenRecord where it does not."""
     if not isinstance(document, MixedDocument) or certificate.guarantee != "pure":
-        _refused("of answers that are not mixed")
+        _refused("it speaks of mixed answers, and these are not mixed")
     told = MixedTerms.read(certificate.parameters["mixed"])
     mixed = document.mixed
     delta, colluding = (USUAL_DELTA, COLLUDING) if mixed is None else (mixed.delta, mixed.colluding)
     if told.against == "collector" and document.anonymity != "token":
-        _refused("against those who see the answers, whose is whose was seen")
+        _refused("it promises something against those who see the answers, and these could see whose is whose")
     if told.delta > delta:
         _refused(f"its delta is {figure(told.delta)}, and may be at most {figure(delta)}")
     if told.as_accepted and (mixed is None or told.epsilon > mixed.epsilon):
-        _refused("nobody accepted it")
+        _refused("nobody accepted what it promises")
     _crowd_fits(told, document, certificate.contributors, colluding)
     try:
         proved = figure_among(
@@ -50,9 +50,9 @@ def held(certificate: Certificate, document: Document) -> None:
             supports=_supports(document, certificate) if told.mechanism == "its own" else None,
         )
     except Mistake:
-        _refused("nothing can be reckoned from what it rests on")
+        _refused("nothing can be computed from what it rests on")
     if not told.epsilon >= proved * (1 - _SLACK):
-        _refused(f"its epsilon is {figure(told.epsilon)}, and from what it rests on follows {figure(proved)}")
+        _refused(f"its epsilon is {figure(told.epsilon)}, and what it rests on gives {figure(proved)}")
 
 
 @dataclass(frozen=True, slots=True)

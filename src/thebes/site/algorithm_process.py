@@ -165,7 +165,7 @@ class Office:
         name, rows, key = message.get("dataset"), message.get("rows"), message.get("key")
         dataset = self.datasets.get(name) if isinstance(name, str) else None
         if dataset is None:
-            raise Mistake("dataset", "is none that is declared here")
+            raise Mistake("dataset", "is not declared here")
         if not isinstance(rows, list) or not rows or not all(isinstance(row, dict) for row in rows):
             raise Mistake("rows", "must be a list of objects, at least one")
         if not isinstance(key, str) or not 0 < len(key) <= 200 or not key.isprintable():

@@ -47,7 +47,7 @@ class RowExpressions:
         name = written if written in self._names.values() else self._names.get(written.lower())
         if name is None:
             there = ", ".join(sorted(self._names.values()))
-            raise refusal(node, f"is no column that can be asked; there are {there}")
+            raise refusal(node, f"is not a column that can be asked about; there are {there}")
         if self._schema.columns[name].tensor is not None:
             raise refusal(node, f"is a column {only_for_networks(self._schema.columns[name])}")
         return name
@@ -55,9 +55,9 @@ class RowExpressions:
     def _of_table(self, node: exp.Column) -> str:
         columns = self._tables.get(node.table.lower())
         if columns is None:
-            raise refusal(node, f"is of no data set in FROM; there are {', '.join(self._tables)}")
+            raise refusal(node, f"is not of a data set in FROM; there are {', '.join(self._tables)}")
         if node.name.lower() not in columns:
-            raise refusal(node, f"is no column that can be asked; there are {', '.join(sorted(columns))}")
+            raise refusal(node, f"is not a column that can be asked about; there are {', '.join(sorted(columns))}")
         return columns[node.name.lower()]
 
     @property
@@ -131,7 +131,7 @@ class RowExpressions:
     def _number(self, node: exp.Column) -> str:
         name = self.name(node)
         if not self.column(name).ranged:
-            raise refusal(node, "is no number with declared bounds; CASE WHEN ... THEN 1 ELSE 0 END counts its values")
+            raise refusal(node, "has no declared low and high; CASE WHEN ... THEN 1 ELSE 0 END counts its values")
         return name
 
     def _case(self, node: exp.Case, depth: int) -> Any:
@@ -206,7 +206,7 @@ def _value(node: exp.Expr) -> Fraction | None:
         try:
             return Fraction(node.name)
         except (ValueError, ZeroDivisionError):
-            raise refusal(node, "is no number that can be read") from None
+            raise refusal(node, "cannot be read as a number") from None
     if isinstance(node, exp.Paren):
         return _value(node.this)
     if isinstance(node, exp.Neg):

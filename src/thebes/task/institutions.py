@@ -139,12 +139,15 @@ def _network(model: Any, loss: Any, shape: int | Sequence[int] | None, targets: 
     """A model as documents have it: the names of families and what is encoded already stay as they are."""
     if isinstance(model, str):
         if loss is not None and not isinstance(loss, str):
-            raise Mistake("loss", "and model are either both torch modules or both strings from thebes.torch.encode")
+            raise Mistake(
+                "loss",
+                "must be of the same kind as model: both torch modules, or both strings from thebes.torch.encode",
+            )
         if shape is not None or targets is not None:
-            raise Mistake("shape", "and targets belong to encoding, and this model is no torch module")
+            raise Mistake("shape", "and targets are only for encoding a torch module; leave them out")
         return model, loss
     if loss is None or isinstance(loss, str):
-        raise Mistake("loss", "of a torch module must be a torch module or function, too")
+        raise Mistake("loss", "must be a torch module or a function, as model is a torch module")
     from thebes.torch import encode
 
     return encode(model, loss, inputs=shape, targets=targets)  # type: ignore[arg-type]

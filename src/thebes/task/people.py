@@ -250,13 +250,15 @@ def gradient(
         inputs=["x0", "x1"], outputs=["y"], epsilon=8, delta=1e-5, rounds=10, min_count=1000)
     """
     if isinstance(module, str) != isinstance(loss, str):
-        raise Mistake("loss", "and module are either both torch modules or both strings from thebes.torch.encode")
+        raise Mistake(
+            "loss", "must be of the same kind as module: both torch modules, or both strings from thebes.torch.encode"
+        )
     if not isinstance(module, str):
         from thebes.torch import encode
 
         module, loss = encode(module, loss, inputs=shape, targets=targets)  # type: ignore[arg-type]
     elif shape is not None or targets is not None:
-        raise Mistake("shape", "and targets belong to encoding, and this module is encoded already")
+        raise Mistake("shape", "and targets are only for encoding, and this module is encoded already; leave them out")
     fields = {
         "type": "gradient",
         "featurizer": featurizer,

@@ -37,7 +37,7 @@ def written(
 
     for name in options:
         if name in fields:
-            raise Mistake(name, "is what this function stands for and cannot be given")
+            raise Mistake(name, "is set by this function; leave it out")
     told = {"epsilon": epsilon, **options}
     given = {**fields, **{name: value for name, value in told.items() if value is not None}}
     if bounds is not None:

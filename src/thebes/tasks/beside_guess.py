@@ -65,7 +65,7 @@ class Guess:
         no = self.reached <= self.guessing if self.measure == RIGHT else not self.reached < self.guessing
         rows = f"{figure(self.rows)} rows that it {'did not learn' if self.aside else 'learned'} from"
         if self.measure == RIGHT:
-            said = f"of {rows} it tells {_percent(self.reached)} of {self.column} right, and the most frequent value"
+            said = f"of {rows} it gets {_percent(self.reached)} of {self.column} right, and the most frequent value"
             said = f"{said} alone {_percent(self.guessing)}"
         else:
             said = f"over {rows} its mean squared error of {self.column} is {figure(self.reached, 3)}"

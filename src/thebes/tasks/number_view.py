@@ -56,7 +56,7 @@ def _inside(value: float, bound: Range, bars: Sequence[tuple[float, float, float
 def _counts(release: Release, document: Document) -> list[Section]:
     head, rows = table(release)
     if not rows:
-        return [Section("Counts", "Nothing was common enough to be shown.")]
+        return [Section("Counts", "No value was given by enough people to be shown.")]
     barred = len(head) > 2
     drawn = rows if len(rows) <= MOST_DRAWN else sorted(rows, key=lambda row: -row[1])[:MOST_DRAWN]
     picture = Bars(

@@ -52,7 +52,7 @@ _ITS_OWN_WORK = {"accept", "advance", "close", "expect", "recall", "restore", "s
 def looked_at(package: str) -> str:
     """Return the type of the kind that a package holds; Mistake where its public half is wrong or a half is missing."""
     if find_spec(package) is None:
-        raise Mistake(package, "is no package that can be imported; name the package whose kind.py says KIND")
+        raise Mistake(package, "cannot be imported as a package; name the package whose kind.py says KIND")
     sites = _answered_by(package) == "sites"
     where = f"{package}.kind.KIND"
     kind = _said(package, "kind", "KIND")

@@ -100,7 +100,9 @@ class Rehearsal(Generic[Asked]):
         if isinstance(release.value, Mapping):
             return {"each count": [float(each) for each in release.value.values()]}
         if not isinstance(release.value, int | float | np.number):
-            raise Mistake("type", "is of a kind whose answer is no number and which says nothing of rehearsals")
+            raise Mistake(
+                "type", "is of a kind whose answer is not a number, and which does not say how to rehearse it"
+            )
         return {"the answer": [float(release.value)]}
 
 

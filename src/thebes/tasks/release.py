@@ -241,7 +241,7 @@ class Release(FrameSource):
         bar = None if self._main is None else self._bar(self._main)
         if isinstance(self.value, Mapping):
             if not self.value:
-                return ["nothing was common enough to be shown"]
+                return ["no value was given by enough people to be shown"]
             low, high = (bar["low"], bar["high"]) if bar is not None else ({}, {})
             return [
                 f"{key}: {_with_bar(number, bar, low.get(str(key)), high.get(str(key)))}"
@@ -279,7 +279,7 @@ class Release(FrameSource):
             found = self.extra["beside_guess"]
             reached, guessed = figure(found["reached"], 3), figure(found["guessing"], 3)
             if found["measure"] == "right":
-                said = f"tells {reached} of them right; the most frequent value alone tells {guessed}"
+                said = f"gets {reached} of them right; the most frequent value alone gets {guessed}"
             else:
                 said = f"has a mean squared error of {reached}; that of the mean alone is {guessed}"
             whose = "kept aside" if found.get("aside") else "simulated, from which it learned"

@@ -131,7 +131,7 @@ def told_right(true: float, said: Any, told: Any) -> SceneVerdict:
     the answer came is what must work, and what it is worth is said."""
     found = of_labels("", said, told, aside=True)
     gained = found.beyond and far(true, found.reached, found.guessing)
-    words = f"tells {found.reached:.0%} right, and one guess for everybody {found.guessing:.0%}"
+    words = f"gets {found.reached:.0%} right, and one guess for everybody {found.guessing:.0%}"
     answer = None if gained else poor(words, found.reached > found.guessing)
     return SceneVerdict(true, found.reached, gained, answer=answer, guessing=found.guessing)
 

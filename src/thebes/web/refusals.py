@@ -27,7 +27,7 @@ def routes(refused: Callable[[Request, Any], Awaitable[Response]], *told: type[T
                 except told as refusal:
                     return await refused(request, refusal)
                 except RequestValidationError:
-                    return await refused(request, Mistake("request", "cannot be read; load the page anew"))
+                    return await refused(request, Mistake("request", "cannot be read; reload the page"))
 
             return handle
 

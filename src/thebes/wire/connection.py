@@ -207,7 +207,10 @@ class Connection:
             except answers.TooMuch:
                 raise TooLarge(f"{self.url}: the answer is larger than {kind.most_bytes} bytes") from None
             except answers.Packed:
-                raise Unreachable(self.url, "the server packs its answer, although it was asked not to") from None
+                raise Unreachable(
+                    self.url,
+                    "the server compresses its answer, although it was asked not to; does a proxy do that?",
+                ) from None
             except httpx.TransportError as error:
                 if not left:
                     raise Unreachable(self.url, _reason(error, secure=self.url.startswith("https:"))) from None

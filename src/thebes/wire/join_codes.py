@@ -41,7 +41,9 @@ class JoinCode:
         """A code as somebody typed it; a slip of the hand is told apart from a code that counts no longer."""
         site, dot, rest = "".join(typed.split()).lower().rpartition(".")
         letters = rest.replace("-", "")
-        wrong = Mistake("code", "is no join code, or has a letter wrong: copy it again, whole, as the operator gave it")
+        wrong = Mistake(
+            "code", "is not a join code, or has a wrong letter: copy it again, whole, as the operator gave it"
+        )
         if not dot or len(typed) > MOST_LETTERS or not re.fullmatch(SITE_NAME, site):
             raise wrong
         try:

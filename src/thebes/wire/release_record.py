@@ -63,8 +63,8 @@ class ReleaseRecord:
             raise BrokenRecord(f"the file {error}") from None
         if not isinstance(told, Mapping) or told.get("format") not in (RELEASE, CERTIFICATE):
             raise BrokenRecord(
-                "the file is no record of a release: save one with release.save(path), with Download on the task's "
-                "page, or from GET /api/task/{task_id}/record"
+                "the file is not the record of a release: save one with release.save(path), or with Download on the "
+                "task's page"
             )
         whole = told["format"] == RELEASE
         expected = set(_FIELDS) - {"answer_digest" if whole else "answer"}

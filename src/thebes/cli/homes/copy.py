@@ -64,7 +64,7 @@ def backup(
     if home.stat().st_uid != machine.user():
         raise Mistake("HOME", f"{str(home)!r} belongs to somebody else; copy it as that user")
     if to.resolve().is_relative_to(home):
-        raise Mistake("--to", "must lie outside the home: what is lost with the home is no copy of it")
+        raise Mistake("--to", "must lie outside the home: a copy inside would be lost with it")
     if move and role is not HomeRole.PERSON:
         raise Mistake("--move", f"is for a person's home; stop the {role}, copy it, and start the copy only")
     archive.promise(to, passphrase)  # before a home that moves stops spending

@@ -30,7 +30,7 @@ def check_store(home: Path, store: str | None) -> None:
 def check_coordinators(home: Path, store: str | None) -> None:
     """The same, and a Mistake where the home is not a coordinator's."""
     if role_of(home) is not HomeRole.COORDINATOR:
-        raise Mistake("--home", f"{str(home)!r} is no coordinator's home")
+        raise Mistake("--home", f"{str(home)!r} is not a coordinator's home")
     check_store(home, store)
 
 
@@ -42,7 +42,9 @@ def store_of(home: Path, store: str | None) -> str | None:
         raise Mistake("--home", f"there is no directory {str(home)!r}")
     known = has_of(HomeRole.COORDINATOR, home) or any((home / name).exists() for name in _BEFORE_THE_FIRST_START)
     if any(home.iterdir()) and not known:
-        raise Mistake("--home", f"{str(home)!r} is no coordinator's home; name the one that `thebes coordinator` uses")
+        raise Mistake(
+            "--home", f"{str(home)!r} is not a coordinator's home; name the one that `thebes coordinator` uses"
+        )
     if any((home / name).exists() for name in ("admin.token", "log.key")):  # the former is in no copy
         check_store(home, store)
     return store or None

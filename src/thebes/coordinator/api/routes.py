@@ -347,14 +347,14 @@ async def _may_read_figures(
     service: CoordinatorService, whom: str, bearer: HTTPAuthorizationCredentials | None
 ) -> None:
     if whom == "nobody":
-        raise NotFound("this coordinator gives no figures; its operator may (metrics in coordinator.toml)")
+        raise NotFound("this coordinator shows no metrics; its operator can allow it (metrics in coordinator.toml)")
     token = token_of(bearer)
     if (
         whom == "operators"
         and not (token and service.reads_figures(token))
         and (await service.auth.who(token)).role not in (Role.OPERATOR, Role.AUDITOR)
     ):
-        raise NotAllowed("only operators and auditors read figures here")
+        raise NotAllowed("only operators and auditors may read the metrics of this coordinator")
 
 
 async def _body(request: Request, longest: int) -> bytes:

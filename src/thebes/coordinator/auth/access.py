@@ -185,7 +185,9 @@ def _whose(asking: Somebody) -> str | None:
 
 def _with_password(asking: Somebody) -> None:
     if asking == ADMIN:
-        raise NotAllowed("the operator's token lets no program in; sign in as a user, or give the program that token")
+        raise NotAllowed(
+            "the operator's token cannot let a program in; sign in as a user, or give the program that token itself"
+        )
 
 
 def _give_way() -> None:

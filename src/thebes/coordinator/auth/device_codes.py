@@ -103,7 +103,7 @@ class DeviceCodes:
         if told == "refused":
             raise NotAllowed("this sign-in was refused on the page")
         if isinstance(told, str):
-            raise NotSignedIn("the code no longer counts; begin again: thebes login")
+            raise NotSignedIn("the code is no longer valid; begin again: thebes login")
         return told
 
     def _found(self, connection: sa.Connection, typed: str, user: str) -> WaitingProgram | None:

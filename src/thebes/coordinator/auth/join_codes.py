@@ -37,7 +37,7 @@ HOURS, MOST_HOURS = 72, 24 * 30
 MOST_WRONG = 5  #: proofs that do not hold, until a code ends
 MOST_STRANGERS, PAUSE = 20, timedelta(minutes=10)  #: so many tries with no code at all are answered, then none is read
 _KEPT = timedelta(days=366)  #: for so long after its end it is told of a code what became of it
-_REFUSED = "this join code does not count: it was never given out, has ended, or was not shown whole; ask the operator"
+_REFUSED = "this join code is not valid: it was never given out, has ended, or was copied in part; ask the operator"
 log = logging.getLogger("thebes.coordinator")
 
 
@@ -246,7 +246,7 @@ class JoinCodes:
 
 def _public_key(request: str) -> ec.EllipticCurvePublicKey:
     """The key that a request is for and signed by; the names in it count for nothing."""
-    wrong = Mistake("request", "is no request for a certificate of a P-256 key that it is signed by")
+    wrong = Mistake("request", "is not a request for a certificate of a P-256 key, signed by that key")
     try:
         read = x509.load_pem_x509_csr(request.encode())
         public = read.public_key()

@@ -197,7 +197,7 @@ class Inquiries:
                 everything = sorted({name for datasets in known.values() for name in datasets})
                 absent = [each for each in document.datasets if each not in everything]
                 if not absent:
-                    raise InvalidDocument([("join", "is with a data set that no site has beside the other")])
+                    raise InvalidDocument([("join", "names a data set that no site has together with the other one")])
                 field = "dataset" if absent[0] == document.dataset else "join"
                 raise InvalidDocument([(field, f"names {absent[0]!r}, which no site here has{_has(everything)}")])
         else:
@@ -374,7 +374,7 @@ def _has(there: Sequence[str]) -> str:
     """Say which data sets there are; everybody may see them with their schemas."""
     if not there:
         return "; there is none"
-    more = f" and {len(there) - _MOST_NAMED} more (GET /api/site)" if len(there) > _MOST_NAMED else ""
+    more = f" and {len(there) - _MOST_NAMED} more" if len(there) > _MOST_NAMED else ""
     return f"; there {'is' if len(there) == 1 else 'are'} {', '.join(there[:_MOST_NAMED])}{more}"
 
 

@@ -231,7 +231,9 @@ class CoordinatorStore:
 def check_under_way(count: int, most: int) -> None:
     """Refuse one more task to whoever has so many open or running."""
     if count >= most:
-        raise NotAllowed(f"{most} of your tasks are under way, and no more may be; cancel one, or wait for its end")
+        raise NotAllowed(
+            f"{most} of your tasks are under way, and no requestor may have more; cancel one, or wait until one ends"
+        )
 
 
 def _under_way(connection: sa.Connection, requestor: str) -> int:

@@ -38,7 +38,9 @@ def synopsis_of(
     pays counts; `sizes` tells how many rows blocks have, where that was bought for other purposes."""
     if kind not in SYNOPSES:
         if parameters:
-            raise Mistake(f"cache.{next(iter(parameters))[:40]}", f"means nothing to the kind {kind}")
+            raise Mistake(
+                f"cache.{next(iter(parameters))[:40]}", f"is not a parameter of the kind {kind}; leave it out"
+            )
         return None
     made: Callable[..., Synopsis] = import_module(f"thebes.curator.cache.{kind}").synopsis
     return made(schema, parameters, filter=filter, sizes=sizes)

@@ -88,7 +88,7 @@ def dp_quantiles(data: Data, column: str, shares: Sequence[float], budget: Allow
         raise Mistake("shares", "must lie between 0 and 1")
     declared = data.schema.column(column)
     if not declared.ranged:
-        raise Mistake("column", f"names {column[:63]!r}, which is no number with a declared low and high")
+        raise Mistake("column", f"names {column[:63]!r}, which needs a declared low and high")
     paid = budget.spend()
     levels = levels_for(_BINS, 0.5, epsilon=paid.epsilon, delta=paid.delta)
     groups = Question("count").plan(data.schema).groups
@@ -226,7 +226,7 @@ def feature_of(told: Any) -> Made:
     try:
         return FEATURES[kind].of_json(told)
     except (KeyError, TypeError, ValueError):
-        raise Mistake("features", "are none that were written here") from None
+        raise Mistake("features", "are not as Thebes writes them") from None
 
 
 def scaling(data: Data, columns: Sequence[str], budget: Allowance) -> tuple[Standardised, ...]:

@@ -66,7 +66,7 @@ def price(pipeline: Pipeline, epsilon: Decimal, delta: Decimal, filter: str) -> 
     if event is None:
         raise Mistake(
             "event",
-            f"of {pipeline.name!r} is not said, and its stream counts with the {filter} filter, which charges it",
+            f"is missing in {pipeline.name!r}: its stream counts with the {filter} filter, which charges it",
         )
     training = counting.of_event(event, adjacency=_RELATION)
     test = counting.pure_within(training, rest[0])

@@ -131,7 +131,7 @@ class Served(NamedInputs):
         if strange:
             known = ", ".join(self.inputs)
             raise Mistake(
-                "rows", f"{where}: {str(strange[0])[:_MOST_NAMED]!r} is no column of this model; it has {known}"
+                "rows", f"{where}: {str(strange[0])[:_MOST_NAMED]!r} is not a column of this model, which has {known}"
             )
 
 

@@ -60,7 +60,7 @@ def _values(name: str, column: Column, field: str) -> tuple[bool | int | float |
         return column.values
     if column.type == "boolean":
         return (False, True)
-    raise Mistake(field, f"names {name!r}, whose values are not declared: nothing can be grouped by them")
+    raise Mistake(field, f"names {name!r}, whose values are not declared: only declared values can be grouped by")
 
 
 def bins_of(name: str, column: Column, edges: int | tuple[float, ...]) -> Groups:

@@ -74,7 +74,8 @@ class Question:
         if len(set(self.by)) != len(self.by):
             return "by", "must not name a column twice"
         if (self.quantile is None) is (name == "quantile"):
-            return "quantile", "says which quantile, from 0 to 1, and goes with that statistic only"
+            missing = "is missing: say which one, from 0 to 1, such as 0.5 for the median"
+            return "quantile", missing if self.quantile is None else "goes with the statistic quantile only"
         return self._bins_problem()
 
     def _bins_problem(self) -> tuple[str, str] | None:
@@ -136,7 +137,7 @@ class Question:
         field = "columns" if self.statistic == "correlation" else "column"
         column = schema.column(name, field)
         if not column.ranged:
-            raise Mistake(field, f"names {name!r}, which is no number with a declared low and high")
+            raise Mistake(field, f"names {name!r}, which needs a declared low and high")
         return column
 
     def _histogram(self, schema: Schema) -> Groups:

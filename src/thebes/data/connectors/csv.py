@@ -150,7 +150,7 @@ class Csv(ScannedSource):
         for field in ("decimal_comma", "thousands_comma", "dates", "yes_no"):
             for name in getattr(source, field):
                 if name not in self._names:
-                    raise Mistake(f"source.{field}", f"names {name[:40]!r}, which is no column of {self.what}")
+                    raise Mistake(f"source.{field}", f"names {name[:40]!r}, which is not a column of {self.what}")
         return {quoted(name): made for name, made in ways.items()}
 
     def _renamed(self, header: list[str]) -> list[str]:
@@ -158,7 +158,7 @@ class Csv(ScannedSource):
         new = {there: here for here, there in self._source.columns.items()}
         for there in new:
             if there not in header:
-                raise Mistake("source.columns", f"names {there[:40]!r}, which is no column of {self.what}")
+                raise Mistake("source.columns", f"names {there[:40]!r}, which is not a column of {self.what}")
         names = [new.get(name, name) for name in header]
         if len({quoted(name).lower() for name in names}) != len(names):
             raise Mistake("source.columns", f"gives two columns of {self.what} the same name, but perhaps for its case")

@@ -83,9 +83,9 @@ def encoding_fault(name: str) -> str:
     try:
         known = codecs.lookup(name)
     except (LookupError, ValueError):
-        return "is no encoding that Python knows, such as latin-1, windows-1252 or utf-16"
+        return "is not an encoding that Python knows; latin-1, windows-1252 and utf-16 are some"
     if not getattr(known, "_is_text_encoding", True):
-        return "is no encoding of text"
+        return "is not an encoding of text; latin-1, windows-1252 and utf-16 are some"
     # In these what a sign means depends on signs before it, in other lines too.
     shifting = known.name.startswith(("iso2022", "utf-7", "hz", "punycode", "idna")) or known.name.endswith("escape")
     return "cannot be read line by line; write the file anew in UTF-8" if shifting else ""

@@ -124,7 +124,7 @@ class Web:
         try:
             answer = self._http.send(request)
         except answers.Packed:
-            raise self.away("packs its answers although it was asked not to") from None
+            raise self.away("compresses its answers although it was asked not to") from None
         except answers.TooMuch:
             limit = f"{self._most_bytes // 2**20} MiB"
             raise self.away(f"answers with more than {limit} at once; ask for fewer records with source.page") from None

@@ -102,7 +102,9 @@ class EngineTable:
     def occurring(self, column: str, where: RowFilter | None = None, *, most: int, longest: int) -> dict[str, int]:
         """The texts of a column, each with how many units have it; a unit counts with at most `most` of them."""
         if self._column(column).type != "string":
-            raise Mistake("by", f"names {column!r}, which is no text: only texts can be looked through for keys")
+            raise Mistake(
+                "by", f"names {column!r}, which does not hold texts: only texts can be looked through for keys"
+            )
         frame = self._complete((column,), where)
         frame = frame.filter(nw.col(column).str.len_chars() <= longest)
         found: Counter[str] = Counter()

@@ -221,7 +221,10 @@ class Writer:
             raise Mistake(f"columns.{by.apart}", f"row {row} has none of the declared values; nothing was kept")
         if without:
             row = self._first(came, opened, f"{place} IS NULL", kept)
-            what = {ATTRIBUTE: "has none of the declared values", USER: "is no id that counts up from 1"}
+            what = {
+                ATTRIBUTE: "has none of the declared values",
+                USER: "has an id that is not a whole number from 1 on",
+            }
             raise Mistake(f"columns.{name}", f"row {row} {what.get(by.kind, 'says no time')}; nothing was kept")
         end = by.places(0, by.window(now) + 2).stop if by.kind not in (ATTRIBUTE, USER) else None
         if end is not None and last is not None and last >= end:

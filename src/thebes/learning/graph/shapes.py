@@ -63,7 +63,7 @@ def _check_axes(node: Node, given: dict[str, Any], argument: str, where: str) ->
         rank = len(shape) + (parameter.more if isinstance(parameter, TensorAxis) else 0)
         axes = value if isinstance(value, tuple) else (value,)
         if any(not isinstance(axis, int) or not -rank <= axis < rank for axis in axes):
-            raise Mistake(argument, f"{where}: '{name}' is no axis of a tensor with {rank} axes")
+            raise Mistake(argument, f"{where}: '{name}' is not an axis of a tensor with {rank} axes")
 
 
 def _resolved(value: Argument, known: dict[str, Shape]) -> Any:

@@ -65,7 +65,7 @@ def change(
     with _alone(path):
         text = text_of(path)
         if shown is not None and edition(text) != shown:
-            raise PolicyChanged("policy.toml was changed since this page was loaded; load it anew, then decide")
+            raise PolicyChanged("policy.toml was changed since this page was loaded; reload it, then decide")
         made = make(text)
         if made != text:
             noted()

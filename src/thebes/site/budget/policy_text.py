@@ -88,7 +88,7 @@ def ended(text: str, table: str, number: int, *, end: bool = True) -> str:
     before = read_policy(text)
     kept = before.rules if table == "allow" else before.refusals
     if not 1 <= number <= len(kept):
-        raise Mistake("rule", f"there is no {table} rule {number} in policy.toml; load the page anew")
+        raise Mistake("rule", f"there is no {table} rule {number} in policy.toml; reload the page")
     lines = text.splitlines(keepends=True)
     begin = _begins(lines, table, number)
     last = next((n for n in range(begin + 1, len(lines)) if re.match(r"\s*\[", lines[n])), len(lines))

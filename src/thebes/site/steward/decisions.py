@@ -45,7 +45,7 @@ def decision(asked: Mapping[str, Any], outbox: ResponseStore, text: str) -> Deci
         raise Mistake("action", "must be allow, refuse, end or resume")
     request = outbox.request(str(asked.get("task")))
     if request is None:
-        raise Mistake("task", "is none that was asked here")
+        raise Mistake("task", "is not a task that was asked here")
     if ANY in (request.requestor, *request.datasets, request.kind):
         raise Mistake(
             "task", "has a name that stands for everybody in a rule; write the rule into policy.toml yourself"

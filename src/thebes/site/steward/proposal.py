@@ -127,7 +127,8 @@ def _check_names(names: Sequence[str]) -> None:
     """Refuse names that show that the file was not read as it is written."""
     if any("\ufffd" in name or not name.replace("\t", "").isprintable() for name in names):
         raise Mistake(
-            "header", "has names that are no text: is this a CSV file, and in UTF-8? A .toml says how it is read"
+            "header",
+            "has column names that are not text; check that this is a CSV file in UTF-8, or describe it in a .toml",
         )
     held = next((each for each in ";\t|" if len(names) == 1 and each in names[0]), None)
     if held is not None:

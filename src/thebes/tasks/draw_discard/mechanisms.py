@@ -170,7 +170,7 @@ def made(document: DrawDiscardDocument, weights: int, epsilon: Decimal, delta: D
     if document.mechanism == "gaussian":
         return ByNoise(LocalGaussianVector.calibrated(weights, epsilon, delta, document.clip), weights)
     if weights >= MOST_DIMENSIONS:
-        raise Mistake("mechanism", f"must be another one: privunit takes fewer than {MOST_DIMENSIONS} weights")
+        raise Mistake("mechanism", f"cannot be privunit here, which takes fewer than {MOST_DIMENSIONS} weights")
     return ByDirection(PrivUnit(weights, epsilon, radius=document.clip))
 
 

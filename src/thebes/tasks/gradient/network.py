@@ -142,7 +142,7 @@ def _share(whole: Decimal, rounds: int, step: Decimal) -> Decimal:
 def _choice(document: GradientDocument, dimension: int, epsilon: Decimal, delta: Decimal) -> DocumentChoice[Mechanism]:
     def direction() -> Mechanism:
         if dimension >= MOST_DIMENSIONS:
-            raise Mistake("mechanism", f"must be another one: privunit takes fewer than {MOST_DIMENSIONS} weights")
+            raise Mistake("mechanism", f"cannot be privunit here, which takes fewer than {MOST_DIMENSIONS} weights")
         return PrivUnit(dimension, epsilon, radius=document.clip)
 
     def noise() -> Mechanism:

@@ -146,7 +146,7 @@ class QueryDocument(SplitNoiseDocument):
         if self.join == self.dataset:
             raise rule("join", "names the same data set; a data set is joined with another one")
         if (self.statistic is None) is (self.statistics is None):
-            raise rule("statistic", "or statistics must say what is asked, one of the two")
+            raise rule("statistic", "or statistics must say what is asked: give one of the two")
         wrong = self._one_wrong() if self.statistics is None else self._several_wrong(self.statistics)
         if wrong is not None:
             raise rule(*wrong)
@@ -183,7 +183,7 @@ class QueryDocument(SplitNoiseDocument):
 
     def _affordable(self) -> None:
         if self.noise == "split":
-            raise rule("accuracy", 'is not said with "noise": "split"; ask by epsilon and read the error bar')
+            raise rule("accuracy", 'cannot be asked for with "noise": "split"; ask by epsilon and read the error bar')
         if self.statistics is None and self.statistic not in BY_ACCURACY:
             raise rule(
                 "accuracy",
@@ -258,7 +258,7 @@ class QueryDocument(SplitNoiseDocument):
             found = "declares all of them" if not names else f"declares neither {' nor '.join(map(repr, names))}"
             raise Mistake("by", f"must name exactly one key whose values are to be found; the data set {found}")
         if schema.column(names[0], "by").type != "string" or schema.column(names[0], "by").key:
-            raise Mistake("by", f"names {names[0]!r}, whose values are no texts: its groups would be people")
+            raise Mistake("by", f"names {names[0]!r}, whose values are not texts: its groups would be people")
         return names[0]
 
     def declared(self, schema: Schema, keys: Sequence[str]) -> Schema:

@@ -81,7 +81,7 @@ class TrainAggregator(SplitSites[TrainDocument]):
     @property
     def plan(self) -> TrainingPlan:
         if self._plan is None:
-            raise Mistake("sites", "are none that could answer")
+            raise Mistake("sites", "cannot answer this")
         return self._plan
 
     # --- asking and hearing -----------------------------------------------------------------------------

@@ -74,7 +74,7 @@ class TrainDocument(SplitNoiseDocument):
         if len({*self.inputs, self.output}) != len(self.inputs) + 1:
             raise rule("output", "must differ from the inputs, and they from each other")
         if self.family is None and self.loss is None:
-            raise rule("loss", f"is needed for a network; without one the model is {' or '.join(FAMILIES)}")
+            raise rule("loss", f"is needed for a network; or give as model {' or '.join(FAMILIES)}")
         if self.family is not None and self.loss is not None:
             raise rule("loss", f"goes with a network; {self.family} has its own")
         if self.noise != "site" and self.local_steps != 1:
@@ -83,7 +83,7 @@ class TrainDocument(SplitNoiseDocument):
         if self.update is not None and self.local_steps != 1:
             raise rule("local_steps", f"must be 1 with {self.update}: it makes one step of everybody's mean gradient")
         if self.update is not None and self.momentum:
-            raise rule("momentum", f"means nothing with {self.update}; leave it out")
+            raise rule("momentum", f"cannot be used with {self.update}; leave it out")
         if self.ridge is not None and self.update != "newton":
             raise rule("ridge", "goes with newton only")
         if self.rounds * self.local_steps > MOST_TIMES:

@@ -91,7 +91,7 @@ def routes(layout: CoordinatorLayout) -> APIRouter:
 
         async def work(body: dict[str, Any], asking: Somebody) -> tuple[str, str]:
             await layout.service.joining.withdraw(text(body, "site"), asking)
-            return f"The join code of {text(body, 'site')} no longer counts.", ""
+            return f"The join code of {text(body, 'site')} is no longer valid.", ""
 
         return await done(request, work)
 

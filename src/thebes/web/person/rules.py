@@ -52,7 +52,7 @@ def routes(layout: PersonLayout) -> APIRouter:
         """The rule itself says which one: the list may have changed meanwhile."""
         rules, gone = person.rules(), body.get("rule")
         if gone not in rules:
-            raise Mistake("rule", "is not there any more; load the page anew")
+            raise Mistake("rule", "is not there any more; reload the page")
         rules.remove(gone)
         person.set_rules(rules)
         told = "The rule no longer holds. What it agreed to before stays agreed."

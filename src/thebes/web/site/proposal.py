@@ -101,11 +101,11 @@ def _rows(body: Mapping[str, Any]) -> Iterator[dict[str, str]]:
     """The parts of the form, column by column."""
     lists = [[told] if isinstance(told := body.get(name), str) else told for name in _FIELDS]
     if not all(isinstance(told, list) and all(isinstance(each, str) for each in told) for told in lists):
-        raise Mistake("columns", "are not as the form has them; load the page anew")
+        raise Mistake("columns", "are not as the form has them; reload the page")
     try:
         rows = [dict(zip(_FIELDS, row, strict=True)) for row in zip(*lists, strict=True)]
     except ValueError:
-        raise Mistake("columns", "are not as the form has them; load the page anew") from None
+        raise Mistake("columns", "are not as the form has them; reload the page") from None
     if len(rows) > MOST_COLUMNS:
         raise Mistake("columns", f"are more than {MOST_COLUMNS:,}")
     return iter(rows)

@@ -84,7 +84,9 @@ class PmwParameters:
         """Read what a declaration says, without its `kind`."""
         known = [each.name for each in fields(cls)]
         if unknown := [name for name in declared if name not in known]:
-            raise Mistake(f"cache.{unknown[0][:63]}", f"is no parameter of pmw; those are {', '.join(sorted(known))}")
+            raise Mistake(
+                f"cache.{unknown[0][:63]}", f"is not a parameter of pmw, which has {', '.join(sorted(known))}"
+            )
         read = dict(declared)
         for name in ("columns", "complete"):
             if read.get(name) is not None:

@@ -80,7 +80,9 @@ class SmartParameters:
         """Read what a declaration says, without its `kind`."""
         known = {each.name for each in fields(cls)}
         if unknown := [name for name in declared if name not in known]:
-            raise Mistake(f"cache.{unknown[0][:63]}", f"is no parameter of smart; those are {', '.join(sorted(known))}")
+            raise Mistake(
+                f"cache.{unknown[0][:63]}", f"is not a parameter of smart, which has {', '.join(sorted(known))}"
+            )
         read = dict(declared)
         if read.get("columns") is not None:
             read["columns"] = names_of(read["columns"], "columns")

@@ -31,7 +31,7 @@ def of(document: Mapping[str, Any]) -> Ready:
     made = MODELS[model]
     unknown = sorted(set(fields) - made.fields())
     if unknown:
-        raise Mistake(unknown[0][:63], f"is no field of a {model}; known are {', '.join(sorted(made.fields()))}")
+        raise Mistake(unknown[0][:63], f"is not a field of a {model}, which has {', '.join(sorted(made.fields()))}")
     for name in ("stream", "epsilon", "targets", "inputs"):
         if name not in fields:
             raise Mistake("target" if name == "targets" else name, "is missing")

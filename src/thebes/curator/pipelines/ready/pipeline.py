@@ -54,7 +54,7 @@ class Ready(Pipeline):
     ) -> None:
         unknown = sorted(set(options) - set(_OPTIONS))
         if unknown:
-            raise Mistake(unknown[0], "is no option of a pipeline")
+            raise Mistake(unknown[0], "is not an option of a pipeline")
         if not isinstance(inputs, (list, tuple)) or not inputs or not all(isinstance(one, str) for one in inputs):
             raise Mistake("inputs", "must name at least one column")
         if len(set(inputs)) != len(inputs):
@@ -114,7 +114,7 @@ class Ready(Pipeline):
         """The bounds of an output that is a number."""
         column = schema.column(self.output, "output")
         if column.low is None or column.high is None:
-            raise Mistake("output", f"names {self.output!r}, which is no number with a declared low and high")
+            raise Mistake("output", f"names {self.output!r}, which needs a declared low and high")
         return column.low, column.high
 
     def of_two(self, schema: Schema) -> None:
@@ -122,7 +122,7 @@ class Ready(Pipeline):
         column = schema.column(self.output, "output")
         _no_bare_flag("output", self.output, column)
         if column.values is None or len(column.values) != 2:
-            raise Mistake("output", f"names {self.output!r}, which has not two declared values")
+            raise Mistake("output", f"names {self.output!r}, which needs exactly two declared values")
 
     def scaled(self, data: Data, features: Features) -> Callable[[], Batches]:
         """Passes over (features, output from -1 to 1)."""

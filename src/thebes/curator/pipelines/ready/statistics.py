@@ -64,7 +64,7 @@ class StatisticsModel:
             edges = None if told.get("edges") is None else tuple(float(edge) for edge in told["edges"])
             made = cls(str(told["column"]), numbers, edges=edges)
         except (AttributeError, KeyError, TypeError, ValueError):
-            raise Mistake("model", "is none that was written here") from None
+            raise Mistake("model", "is not as Thebes writes it") from None
         if not numbers or not all(math.isfinite(each) for each in (*numbers.values(), *(edges or ()))):
             raise Mistake("model", "must hold finite numbers")
         if edges is not None and (len(edges) != len(numbers) + 1 or any(a >= b for a, b in pairwise(edges))):
