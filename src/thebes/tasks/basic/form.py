@@ -53,7 +53,11 @@ _MEANINGS: Mapping[str, str] = {
 FORM = Form(
     rank=1,
     fields={
-        "aggregator": Hint(label="Statistic", first="median"),
+        "aggregator": Hint(
+            label="Statistic",
+            first="median",
+            help="std: the standard deviation; iqr: the width of the middle half",
+        ),
         "quantile": Hint(
             label="Which quantile", help="between 0 and 1", when=lambda form: form.get("aggregator") == "quantile"
         ),
