@@ -7,7 +7,7 @@ READY  := $(VENV)/.ready
 .DEFAULT_GOAL := help
 # Tests start hundreds of processes; each would compile the whole house anew.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help demo test test-slow test-heavy laws check bars bench audit chaos fuzz peers docs clean
+.PHONY: help demo test test-slow test-heavy laws check bars bench growth audit chaos fuzz peers docs clean
 .PHONY: changelog pictures release wheel licences sbom vulnerabilities hashed hashes runtime
 
 help:  ## list the verbs
@@ -50,6 +50,9 @@ bench: $(READY)  ## measure, as ratios within one run; fails where one is worse 
 
 peers: $(READY)  ## beside other libraries, each in an environment of its own; keeps the figures that `make docs` shows
 	@$(BIN)/python -m evidence.peers
+
+growth: $(READY)  ## how cost grows with people, rows, sites, blocks and weights; keeps the figures that `make docs` shows
+	@$(BIN)/python -m evidence.growth
 
 bars: $(READY)  ## how often error bars hold and how wide they are; keeps the figures that `make docs` shows
 	@$(BIN)/python -m evidence.bars

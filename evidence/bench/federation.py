@@ -4,8 +4,8 @@ The same rows are at the first n of 15 sites; `overhead` is the whole time of a 
 same private steps over the same rows in one process, measured in the same run. Compute is the slowest site's, and all
 sites share this machine's cores. Goals: at most 1.5, under 10 ms of coordination for each round and site with a small
 model, a count over 15 sites within 2.5 times one over a single site in the same run, for 1.2 ms of computing by the
-coordinator for each site more. Whoever asks waits for the answer and does not ask again meanwhile. How fast the link
-carries a large model is `link`'s.
+coordinator for each site more. The count is one that every site released before. Whoever asks waits for the answer and
+does not ask again meanwhile. How fast the link carries a large model is `link`'s.
 """
 
 from __future__ import annotations

@@ -34,15 +34,13 @@ def _beside_raw(directory: str | None, blocks: int) -> dict[str, float]:
     with tempfile.TemporaryDirectory(dir=directory) as folder:
         ours, raw = Path(folder) / "ours.db", Path(folder) / "raw.db"
         for path in (ours, raw):
-            with Ledger(f"sqlite:///{path}", keeper=NoKeeper()) as ledger:
-                for name in names:
-                    ledger.open_block(name, epsilon=1e6, delta=0)
+            opened(path, names)
         with Ledger(f"sqlite:///{ours}", keeper=NoKeeper()) as ledger:
-            sides = {"ledger": lambda: _charge(ledger, names), "raw": _raw_charge(raw, names)}
+            sides = {"ledger": lambda: charge(ledger, names), "raw": raw_charge(raw, names)}
             rates: dict[str, list[float]] = {side: [] for side in sides}
             for _ in range(ROUNDS):  # in turns, so that both meet the same neighbours on the machine
-                for side, charge in sides.items():
-                    rates[side].append(_rate(charge))
+                for side, work in sides.items():
+                    rates[side].append(_rate(work))
             ledger.verify()
     ratios = [a / b for a, b in zip(rates["ledger"], rates["raw"], strict=True)]
     return {
@@ -52,19 +50,28 @@ def _beside_raw(directory: str | None, blocks: int) -> dict[str, float]:
     }
 
 
-def _rate(charge: Callable[[], None]) -> float:
+def _rate(work: Callable[[], None]) -> float:
     count, start = 0, time.perf_counter()
     while time.perf_counter() - start < SECONDS:
-        charge()
+        work()
         count += 1
     return count / (time.perf_counter() - start)
 
 
-def _charge(ledger: Ledger, names: list[str]) -> None:
+def opened(path: Path, names: list[str]) -> Path:
+    """A ledger with these blocks."""
+    with Ledger(f"sqlite:///{path}", keeper=NoKeeper()) as ledger:
+        ledger.open_blocks(names, epsilon=1e6)
+    return path
+
+
+def charge(ledger: Ledger, names: list[str]) -> None:
+    """Two durable transactions of ours."""
     ledger.reserve(names, epsilon=0.001, purpose="bench", spender="ana").consume()
 
 
-def _raw_charge(path: Path, names: list[str]) -> Callable[[], None]:
+def raw_charge(path: Path, names: list[str]) -> Callable[[], None]:
+    """The same rows written by SQLite alone."""
     connection = sqlite3.connect(path, isolation_level=None)
     for pragma in ("journal_mode = wal", "synchronous = full", "foreign_keys = on"):
         connection.execute(f"PRAGMA {pragma}")

@@ -11,6 +11,8 @@ from mkdocs.structure.files import File, Files
 sys.path.insert(0, str(Path(__file__).parents[2]))  # MkDocs loads this file by its path, from wherever it is called
 from evidence.bars import page as bars
 from evidence.bars.results import kept as bars_kept
+from evidence.growth import page as growth
+from evidence.growth.results import kept as growth_kept
 from evidence.peers import page as peers
 from evidence.peers.results import kept as peers_kept
 from evidence.peers.running import worded
@@ -24,6 +26,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     outcomes = Results(published()).kept()
     beside = {name: worded(name, found) for name, found in peers_kept().items()}
     pages = {"bars.md": bars.written(bars_kept()), "peers.md": peers.written(beside)}
+    pages["growth.md"] = growth.written(growth_kept())
     pages["targets.md"] = targets.written(outcomes)
     for name, content in {**page(outcomes), **pages}.items():
         files.append(File.generated(config, name, content=content))
