@@ -271,14 +271,22 @@ def test_a_data_set_is_declared_from_the_first_line_of_its_file(
     steward: Callable[[str], Visitor], tmp_path: Path
 ) -> None:
     file = tmp_path / "heights.csv"
-    file.write_text("Patient-ID;Größe (cm);note\n1;181;secret words\n", encoding="utf-8")
+    file.write_text("Patient-ID;Größe (cm);note\n1;181;secret words\n", encoding="windows-1252")
     north = steward("north")
     sent = list[str]()
     north.page.on("request", lambda request: sent.append(request.post_data or ""))
     north.open("/datasets")
     north.page.get_by_role("link", name="Declare another one").click()
     north.page.get_by_label("The file").set_input_files(file)
-    north.page.wait_for_function("document.querySelector('#header').value !== ''")
+    expect(north.page.locator(".note.bad")).to_contain_text("not text in utf-8")
+    expect(north.page.locator("#header")).to_have_value("")
+    north.pictures("steward-declare-encoding")
+    north.page.get_by_label("Its encoding").select_option("windows-1252")
+    expect(north.page.locator("#header")).to_have_value("Patient-ID;Größe (cm);note")
+    expect(north.page.locator(".note.bad")).to_have_count(0)
+    north.expected = {422}
+    north.page.get_by_role("button", name="Show its columns").click()
+    expect(north.page.locator(".note.bad")).to_contain_text("choose it above")
     north.page.get_by_label("Between two names").select_option("semicolon")
     north.pictures("steward-declare")
     north.page.get_by_role("button", name="Show its columns").click()
@@ -298,11 +306,13 @@ def test_a_data_set_is_declared_from_the_first_line_of_its_file(
     north.pictures("steward-declare-refused")
     height.get_by_label("Least").fill("30")
     height.get_by_label("Greatest").fill("250")
+    height.get_by_label("How it is written").fill("1.234,5")
     show.click()
     north.page.get_by_label("The lines of schema.toml").get_by_text("high = 250").wait_for()
     expect(north.page.get_by_label("The lines of source.toml")).to_contain_text(
         'groesse_cm = "Größe (cm)"', use_inner_text=True
     )
+    expect(north.page.get_by_label("The lines of source.toml")).to_contain_text('decimal_comma = ["groesse_cm"]')
     north.pictures("steward-declared")
     assert not any("secret" in text for text in sent)
 

@@ -78,7 +78,7 @@ def test_a_latin_1_file_that_is_not_declared_so_loses_no_line_in_silence(tmp_pat
     assert table.sums(counted).tolist() == [[1], [1]]
     table.close()
     (tmp_path / "rows.csv").write_bytes("größe\n1\n".encode("latin-1"))
-    with pytest.raises(SourceUnavailable, match="cannot be read as CSV in utf-8"):
+    with pytest.raises(SourceUnavailable, match=r'rows.csv is not text in UTF-8; say .* encoding = "windows-1252"'):
         open_connector(source, folder=tmp_path)
 
 

@@ -260,7 +260,7 @@ def test_other_terms_for_the_same_name_are_refused(run: Run) -> None:
     run("dataset", "remove", "patients", "--home", "site")
     status, _, err = run(*CREATE[:-1], "20", "--source", "rows.csv")
     assert status == 2
-    assert "opened before on other terms" in err
+    assert "was declared before with epsilon 2 and delta 0" in err
 
 
 def test_a_schema_that_is_not_there_is_named_with_the_way_to_one(run: Run) -> None:

@@ -147,6 +147,7 @@ FILLED = {
     "kind": ["key", "float", "string", "absent", "image", "array"],
     "low": ["", "30", "", "", "", "0"], "high": ["", "250.5", "", "", "", "1"],
     "values": ["", "", 'm, "f,x"', "", "", ""], "size": ["", "", "", "", "32 x 24", "2, 3"],
+    "encoding": "utf-8", "written": ["", "", "", "", "", ""],
 }  # fmt: skip
 
 
@@ -162,7 +163,7 @@ def pages(folder: Path) -> TestClient:
 
 
 def test_the_form_shows_every_column_of_a_header_and_leaves_everything_open(pages: TestClient) -> None:
-    shown = pages.post("/propose/columns", json={"header": HEADER, "delimiter": ";"}).text
+    shown = pages.post("/propose/columns", json={"header": HEADER, "delimiter": ";", "encoding": "utf-8"}).text
     assert shown.count("<fieldset>") == 8
     assert 'value="groesse_cm"' in shown
     assert "usually 250" in shown
@@ -216,6 +217,9 @@ def test_what_the_form_makes_declares_the_data_set(pages: TestClient, folder: Pa
         ({"kind": ["key"]}, "reload the page"),
         ({"kind": [7, "float", "string", "absent", "image", "array"]}, "reload the page"),
         ({"delimiter": "x"}, "delimiter"),
+        ({"encoding": "x"}, "encoding"),
+        ({"written": ["", "1,2", "", "", "", ""]}, "groesse_cm.written"),
+        ({"written": ["", "", "ja, nein", "", "", ""]}, "Geschlecht.written"),
         ({"max_rows_per_unit": "0.5"}, "max_rows_per_unit"),
     ],
 )
@@ -228,4 +232,54 @@ def test_what_the_form_leaves_open_is_refused_by_its_place(
 
 @pytest.mark.parametrize("header", ["", "a,,b", "a,a", "x" * 70_000, ",".join(f"c{n}" for n in range(1_001))])
 def test_a_line_that_names_no_columns_is_refused(pages: TestClient, header: str) -> None:
-    assert pages.post("/propose/columns", json={"header": header, "delimiter": ","}).status_code == 422
+    assert (
+        pages.post("/propose/columns", json={"header": header, "delimiter": ",", "encoding": "utf-8"}).status_code
+        == 422
+    )
+
+
+@pytest.mark.parametrize(
+    ("header", "told"),
+    [
+        ("Patient;Größe;Aufnahme", "choose it above as what stands between two names"),
+        ("Patient,Gr\ufffd\ufffde", "choose the encoding in which it was written"),
+    ],
+)
+def test_a_line_that_was_read_otherwise_than_it_is_written_is_refused_with_what_to_choose(
+    pages: TestClient, header: str, told: str
+) -> None:
+    answer = pages.post("/propose/columns", json={"header": header, "delimiter": ",", "encoding": "utf-8"})
+    assert (answer.status_code, told in answer.text) == (422, True), answer.text
+
+
+EXPORTED = {
+    "delimiter": ";", "encoding": "windows-1252", "unit": "person", "max_rows_per_unit": "1",
+    "column": ["Größe", "Aufnahme", "Raucht"], "name": ["groesse", "aufnahme", "raucht"],
+    "kind": ["float", "timestamp", "boolean"], "low": ["30", "", ""], "high": ["250", "", ""],
+    "values": ["", "", ""], "size": ["", "", ""], "written": ["1.234,5", "%d.%m.%Y", "ja, nein"],
+}  # fmt: skip
+
+
+def test_the_form_declares_a_file_as_it_is_written_and_says_that_nothing_is_the_key(
+    pages: TestClient, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = pages.post("/propose/schema", json=EXPORTED)
+    assert told.status_code == 200, told.text
+    assert "each row counts as a person of its own" in told.text
+    assert "Files as they are written" in told.text
+    schema, source = (
+        unescape(text) for text in re.findall(r"<pre [^>]*lines of [^>]*>(.*?)</pre>", told.text, re.DOTALL)
+    )
+    assert "# missing = [" in source
+    (folder / "schema.toml").write_text(schema)
+    (folder / "source.toml").write_text(source)
+    (folder / "rows.csv").write_bytes("Größe;Aufnahme;Raucht\n181,5;31.01.2026;ja\n".encode("windows-1252"))
+    line = ("--home", "site", "--schema", "schema.toml", "--source", "source.toml", "--epsilon", "1")
+    assert exit_status("dataset", "create", "patients", *line, "--check") == 0
+    assert capsys.readouterr().out.count("everything fits") == 3
+
+
+@pytest.mark.parametrize(("way", "told"), [("%y", "dates"), ("%d.%m", "dates")])
+def test_a_form_of_dates_that_is_none_is_refused(pages: TestClient, way: str, told: str) -> None:
+    answer = pages.post("/propose/schema", json={**EXPORTED, "written": ["", way, ""]})
+    assert (answer.status_code, told in answer.text) == (422, True), answer.text

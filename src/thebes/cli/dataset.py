@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from thebes.cli import output
+from thebes.cli.dataset_check import check_terms, tell_figures, warn_of_no_key
 from thebes.cli.dataset_growth import count, drop, ingest, ledger_of, of_blocks, retire, tell_blocks
 from thebes.cli.dataset_policy import contexts_of, grant, revoke
 from thebes.cli.dataset_proposal import propose
@@ -165,6 +166,7 @@ def create(
         typer.echo(
             f"thebes dataset ingest {name} FILE --home {home} brings rows. " + _asking(name, place, contexts_of(grown))
         )
+        warn_of_no_key(declared)
         return
     if since is not None:
         raise Mistake("--since", "goes with --block-by time:...")
@@ -186,15 +188,17 @@ def create(
     made = DataSet(name, declared, source_of(source), budget, cache=used)
     lost, figures = reached(made, place, check=check, skip_bad_lines=skip_bad_lines)
     if figures is not None:
-        _tell(figures)
+        tell_figures(figures, declared)
     if lost:
         typer.echo(f"For your eyes only: {lines_left_out(lost)}.")
     with ledger_of(place) as ledger:
+        check_terms(made, ledger)
         ledger.open_block(name, **made.terms)
     DataSets(place).keep(made)
     typer.echo(f"The data set {name} is declared in {path_of(place, name)}.")
     typer.echo(_fitting(budget))
     typer.echo(_asking(name, place))
+    warn_of_no_key(declared)
 
 
 @app.command("list")
@@ -315,20 +319,6 @@ def _shown(place: Any, name: str) -> dict[str, Any]:
             caches.close()
             for stream in opened:
                 stream.close()
-
-
-def _tell(figures: dict[str, Any]) -> None:
-    from thebes.site.steward.data_check import fitting_nowhere
-
-    typer.echo(f"For your eyes only: {figures['rows']} rows.")
-    for name, counts in figures["columns"].items():
-        told = [f"{count} {what}" for what, count in counts.items() if count]
-        typer.echo(f"  {name}: {', '.join(told) or 'everything fits'}")
-    if stray := fitting_nowhere(figures):
-        raise Mistake(
-            "--schema",
-            f"fits no value of {', '.join(stray)}, so nothing is declared; correct it, or leave --check out",
-        )
 
 
 def _fitting(budget: Any) -> str:

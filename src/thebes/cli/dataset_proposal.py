@@ -23,10 +23,12 @@ def propose(
     must be known beforehand is left open, for you to fill in.
 
     Example: thebes dataset propose patients.csv
+
+    Example: thebes dataset propose patients.toml --name patients-here
     """
     from thebes.data.connectors.registry import open_connector
     from thebes.site.steward.proposal import proposal
-    from thebes.site.toml_text import entries
+    from thebes.site.steward.source_file import source_text
 
     described = source_of(source)
     connector = open_connector(described, folder=Path.cwd())
@@ -47,7 +49,7 @@ def propose(
     schema.write_text(found.schema, encoding="utf-8")
     told = {**described, "columns": found.renamed} if found.renamed else described
     told = {**told, "files": "files"} if found.pictures and "files" not in told else told
-    place.write_text("\n".join(entries(told)) + "\n", encoding="utf-8")
+    place.write_text(source_text(told), encoding="utf-8")
     typer.echo(f"{schema} and {place} are written; {plural(found.open, 'place')} of the schema must be filled in.")
     if "files" in told:
         typer.echo(f"{place} says in which folder the pictures lie that the rows name by paths; correct it.")

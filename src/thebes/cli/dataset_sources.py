@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -71,19 +71,34 @@ def reached(
     are asked for."""
     from thebes.data.engines.source import table_of
     from thebes.site.steward.data_check import left_out, looked_at
+    from thebes.site.steward.ways_of_writing import ways_of_writing
 
     rows, lost = left_out(dataset.schema, dataset.source, folder=place.datasets)
     broken = sum(each.records for each in lost)
     if broken > MOST_BROKEN * (rows + broken) and not skip_bad_lines:
         raise Mistake(
             "--skip-bad-lines",
-            f"is needed to go on, because more than {MOST_BROKEN:.0%} would be left out: {lines_left_out(lost)}",
+            f"is needed to go on, because more than {MOST_BROKEN:.0%} would be left out: {lines_left_out(lost)}"
+            + (f"; or {told}" if (told := _encoding_told(lost, dataset.source)) else ""),
         )
-    table = table_of(dataset.schema, dataset.source, folder=place.datasets, scratch=place.folder / "scratch")
+    where = {"folder": place.datasets, "scratch": place.folder / "scratch"}
+    table = table_of(dataset.schema, dataset.source, **where)
     try:
-        return lost, looked_at(table) if check else None
+        figures = looked_at(table) if check else None
     finally:
         table.close()
+    if figures is not None:
+        missing = [name for name, counts in figures["columns"].items() if counts.get("missing")]
+        figures["ways"] = ways_of_writing(dataset.schema, dataset.source, missing, **where)
+    return lost, figures
+
+
+def _encoding_told(lost: Sequence[LeftOut], source: Mapping[str, Any]) -> str:
+    """Say what to declare where lines of a file are in another encoding than its source says; else nothing."""
+    from thebes.data.connectors.csv import encoding_remedy, not_text
+
+    encoding = str(source.get("encoding", "utf-8"))
+    return encoding_remedy(encoding) if any(each.reason == not_text(encoding) for each in lost) else ""
 
 
 def lines_left_out(lost: Sequence[LeftOut]) -> str:

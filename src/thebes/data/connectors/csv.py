@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from thebes.data.connectors.connector import Held, LeftOut, Source, SourceUnavailable, existing, path_of, read_source
 from thebes.data.connectors.csv_values import (
@@ -39,6 +39,20 @@ LONGEST_LINE = 2_000_000  #: bytes
 _NEVER = "\x1f\x1e"
 
 
+def not_text(encoding: str) -> str:
+    """Say why a line in another encoding is no row."""
+    return f"a value that is not text in {encoding.upper()}"
+
+
+def encoding_remedy(encoding: str) -> str:
+    """Say what to declare about a file that is not in the encoding that its source says."""
+    other = "windows-1252" if is_utf8(encoding) else "utf-8"
+    return (
+        f'say in a .toml (kind = "csv", path = ...) in which encoding it was written, such as encoding = "{other}", '
+        "above any [table], and give that as the source"
+    )
+
+
 class CsvSource(Source):
     """`missing`: what is written where a value is missing, besides nothing at all. `skip`: lines before the one with
     the names. `columns`: another name for a column of the file. The others say, by column, how values are written:
@@ -55,6 +69,14 @@ class CsvSource(Source):
     thousands_comma: list[str] = Field(default=[], max_length=10_000)
     dates: dict[str, str] = Field(default={}, max_length=10_000)
     yes_no: dict[str, list[str]] = Field(default={}, max_length=10_000)
+
+    @field_validator("columns", mode="before")
+    @classmethod
+    def _names(cls, columns: Any) -> Any:
+        for name, value in columns.items() if isinstance(columns, Mapping) else ():
+            if name in cls.model_fields and not isinstance(value, str):
+                raise ValueError(_stray(name))
+        return columns
 
     @model_validator(mode="after")
     def _written(self) -> CsvSource:
@@ -121,7 +143,7 @@ class Csv(ScannedSource):
             if len(line.encode()) > LONGEST_LINE:
                 return "more than 2,000,000 bytes"
         except UnicodeEncodeError:
-            return f"a value that is not text in {self._source.encoding.upper()}"
+            return not_text(self._source.encoding)
         written = self._source.delimiter + line
         fields = re.findall(self._field, written) if '"' in line else written.split(self._source.delimiter)[1:]
         if '"' in line and "".join(fields) != written:
@@ -156,9 +178,10 @@ class Csv(ScannedSource):
     def _renamed(self, header: list[str]) -> list[str]:
         """Return the names by which the columns go here."""
         new = {there: here for here, there in self._source.columns.items()}
-        for there in new:
+        for there, here in new.items():
             if there not in header:
-                raise Mistake("source.columns", f"names {there[:40]!r}, which is not a column of {self.what}")
+                hint = f"; if it is not meant as one, {_stray(here)}" if here in CsvSource.model_fields else ""
+                raise Mistake("source.columns", f"names {there[:40]!r}, which is not a column of {self.what}{hint}")
         names = [new.get(name, name) for name in header]
         if len({quoted(name).lower() for name in names}) != len(names):
             raise Mistake("source.columns", f"gives two columns of {self.what} the same name, but perhaps for its case")
@@ -194,7 +217,11 @@ class Csv(ScannedSource):
                 self._to_header(file)
                 line = next(csv.reader([_header_line(file)], delimiter=self._source.delimiter), [])
             "".join(line).encode()
-        except (OSError, UnicodeError, csv.Error, EOFError) as error:
+        except UnicodeError:
+            encoding = self._source.encoding
+            told = f"{self.what} is not text in {encoding.upper()}; {encoding_remedy(encoding)}"
+            raise SourceUnavailable(told) from None
+        except (OSError, csv.Error, EOFError) as error:
             raise SourceUnavailable(
                 f"{self.what} cannot be read as CSV in {self._source.encoding}: {type(error).__name__}"
             ) from None
@@ -214,6 +241,10 @@ class Csv(ScannedSource):
         if self._path.suffix == ".gz":
             return gzip.open(self._path, "rt", encoding=name, errors=errors, newline="")
         return self._path.open(encoding=name, errors=errors, newline="")
+
+
+def _stray(field: str) -> str:
+    return f"{field} stands below [columns], where names of columns stand: move that line above [columns]"
 
 
 def _header_line(file: IO[str]) -> str:

@@ -52,7 +52,21 @@ def looked_at(table: EngineTable) -> dict[str, Any]:
                 columns[name][what] = int(value)
     for name, reasons in _misread(table).items():
         columns[name] = {**reasons, **_shared(table, name)}
-    return {"rows": int(found["rows"]), "columns": columns}
+    return {"rows": int(found["rows"]), "columns": columns, **_people(table)}
+
+
+def _people(table: EngineTable) -> dict[str, int]:
+    """Count the people whom the key tells apart, and those of them with more rows than count."""
+    import narwhals.stable.v2 as nw
+
+    schema: Schema = table.schema
+    if schema.unit != "person" or schema.key is None:
+        return {}
+    each = table.engine.rows([schema.key], None).select(_who=nw.col(schema.key)).filter(~nw.col("_who").is_null())
+    each = each.group_by("_who").agg(_rows=nw.len())
+    over = (nw.col("_rows") > schema.max_rows_per_unit).sum()
+    found = table.engine.collected(each.select(_people=nw.len(), _over=over)).iloc[0].fillna(0)
+    return {"people": int(found["_people"]), "people_over": int(found["_over"])}
 
 
 def fitting_nowhere(figures: Mapping[str, Any]) -> list[str]:

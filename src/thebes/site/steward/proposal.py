@@ -54,7 +54,10 @@ _SIDES = {
     "low": "no number is less",
     "high": "no number is greater",
 }
-_KEYS = ("id", "patient", "person", "mrn", "subject", "pseudonym")
+#: words of which one says whose a row is; not the number of a case, of which a person may have several
+_KEYS = re.compile(
+    r"id|mrn|(patient|person|subject|proband|pseudonym|versicherten)(en|s)?(id|nr|no|nummer|number|code|kennung)?"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,17 +106,23 @@ def columns_of(columns: Mapping[str, Held]) -> list[ProposedColumn]:
     for name, (column, held) in zip(_names_of(columns), columns.items(), strict=True):
         words = _words(column)
         known = next((each for each in _KNOWN if words & set(each.words)), None)
-        found.append(ProposedColumn(name, column, held, known, bool(words & set(_KEYS))))
+        found.append(ProposedColumn(name, column, held, known, known is None and like_key(column)))
     return found
+
+
+def like_key(column: str) -> bool:
+    """Return whether a column's name is one of those that say whose a row is."""
+    return any(_KEYS.fullmatch(word) for word in _words(column))
 
 
 def proposal(columns: Mapping[str, Held]) -> Proposal:
     """Propose a schema for columns and what a source says that they hold (`text`: it does not say)."""
-    _check_names(list(columns))
+    check_names(list(columns))
     found = columns_of(columns)
     lines = [
         f'unit = "{OPEN}"                # "person" hides everything of one person, "event" one row only',
         "max_rows_per_unit = 1",
+        "# one column may say whose a row is (key = true); without a key each row counts as a person of its own",
     ]
     for each in found:
         lines += ["", f"[columns.{each.name}]"]
@@ -123,20 +132,18 @@ def proposal(columns: Mapping[str, Held]) -> Proposal:
     return Proposal(text, renamed(found), text.count(f'"{OPEN}"'), pictures)
 
 
-def _check_names(names: Sequence[str]) -> None:
-    """Refuse names that show that the file was not read as it is written."""
+def check_names(names: Sequence[str], *, in_form: bool = False) -> None:
+    """Refuse names that show that the file was not read as it is written; what to do is done in a form or in a file."""
     if any("\ufffd" in name or not name.replace("\t", "").isprintable() for name in names):
+        otherwise = "choose the encoding in which it was written" if in_form else "describe it in a .toml"
         raise Mistake(
-            "header",
-            "has column names that are not text; check that this is a CSV file in UTF-8, or describe it in a .toml",
+            "header", f"has column names that are not text; check that this is a CSV file in UTF-8, or {otherwise}"
         )
-    held = next((each for each in ";\t|" if len(names) == 1 and each in names[0]), None)
+    held = next((each for each in ",;\t|" if len(names) == 1 and each in names[0]), None)
     if held is not None:
-        told = f'delimiter = "{held}"'.replace("\t", "\\t")
-        raise Mistake(
-            "header",
-            f"is one name with {held!r} in it; where that parts columns, say {told} in a .toml, with kind and path",
-        )
+        told = f'say delimiter = "{held}" in a .toml, with kind and path'.replace("\t", "\\t")
+        told = "choose it above as what stands between two names" if in_form else told
+        raise Mistake("header", f"is one name with {held!r} in it; where that parts columns, {told}")
 
 
 def renamed(columns: Sequence[ProposedColumn]) -> dict[str, str]:

@@ -10,9 +10,12 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Body, Request
 from fastapi.responses import Response
 
+from thebes.data.connectors.connector import read_source
+from thebes.data.connectors.csv import CsvSource
 from thebes.data.schema import schema_of
 from thebes.privacy.faults import Mistake
-from thebes.site.steward.proposal import MOST_COLUMNS, columns_of, header_columns
+from thebes.site.steward.proposal import MOST_COLUMNS, check_names, columns_of, header_columns
+from thebes.site.steward.source_file import source_text
 from thebes.site.toml_text import entries
 from thebes.web.site.layout import SiteLayout
 
@@ -29,9 +32,23 @@ KINDS = {
     "key": "says whose a row is; never shown",
     "absent": "is left out",
 }
+#: encodings that browsers and Python know by the same names
+ENCODINGS = {
+    "utf-8": "UTF-8",
+    "windows-1252": "Western European (windows-1252, Latin-1)",
+    "iso-8859-15": "Western European with the euro (ISO 8859-15)",
+    "windows-1250": "Central European (windows-1250)",
+    "windows-1251": "Cyrillic (windows-1251)",
+    "macintosh": "older Macintosh",
+    "utf-16": "UTF-16",
+    "shift_jis": "Japanese (Shift JIS)",
+    "gb18030": "Chinese (GB 18030)",
+}
+#: how numbers are written with commas -> what a source declares
+COMMAS = {"1.234,5": "decimal_comma", "1,234.5": "thousands_comma"}
 DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
 _LONGEST = 2**16  #: characters of a first line
-_FIELDS = ("name", "column", "kind", "low", "high", "values", "size")
+_FIELDS = ("name", "column", "kind", "low", "high", "values", "size", "written")
 
 
 def routes(layout: SiteLayout) -> APIRouter:
@@ -39,27 +56,39 @@ def routes(layout: SiteLayout) -> APIRouter:
 
     @made.get("/propose")
     async def begin(request: Request) -> Response:
-        return layout.page(request, "propose.html", title="Declare a data set", delimiters=DELIMITERS)
+        return layout.page(
+            request, "propose.html", title="Declare a data set", delimiters=DELIMITERS, encodings=ENCODINGS
+        )
 
     @made.post("/propose/columns")
     async def columns(request: Request, body: Annotated[dict[str, Any], Body()]) -> Response:
         """A form with a part for each column, in which what must be known beforehand is open."""
-        header, delimiter = _text(body, "header"), _delimiter(body)
-        found = columns_of(header_columns(header.strip("\r\n"), delimiter))
-        return layout.part("propose_columns.html", columns=found, kinds=KINDS, delimiter=delimiter)
+        header, delimiter, encoding = _text(body, "header"), _delimiter(body), _encoding(body)
+        named = header_columns(header.strip("\r\n"), delimiter)
+        check_names(list(named), in_form=True)
+        told: dict[str, Any] = {"kinds": KINDS, "delimiter": delimiter, "encoding": encoding, "commas": COMMAS}
+        return layout.part("propose_columns.html", columns=columns_of(named), **told)
 
     @made.post("/propose/schema")
     async def schema(request: Request, body: Annotated[dict[str, Any], Body()]) -> Response:
         """The two files that the form makes, and the command that declares a data set with them."""
         declared, delimiter = _declared(body), _delimiter(body)
-        schema_of(declared)
+        checked = schema_of(declared)
         names = {r["name"]: r["column"] for r in _rows(body) if r["kind"] != "absent" and r["name"] != r["column"]}
         source: dict[str, Any] = {"kind": "csv", "path": "rows.csv"}
         source |= {} if delimiter == "," else {"delimiter": delimiter}
+        source |= {} if (encoding := _encoding(body)) == "utf-8" else {"encoding": encoding}
+        source |= _ways(body)
         source |= {"files": "files"} if any(told["type"] == "image" for told in declared["columns"].values()) else {}
         source |= {"columns": names} if names else {}
-        written = ["\n".join(entries(table)).strip() for table in (declared, source)]
-        return layout.part("propose_files.html", schema=written[0], source=written[1], files="files" in source)
+        read_source(CsvSource, source)
+        return layout.part(
+            "propose_files.html",
+            schema="\n".join(entries(declared)).strip(),
+            source=source_text(source).strip(),
+            files="files" in source,
+            keyless=checked.unit == "person" and checked.key is None,
+        )
 
     return made
 
@@ -95,6 +124,26 @@ def _declared(body: Mapping[str, Any]) -> dict[str, Any]:
         raise Mistake("columns", "are all left out")
     rows = {"max_rows_per_unit": most} if unit == "person" else {}
     return {"unit": unit, **rows, "columns": columns}
+
+
+def _ways(body: Mapping[str, Any]) -> dict[str, Any]:
+    """Read how the values of columns are written, as a source declares it."""
+    found: dict[str, Any] = {}
+    for row in _rows(body):
+        name, kind, written = row["name"], row["kind"], row["written"].strip()
+        if not written or kind == "absent":
+            continue
+        if kind in ("integer", "float"):
+            if written not in COMMAS:
+                raise Mistake(f"{name}.written", f"must be {' or '.join(COMMAS)}, or empty where a point is decimal")
+            found.setdefault(COMMAS[written], []).append(name)
+        elif kind == "timestamp":
+            found.setdefault("dates", {})[name] = written
+        elif kind == "boolean":
+            found.setdefault("yes_no", {})[name] = _listed(written, f"{name}.written")
+        else:
+            raise Mistake(f"{name}.written", "is for numbers, for dates, and for yes or no")
+    return found
 
 
 def _rows(body: Mapping[str, Any]) -> Iterator[dict[str, str]]:
@@ -137,6 +186,13 @@ def _delimiter(body: Mapping[str, Any]) -> str:
     told = body.get("delimiter")
     if told not in DELIMITERS:
         raise Mistake("delimiter", f"must be one of {', '.join(DELIMITERS.values())}")
+    return str(told)
+
+
+def _encoding(body: Mapping[str, Any]) -> str:
+    told = body.get("encoding")
+    if told not in ENCODINGS:
+        raise Mistake("encoding", f"must be one of {', '.join(ENCODINGS)}")
     return str(told)
 
 
