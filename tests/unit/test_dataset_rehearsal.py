@@ -70,10 +70,12 @@ def test_rows_of_persons_without_a_key_are_warned_of(run: Run, tmp_path: Path, m
     assert status == 0
     assert "warning: no column is the key, so each row counts as a person of its own" in err
     assert "declare it with key = true (perhaps patient)" in err
+    assert "each row counts as a person of its own" in run("dataset", "show", "klinik", "--home", "site")[1]
 
 
 def test_a_key_and_rows_that_are_nobodys_are_not_warned_of(run: Run, tmp_path: Path) -> None:
     assert create(run)[2] == ""
+    assert "of its own" not in run("dataset", "show", "klinik", "--home", "site")[1]
     (tmp_path / "schema.toml").write_text(SCHEMA.format(most=1, key="").replace("person", "event"))
     assert create(run)[2].count("warning") == 0
 
@@ -198,3 +200,16 @@ def test_other_terms_are_refused_with_the_earlier_ones_and_what_to_do(run: Run) 
     assert err.startswith("thebes: --delta: ")
     status, _, err = create(run, "--filter", "basic", "--cache", "none")
     assert (status, err) == (0, "")
+
+
+def test_blocks_on_other_terms_are_refused_with_the_earlier_ones(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "days.toml").write_text('unit = "event"\ntime = "day"\n[columns.day]\ntype = "timestamp"\n')
+    (tmp_path / "days.csv").write_text("day\n2026-01-01\n")
+    line = ("dataset", "create", "days", "--home", "site", "--schema", "days.toml", "--block-by", "time:1d")
+    assert run(*line, "--since", "2026-01-01", "--epsilon", "1")[0] == 0
+    assert run("dataset", "ingest", "days", "days.csv", "--home", "site")[0] == 0
+    assert run("dataset", "remove", "days", "--home", "site")[0] == 0
+    status, _, err = run(*line, "--since", "2026-01-01", "--epsilon", "2")
+    assert status == 1
+    assert "which have epsilon 1" in err
+    assert "declares it again on the earlier ones" in err

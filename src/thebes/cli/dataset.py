@@ -257,6 +257,8 @@ def show(
         tell_blocks(found)
     for block in found["blocks"] if "growing" not in found else []:
         typer.echo(f"Hidden: one {block['unit']}. {_left(block)}.")
+    if found["schema"]["unit"] == "person" and not any(c.get("key") for c in found["schema"]["columns"].values()):
+        typer.echo("No column is the key, so each row counts as a person of its own.")
     tell_savings(found["cache"])
     if forecast:
         for sentence in foreseen(found["forecast"]):

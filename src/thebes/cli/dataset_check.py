@@ -59,7 +59,6 @@ def check_terms(dataset: DataSet, ledger: Ledger) -> None:
     earlier = next((block for block in ledger.blocks(name) if block.name == name), None)
     if earlier is None:
         return
-    before = f"epsilon {earlier.budget.epsilon.normalize():f} and delta {earlier.budget.delta.normalize():f}"
     was = {
         "--epsilon": (earlier.budget.epsilon, terms["epsilon"]),
         "--delta": (earlier.budget.delta, terms["delta"]),
@@ -70,7 +69,7 @@ def check_terms(dataset: DataSet, ledger: Ledger) -> None:
         if then != now:
             raise Mistake(
                 argument,
-                f"the data set {name!r} was declared before with {before} (filter {earlier.filter}, "
+                f"the data set {name!r} was declared before with {earlier.budget} (filter {earlier.filter}, "
                 f"unit {earlier.unit}), and what was spent of that stays spent: declare it with these again. Another "
                 "name is for other rows only, because two budgets for the same rows protect nobody as either promises",
             )

@@ -80,7 +80,11 @@ class BlockBudgets:
         for name in names:
             block = held.get(name)
             if block is not None and [block.budget.epsilon, block.budget.delta, block.filter, block.unit] != same:
-                raise Refusal("this data set is declared on other terms than its blocks in the ledger")
+                whole = f", which have {block.budget} (filter {block.filter}, unit {block.unit})"
+                raise Refusal(
+                    "this data set is declared on other terms than its blocks in the ledger"
+                    f"{whole if share == 'whole' else ''}; its steward declares it again on the earlier ones"
+                )
         self._ledger.open_blocks([name for name in names if name not in held], **terms)
 
     def pays(self, block: Block, loss: Loss | None, *, sized: bool) -> bool:

@@ -26,7 +26,10 @@ def block_of(ledger: Ledger, dataset: DataSet) -> Block:
     held = {"epsilon": block.budget.epsilon, "delta": block.budget.delta, "filter": block.filter}
     held |= {"unit": block.unit, "adjacency": block.adjacency}
     if held != dataset.terms:
-        raise Refusal("this data set is declared on other terms than its budget in the site's ledger")
+        raise Refusal(
+            "this data set is declared on other terms than its budget in the site's ledger; its steward gives it the "
+            "budget and the unit again that it was first declared with"
+        )
     return block
 
 
