@@ -185,6 +185,10 @@ LAKE = {"kind": "delta", "path": "s3://hospital/lake/visits"}
     [
         ({"path": "s3://hospital"}, "must name a bucket and a folder"),
         ({"path": "s3://"}, "must name a bucket and a folder"),
+        ({"path": "s3://hospital/.."}, "must name a bucket and a folder"),
+        ({"path": "s3://hospital/visits?version=1"}, "must name a bucket and a folder"),
+        ({"path": "s3://hospital/visits#one"}, "must name a bucket and a folder"),
+        ({"path": "s3://me@hospital/visits"}, "must name a bucket and a folder"),
         ({"path": "visits", "endpoint": "https://s3.example.org"}, "let path begin with s3://"),
         ({"endpoint": "http://s3.example.org"}, "must begin with https://"),
         ({"endpoint": "https://name:word@s3.example.org"}, "must not hold a name, a password"),
@@ -209,6 +213,17 @@ def test_a_store_is_asked_with_keys_of_the_environment_only(tmp_path: Path, monk
         open_connector(LAKE, folder=tmp_path)
 
 
+@pytest.mark.parametrize("name", ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"])
+def test_another_store_than_the_declared_one_is_never_asked(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "a")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
+    monkeypatch.setenv(name, "https://other.example.org")
+    with pytest.raises(SourceUnavailable, match=f"take {name} out of the environment"):
+        open_connector({**LAKE, "endpoint": "https://s3.example.org"}, folder=tmp_path)
+
+
 def test_a_store_that_does_not_answer_is_told_of_without_its_keys(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -225,6 +240,10 @@ def test_a_delta_table_in_a_store_is_read_as_one_in_a_folder(tmp_path: Path, mon
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "a")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
     with running_store("hospital") as endpoint:
+        monkeypatch.setenv("HTTP_PROXY", f"http://127.0.0.1:{free_ports(1)[0]}")
+        with pytest.raises(SourceUnavailable, match=r"a proxy would be asked for it; put 127\.0\.0\.1 into NO_PROXY"):
+            table_of(SCHEMA, {**LAKE, "endpoint": endpoint}, folder=tmp_path)
+        monkeypatch.setenv("NO_PROXY", "localhost, 127.0.0.1")
         source, rows = {**LAKE, "endpoint": endpoint}, pd.DataFrame({"age": [1, 2, 200], "sex": ["f", "m", "f"]})
         options = {"aws_endpoint": endpoint, "aws_allow_http": "true", "aws_region": "us-east-1"}
         with pytest.raises(SourceUnavailable, match="there is no Delta table visits where the data set says"):

@@ -460,6 +460,18 @@ def test_a_declared_first_day_opens_its_blocks_before_a_row_has_come(run: Callab
     assert (status, "before blocks.since" in error) == (2, True)
 
 
+def test_one_row_far_back_makes_no_windows_and_spoils_no_data_set(run: Callable[..., Any], tmp_path: Path) -> None:
+    run("create", "taxi", "--schema", "rides.json", "--block-by", "time:1d", "--epsilon", "1")
+    head, first, *_ = Path("rides.csv").read_text().splitlines()
+    for moment in ("0044-03-15 (BC)", "0001-01-01", "1899-12-31"):
+        row = first.replace("2026-01-01", moment) if "2026-01-01" in first else first
+        Path("far.csv").write_text(f"{head}\n{row}\n")
+        status, _, error = run("ingest", "taxi", "far.csv")
+        assert (status, "row 1" in error) == (2, True), moment
+    assert "2 rows came in" in run("ingest", "taxi", "rides.csv")[1]
+    assert run("list")[0] == 0
+
+
 def test_the_schedule_and_the_engine_are_declared_too(run: Callable[..., Any], tmp_path: Path) -> None:
     (tmp_path / "spark.toml").write_text('kind = "growing"\nengine = "spark"\nmaster = "local[2]"\n')
     more = ("--schema", "rides.json", "--block-by", "time:1d", "--epsilon", "1")

@@ -40,18 +40,37 @@ def given_columns(rows: Any, argument: str = "rows") -> dict[str, Any]:
 
 
 def given_frame(rows: Any, argument: str = "rows") -> Any:
-    """The same as a pandas DataFrame."""
+    """The same as a pandas DataFrame, in which no cell depends on another: beside a missing one whole numbers would
+    else become floats, and long ones the same."""
     import pandas as pd
 
     if isinstance(rows, pd.DataFrame):
         return rows
     if hasattr(rows, "to_pandas") and hasattr(rows, "shape"):  # polars and Arrow
-        return rows.to_pandas()
+        table = rows if _is_arrow(rows) or not hasattr(rows, "to_arrow") else rows.to_arrow()
+        return _of_arrow(table) if _is_arrow(table) else table.to_pandas()
     columns = given_columns(rows, argument)
+    held = {
+        name: pd.Series(list(values), dtype=object) if isinstance(values, (list, tuple)) else values
+        for name, values in columns.items()
+    }
+    lengths = {len(values) for values in held.values() if hasattr(values, "__len__")}
     try:
-        return pd.DataFrame(columns)
+        if len(lengths) > 1:
+            raise ValueError
+        return pd.DataFrame(held)
     except ValueError:  # it would say so without the name of what is wrong
         raise Mistake(argument, "must have columns of one length, each a list or an array") from None
+
+
+def _of_arrow(table: Any) -> Any:
+    """A table of Arrow; what a column becomes follows from its type, never from whether a cell is missing."""
+    import pandas as pd
+    import pyarrow as pa
+
+    whole = {getattr(pa, f"{sign}int{bits}")(): f"{sign}Int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
+    mapped = {kind: pd.api.types.pandas_dtype(name.replace("uI", "UI")) for kind, name in whole.items()}
+    return table.to_pandas(types_mapper={**mapped, pa.bool_(): pd.BooleanDtype()}.get)
 
 
 def _is_arrow(rows: Any) -> bool:

@@ -16,7 +16,7 @@ from thebes.privacy.faults import Mistake
 def numbers_of(values: Any) -> Any:
     """The same, but columns of texts or of anything as columns of numbers; what has another shape is left to others."""
     if hasattr(values, "columns") and hasattr(values, "assign"):
-        mixed = [place for place, kind in enumerate(values.dtypes) if getattr(kind, "kind", "O") not in "biufc"]
+        mixed = [place for place, kind in enumerate(values.dtypes) if getattr(kind, "kind", "O") not in "biuf"]
         if not mixed:
             return values
         plain = values.copy()

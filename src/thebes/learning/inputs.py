@@ -90,7 +90,7 @@ def _there(X: Any, names: Sequence[str]) -> Sequence[str]:
 def _frame(columns: Mapping[Any, Any]) -> Any:
     import pandas as pd
 
-    held = {name: np.asarray(values) for name, values in columns.items()}
+    held = {name: _cells(values) for name, values in columns.items()}
     if any(each.ndim != 1 for each in held.values()) or len({len(each) for each in held.values()}) > 1:
         raise Mistake("X", "must have as many values in every column")
     return pd.DataFrame(held)

@@ -8,16 +8,18 @@ from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import urlsplit
 
 from pydantic import Field
 
 from thebes.data.connectors.connector import Held, Source, SourceUnavailable, path_of, read_source
 from thebes.data.connectors.scanned_source import ScannedSource
-from thebes.data.connectors.web_address import on_this_machine, web_address
+from thebes.data.connectors.web_address import web_address
 from thebes.privacy.faults import Mistake
 
 _S3 = "s3://"
 _KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")  #: of the store, in the environment and nowhere else
+_PROXIES = ("http_proxy", "all_proxy", "no_proxy")
 #: a store that does not answer is told of within a minute, not after three
 _PATIENCE = {"max_retries": "4", "retry_timeout": "30s", "timeout": "60s", "connect_timeout": "10s"}
 
@@ -84,9 +86,13 @@ class Delta(ScannedSource):
 
 
 def _options(source: DeltaSource) -> dict[str, str]:
-    """Return how a store is reached: with keys of the environment, encrypted unless it is this machine."""
-    if len(source.path.removeprefix(_S3).strip("/").split("/")) < 2:
+    """Return how a store is reached: with keys of the environment, encrypted or on this machine, without a proxy."""
+    folders = source.path.removeprefix(_S3).strip("/").split("/")
+    if len(folders) < 2 or {"", ".", ".."} & set(folders) or set("?#@\\") & set(source.path):
         raise Mistake("source.path", "must name a bucket and a folder, such as s3://hospital/visits")
+    elsewhere = next((name for name in os.environ if name.startswith("AWS_ENDPOINT")), None)
+    if elsewhere is not None:  # it would go before what the data set says
+        raise SourceUnavailable(f"source.endpoint: say it here, and take {elsewhere} out of the environment")
     missing = next((name for name in _KEYS if not os.environ.get(name)), None)
     if missing is not None:
         raise SourceUnavailable(f"source.path: the environment has no {missing}, which the store asks for")
@@ -94,8 +100,19 @@ def _options(source: DeltaSource) -> dict[str, str]:
     options = {**keys, **_PATIENCE, "aws_region": source.region, "aws_allow_http": "false"}
     if source.endpoint is not None:
         address = web_address(source.endpoint, "source.endpoint", "https://s3.example.org")
-        options |= {"aws_endpoint": address, "aws_allow_http": str(on_this_machine(address)).lower()}
+        options["aws_endpoint"] = address
+        if address.startswith("http:"):
+            _no_proxy(str(urlsplit(address).hostname))
+            options["aws_allow_http"] = "true"
     return options
+
+
+def _no_proxy(host: str) -> None:
+    """Refuse to ask a store of this machine through a proxy, which would read what is not encrypted."""
+    told = {name.lower(): value for name, value in os.environ.items() if name.lower() in _PROXIES and value}
+    around = told.pop("no_proxy", "").replace(" ", "").split(",")
+    if told and host not in around and "*" not in around:
+        raise SourceUnavailable(f"source.endpoint: a proxy would be asked for it; put {host} into NO_PROXY")
 
 
 def open_delta(source: Mapping[str, Any], *, folder: Path) -> Delta:

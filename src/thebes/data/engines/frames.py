@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC
+from datetime import UTC, date
 from typing import Any
 from uuid import UUID
 
@@ -23,6 +24,8 @@ from thebes.data.table import Sums
 from thebes.privacy.faults import Mistake
 
 _KEPT = 64  #: answers to so many questions
+#: from here on a float no longer says which whole number was meant: several people's keys would be one
+_EXACT = 2.0**53
 _DTYPES = {"integer": "Int64", "float": "float64", "string": "object", "boolean": "boolean"}
 
 
@@ -224,14 +227,56 @@ def _integer(value: object) -> int | None:
     if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
         return max(ENDS[0], min(ENDS[1], int(value)))
     number = _float(value)
-    if np.isnan(number) or np.isinf(number):
-        return None if np.isnan(number) else ENDS[int(number > 0)]
-    return max(ENDS[0], min(ENDS[1], int(number))) if number == np.floor(number) else None
+    if np.isnan(number):
+        return None
+    if abs(number) >= _EXACT:
+        return ENDS[int(number > 0)]
+    return int(number) if number == np.floor(number) else None
 
 
 def _moments(values: pd.Series[Any]) -> pd.Series[Any]:
-    found = pd.to_datetime(values, errors="coerce", utc=True, format="ISO8601" if values.dtype != "M8[us]" else None)
-    return found.dt.tz_convert(UTC).dt.tz_localize(None).dt.as_unit("us")
+    """Each cell by itself and in microseconds: in the finer unit that one cell needs, dates far away would be none."""
+    if isinstance(values.dtype, (np.dtype, pd.DatetimeTZDtype)) and pd.api.types.is_datetime64_any_dtype(values.dtype):
+        return _in_microseconds(values.dt.tz_convert(UTC).dt.tz_localize(None) if values.dt.tz is not None else values)
+    cells = values.astype(object)
+    texts = [_FINER.sub(r"\1", cell) if isinstance(cell, str) and _ISO.match(cell) else None for cell in cells]
+    read = pd.to_datetime(
+        pd.Series(texts, dtype="str", index=values.index), errors="coerce", utc=True, format="ISO8601", cache=False
+    )
+    found = _in_microseconds(read.dt.tz_localize(None)).to_numpy(copy=True)
+    for place, cell in enumerate(cells):
+        if isinstance(cell, (date, np.datetime64)):
+            found[place] = _moment(cell)
+    return pd.Series(found, index=values.index)
+
+
+#: a date, or a date and a time, as ISO 8601 writes them; finer than microseconds is cut off
+_ISO = re.compile(
+    r"^\s*\d{4}(-?\d{2}(-?\d{2}([T ]\d{2}(:?\d{2}(:?\d{2}([.,]\d+)?)?)?\s*(Z|[+-]\d{2}(:?\d{2})?)?)?)?)?\s*$", re.ASCII
+)
+_FINER = re.compile(r"([.,]\d{6})\d+")
+_NONE = np.datetime64("NaT", "us")
+_FARTHEST = 2**63 - 1
+
+
+def _moment(cell: date | np.datetime64) -> Any:
+    try:
+        stamp = pd.Timestamp(cell)
+        plain = stamp.tz_convert(UTC).tz_localize(None) if stamp.tz is not None else stamp
+        return plain.as_unit("us").to_datetime64()
+    except (TypeError, ValueError, OverflowError):
+        return _NONE
+
+
+def _in_microseconds(values: pd.Series[Any]) -> pd.Series[Any]:
+    """Return moments in microseconds; those beyond what these reach are none."""
+    held = values.to_numpy()
+    unit = np.datetime_data(held.dtype)[0]
+    if unit in ("s", "ms"):
+        most = _FARTHEST // (10**6 if unit == "s" else 1000)
+        whole = held.astype(np.int64)
+        held = np.where((whole < -most) | (whole > most), np.datetime64("NaT"), held)
+    return pd.Series(held, index=values.index).dt.as_unit("us")
 
 
 def numbers(values: pd.Series[Any], kind: str) -> pd.Series[Any]:

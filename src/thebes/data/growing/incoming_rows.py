@@ -19,6 +19,7 @@ from thebes.data.connectors.connector import Held
 from thebes.data.connectors.scanned_source import held, plain_path, quoted
 from thebes.data.engines import frames
 from thebes.data.engines.duck_columns import NATIVE, fitting, typed_sql
+from thebes.data.given_rows import given_frame
 from thebes.data.schema import Schema
 from thebes.privacy.faults import Mistake
 
@@ -65,7 +66,7 @@ def incoming(batch: Any, schema: Schema, opened: Any) -> Incoming:
     if isinstance(batch, pd.DataFrame):
         return _frame(batch, schema)
     if isinstance(batch, Mapping):
-        return _frame(pd.DataFrame(dict(batch)), schema)
+        return _frame(given_frame(batch), schema)
     if isinstance(batch, Sequence) and all(isinstance(row, Mapping) for row in batch):
         return _records(batch, schema)
     if hasattr(batch, "__arrow_c_stream__"):

@@ -14,7 +14,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,7 @@ SMALL, MANY = 50_000, 32  #: a file with fewer rows is small; so many of one blo
 READING = timedelta(days=1)  #: longer than anybody reads the files that a table was opened with
 _MOST_SYNCED = 100  # files, one by one
 _OPEN_FILES = 500  # while one ingest writes to many blocks
+_EARLIEST = datetime(1900, 1, 1, tzinfo=UTC)  #: without blocks.since; one row far back would make windows for good
 _AT_ONCE = 200_000  # rows that wait in memory to be written by block
 
 
@@ -230,10 +231,14 @@ class Writer:
         if end is not None and last is not None and last >= end:
             row = self._first(came, opened, f"{place} >= {end}", kept)
             raise Mistake(f"columns.{name}", f"row {row} lies in the future; nothing was kept")
-        begin = None if by.first is None else by.places(by.first, by.first).start
-        if begin is not None and first is not None and first < begin:
+        if end is None or first is None:
+            return
+        earliest = by.window(_EARLIEST) if by.first is None else by.first
+        begin = by.places(earliest, earliest).start
+        if first < begin:
             row = self._first(came, opened, f"{place} < {begin}", kept)
-            raise Mistake(f"columns.{name}", f"row {row} lies before blocks.since; nothing was kept")
+            limit = "blocks.since" if by.first is not None else f"{_EARLIEST.year}; declare blocks.since if it is right"
+            raise Mistake(f"columns.{name}", f"row {row} lies before {limit}; nothing was kept")
 
     def _first(self, came: Incoming, opened: Any, condition: str, rows: str | None = None) -> int:
         """The number of the first row for which a condition is true."""
