@@ -157,6 +157,24 @@ def test_whoever_is_refused_reads_the_reason_and_nobody_else_is_refused(office: 
     assert "code" not in asked(office, ONE, task="t6")
 
 
+def test_what_a_refusal_of_one_task_leaves_open_is_said_before_it_is_taken(office: Office, steward: TestClient) -> None:
+    def sentence(**decision: Any) -> str:
+        told: str = steward.post("/api/policy/preview", json=decision).json()["sentence"]
+        return told
+
+    asked(office)
+    single = {"action": "refuse", "task": "t1", "scope": "task", "reason": "no"}
+    assert sentence(**single).endswith("refused as it is. The same question at another epsilon is another task.")
+    assert sentence(**{**single, "scope": "requestor"}).endswith("everything that they ask here is refused.")
+    asked(office, ONE, task="t2")
+    allowing = {"action": "allow", "task": "t2", "scope": "requestor", "epsilon": 1}
+    assert "refused" not in sentence(**allowing)
+    undo = decided(steward, **single)["undo"]
+    assert sentence(**allowing).endswith("stays refused, but the same question asked otherwise is answered.")
+    decided(steward, **undo)
+    assert "refused" not in sentence(**allowing)
+
+
 def test_nothing_is_decided_about_another_policy_than_was_shown(
     home: SiteHome, office: Office, steward: TestClient
 ) -> None:

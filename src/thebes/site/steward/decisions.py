@@ -140,8 +140,12 @@ def _allowed(request: SiteRequest, asked: Mapping[str, Any], scope: str, text: s
     named: list[str] = asked.get("contexts") or []
     rows = "" if not named else " (all rows)" if ANY in named else f" (rows of {' and '.join(named)})"
     price = f"epsilon {figure(float(most))}{each} together{noise}"
+    single = [refusal for refusal in policy.refusals if refusal.task and request.requestor in refusal.requestors]
+    but = ""
+    if scope == "requestor" and any(not refusal.ended for refusal in single):
+        but = " What you refused as single tasks stays refused, but the same question asked otherwise is answered."
     return Decision(
-        f"{request.requestor} may ask {what} about {' and '.join(request.datasets)}{rows}, for {price}.",
+        f"{request.requestor} may ask {what} about {' and '.join(request.datasets)}{rows}, for {price}.{but}",
         appended("", rule),
         lambda text: appended(text, rule),
         {"action": "allow", **facts, "epsilon": str(most)},
@@ -157,9 +161,11 @@ def _refused(request: SiteRequest, asked: Mapping[str, Any], scope: str) -> Deci
         "reason": reason,
         "task": request.digest if scope == "task" else None,
     }
-    what = "this task is" if scope == "task" else "everything that they ask here is"
+    what = "everything that they ask here is refused."
+    if scope == "task":
+        what = "this task is refused as it is. The same question at another epsilon is another task."
     return Decision(
-        f"{request.requestor} is told: {reason}{'' if reason[-1] in '.!?' else '.'} From now on {what} refused.",
+        f"{request.requestor} is told: {reason}{'' if reason[-1] in '.!?' else '.'} From now on {what}",
         appended("", rule, table="refuse"),
         lambda text: appended(text, rule, table="refuse"),
         {"action": "refuse", "requestor": request.requestor, "task": request.task, "scope": scope},
