@@ -199,7 +199,7 @@ def test_a_person_with_very_many_keys_counts_with_few_and_alike_on_every_engine(
         assert found[0] == found[1]
         assert sum(found[0].values()) == min(most, 50) + 1
     assert tables[0].occurring("drug", most=60, longest=2) == {f"k{n}": 1 + (n == 1) for n in range(10)}
-    with pytest.raises(Mistake, match="no text"):
+    with pytest.raises(Mistake, match="does not hold texts"):
         tables[0].occurring("dose", most=1, longest=200)
     tables[1].close()
 

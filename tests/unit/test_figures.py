@@ -123,10 +123,10 @@ def test_there_is_one_formatter_of_numbers_for_people() -> None:
         ),
         (
             "zcdp",
-            "of epsilon 1, delta 1e-06: nothing spent; a pure answer may cost up to 0.2211 at once, as costs add up by "
-            "the filter zcdp",
-            "of epsilon 1, delta 1e-06: 33 % spent or set aside; a pure answer may cost up to 0.1822 at once, as costs "
-            "add up by the filter zcdp",
+            "of epsilon 1, delta 1e-06: nothing spent; one more answer without a delta may cost epsilon 0.2211 (by the "
+            "filter zcdp)",
+            "of epsilon 1, delta 1e-06: 33 % spent or set aside; one more answer without a delta may cost epsilon "
+            "0.1822 (by the filter zcdp)",
         ),
     ],
 )

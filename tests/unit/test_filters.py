@@ -172,7 +172,7 @@ def test_a_filter_that_is_added_is_declared_counted_and_told(twice: str) -> None
     assert Terms(Decimal(2), Decimal("1e-6"), twice).of_ledger("event", share="sizes")["delta"] == 0
     ledger = Ledger(MemoryStore(), keeper=NoKeeper())
     block = ledger.open_block("a", epsilon=2, delta=1e-6, filter=twice)
-    assert block.account.endswith(f"as costs add up by the filter {twice}")
+    assert block.account.endswith(f"(by the filter {twice})")
     ledger.reserve(["a"], loss=loss_of([Purchase(EVENT, Decimal(2), Decimal("1e-6"))], twice), purpose="p", spender="s")
     assert ledger.block("a").meters["rho"].reserved == int(rho(2).rho * 10**12)
     assert twice in charging_events()

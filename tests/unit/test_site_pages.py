@@ -43,7 +43,7 @@ BLOCK = {
     "delta": 1e-6,
     "remaining": {"epsilon": 2.5, "delta": 1e-6},
     "left": 0.75,
-    "account": "of epsilon 10, delta 1e-06: 25 % spent or set aside; a pure answer may cost up to 2.5 at once",
+    "account": "of epsilon 10, delta 1e-06: 25 % spent; one more answer without a delta may cost epsilon 2.5",
     "state": "open",
     "filter": "zcdp",
     "unit": "person",
@@ -243,7 +243,7 @@ def test_figures_are_given_to_who_has_the_token(place: Place) -> None:
 def test_the_front_tells_how_it_stands_and_what_was_decided(place: Place) -> None:
     place.enter()
     page = place.page("/")
-    for words in ("coordinator.example:8443", "25 %", "a pure answer may cost up to 2.5 at once"):
+    for words in ("coordinator.example:8443", "25 %", "one more answer without a delta may cost epsilon 2.5"):
         assert words in page
     assert "the site&#39;s policy says no" in page
     assert "&lt;b&gt;ana&lt;/b&gt;" in page

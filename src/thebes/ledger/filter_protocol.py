@@ -113,4 +113,4 @@ class EventFilter(Filter):
         return concentrated.price(event, adjacency=adjacency).rho
 
     def most_of_an_answer(self, most: str, left: Mapping[str, int]) -> str:
-        return f"a pure answer may cost up to {most} at once, as costs add up by the filter {self.name}"
+        return f"one more answer without a delta may cost epsilon {most} (by the filter {self.name})"

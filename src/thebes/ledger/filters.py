@@ -161,8 +161,8 @@ class EitherFilter(EventFilter):
         by = [exact.of_steps(left.get(PURE, 0)), exact.of_steps(largest_pure_of_rho(left.get(RHO, 0)))]
         epsilons, rhos = (at_most(float(one), 4) if one > 0 else "nothing" for one in by)
         return (
-            f"a pure answer may cost up to {most} at once: {epsilons} as epsilons add up, while every answer is pure, "
-            f"or {rhos} as rhos do, by the filter {self.name}"
+            f"one more answer without a delta may cost epsilon {most} (by the filter {self.name}: {epsilons} as "
+            f"epsilons add up, while no answer has a delta; {rhos} as rhos do)"
         )
 
     def capacity(self, epsilon: Decimal, delta: Decimal, orders: Iterable[float] | None = None) -> Steps:
