@@ -185,7 +185,6 @@ def test_a_farewell_that_overtakes_the_opening_leaves_no_key(ward: Ward, clock: 
     assert keys(ward) == 0
     for name in ("", "../x", "x" * 201):  # none that a task could have: nothing is written down
         ward.helper.over(name)
-    ward.helper.over("rows", asked=True)  # nor of one that asks the rows, which nobody opens
     count = "SELECT count(*) FROM helped"
     assert sqlite3.connect(ward.home / DATABASE).execute(count).fetchone() == (1,)
     clock.move(days=500)

@@ -112,8 +112,7 @@ class Office:
         if kind == Word.HELP:
             return self.helper.step(message)
         if kind == Word.CLOSED:
-            task = str(message.get("task"))
-            self.helper.over(task, asked=self.outbox.request(task) is not None)
+            self.helper.over(str(message.get("task")))
             return self.desk.closed(message)
         if kind == Word.QUOTE:
             return self.helper.quote(message) if self.helper.concerns(message) else self.desk.quote(message)

@@ -118,17 +118,16 @@ class Helper:
         with self._turn:
             return self._answered(f"help {named if work else '?'}", message, self._swept(work or _unknown))
 
-    def over(self, task: str, *, asked: bool = False) -> None:
+    def over(self, task: str) -> None:
         """The leader says that a task has ended, one way or another. It may say so before the opening is heard, which
-        waits in another line; no key is made for that one then. Of a task whose rows were `asked` here no opening is
-        awaited: nobody helps where its own rows are asked."""
+        waits in another line; no key is made for that one then."""
         if not is_task(task):
             return
         with self._turn:
-            if self._tasks.task(task) is not None:
-                self._tasks.end(task)
-            elif not asked:
+            if self._tasks.task(task) is None:
                 self._tasks.remember(task, self._clock() + LONGEST_SECONDS)
+            else:
+                self._tasks.end(task)
             self._sweep()
 
     # --- steps ------------------------------------------------------------------------------------------
