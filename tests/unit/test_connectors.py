@@ -600,7 +600,8 @@ def test_no_value_of_a_postgresql_column_breaks_an_answer(tmp_path: Path) -> Non
     url, source = postgres()
     with psycopg.connect(url) as connection:
         connection.execute("CREATE TYPE sexes AS ENUM ('f', 'm')")
-        connection.execute("CREATE TABLE rows (age numeric, sex sexes, seen timestamptz, born date, paid float4)")
+        kinds = "age numeric, sex sexes, seen timestamptz, born date, paid float4"
+        connection.execute(f"CREATE TABLE rows ({kinds}, dose numeric)")
         rows = [
             ("30", "f", "2026-01-31T00:00:00+02:00", "1990-01-01", "1.5"),
             ("1e400", "f", "infinity", "-infinity", "inf"),
@@ -610,11 +611,13 @@ def test_no_value_of_a_postgresql_column_breaks_an_answer(tmp_path: Path) -> Non
             (None, None, None, None, None),
         ]
         connection.cursor().executemany("INSERT INTO rows VALUES (%s::numeric, %s::sexes, %s, %s, %s)", rows)
+        connection.execute("UPDATE rows SET dose = age")
     columns = {
         **SCHEMA.as_json()["columns"],
         "seen": {"type": "timestamp"},
         "born": {"type": "timestamp"},
         "paid": {"type": "float", "low": 0, "high": 2},
+        "dose": {"type": "float", "low": 0, "high": 120},
     }
     schema = schema_of({"unit": "person", "columns": columns})
     table = table_of(schema, source, folder=tmp_path)
@@ -625,7 +628,11 @@ def test_no_value_of_a_postgresql_column_breaks_an_answer(tmp_path: Path) -> Non
     assert table.sums(ages).tolist() == [[2], [1]]
     born = Sums((Term(),), where=read_filter("born < '2030-01-01' OR born IS NULL", schema))
     assert table.sums(born).tolist() == [[6]]  # dates that no timestamp reaches are missing
-    for text, right in (("seen < '2026-01-30T22:00:01Z' AND born IS NOT NULL", 2), ("sex = 'f' AND age > 3", 2)):
+    for text, right in (
+        ("seen < '2026-01-30T22:00:01Z' AND born IS NOT NULL", 2),
+        ("sex = 'f' AND age > 3", 2),
+        ("dose > 0.5", 3),
+    ):
         assert table.sums(Sums((Term(),), where=read_filter(text, schema))).tolist() == [[right]], text
     table.close()
 

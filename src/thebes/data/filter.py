@@ -27,6 +27,8 @@ MOST_PARTS = 500
 MOST_LISTED = 1000  #: values after IN
 _LISTED = 12  #: declared values that a refusal lists
 ENDS = (-(2**63), 2**63 - 1)  #: of whole numbers in a column; what lies beyond counts as the end
+#: from here on a float no longer says which whole number was meant, so it counts as the end: keys would be merged
+EXACT = 2**53
 
 Value = bool | int | float | str | datetime
 Operator = Literal["=", "<>", "<", "<=", ">", ">="]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -50,10 +50,7 @@ def given_frame(rows: Any, argument: str = "rows") -> Any:
         table = rows if _is_arrow(rows) or not hasattr(rows, "to_arrow") else rows.to_arrow()
         return _of_arrow(table) if _is_arrow(table) else table.to_pandas()
     columns = given_columns(rows, argument)
-    held = {
-        name: pd.Series(list(values), dtype=object) if isinstance(values, (list, tuple)) else values
-        for name, values in columns.items()
-    }
+    held = {name: _cells(values) for name, values in columns.items()}
     lengths = {len(values) for values in held.values() if hasattr(values, "__len__")}
     try:
         if len(lengths) > 1:
@@ -63,6 +60,23 @@ def given_frame(rows: Any, argument: str = "rows") -> Any:
         raise Mistake(argument, "must have columns of one length, each a list or an array") from None
 
 
+def _cells(values: Any) -> Any:
+    """A column of a dict: of pandas and numpy as it is, of anything else each cell as Python has it."""
+    import numpy as np
+    import pandas as pd
+
+    if isinstance(values, (pd.Series, pd.Index, pd.api.extensions.ExtensionArray, np.ndarray)):
+        return values
+    for told in ("to_pylist", "to_list"):  # of Arrow, of polars
+        if hasattr(values, told):
+            return pd.Series(getattr(values, told)(), dtype=object)
+    return (
+        pd.Series(list(values), dtype=object)
+        if isinstance(values, Sequence) and not isinstance(values, str)
+        else values
+    )
+
+
 def _of_arrow(table: Any) -> Any:
     """A table of Arrow; what a column becomes follows from its type, never from whether a cell is missing."""
     import pandas as pd
@@ -70,7 +84,37 @@ def _of_arrow(table: Any) -> Any:
 
     whole = {getattr(pa, f"{sign}int{bits}")(): f"{sign}Int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
     mapped = {kind: pd.api.types.pandas_dtype(name.replace("uI", "UI")) for kind, name in whole.items()}
-    return table.to_pandas(types_mapper={**mapped, pa.bool_(): pd.BooleanDtype()}.get)
+    plain = {**mapped, pa.bool_(): pd.BooleanDtype()}
+    # Days so far away that Python has none are no reason to fail, and a missing number in a list none to take others'
+    # numbers for floats.
+    return pd.DataFrame({
+        str(name): pd.Series(column.to_pylist(), dtype=object)
+        if pa.types.is_nested(column.type)
+        else _readable(column).to_pandas(types_mapper=plain.get, date_as_object=False)
+        for name, column in zip(table.schema.names, table.columns, strict=True)
+    })  # fmt: skip
+
+
+def _readable(column: Any) -> Any:
+    """The same column of Arrow, but for texts that are none: one would break the whole."""
+    import pyarrow as pa
+
+    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+        return column
+    try:
+        column.validate(full=True)
+    except pa.ArrowException:
+        return pa.chunked_array(
+            [pa.array([_decoded(each) for each in column.cast(pa.binary()).to_pylist()], pa.string())]
+        )
+    return column
+
+
+def _decoded(cell: bytes | None) -> str | None:
+    try:
+        return None if cell is None else cell.decode()
+    except UnicodeDecodeError:
+        return None
 
 
 def _is_arrow(rows: Any) -> bool:

@@ -52,15 +52,13 @@ def column_of(y: Any, rows: int) -> NDArray[Any]:
 
 
 def _numbers(cells: NDArray[Any]) -> NDArray[np.float64]:
-    try:
-        return cells.astype(np.float64)  # the same, where every cell is a number
-    except (TypeError, ValueError, OverflowError):
-        pass
     found = np.fromiter((_number(cell) for cell in cells.reshape(-1)), dtype=np.float64, count=cells.size)
     return found.reshape(cells.shape)
 
 
 def _number(cell: Any) -> float:
+    if isinstance(cell, complex) and cell.imag == 0:
+        cell = cell.real  # a column is complex as soon as one cell of it is
     try:
         return float(cell)
     except (TypeError, ValueError, OverflowError):

@@ -85,7 +85,10 @@ def _named(label: Any) -> str | None:
         return plain
     if isinstance(plain, float):
         return None if not math.isfinite(plain) else str(int(plain)) if plain.is_integer() else repr(plain)
-    return str(plain) if isinstance(plain, (bool, int)) else None
+    try:
+        return str(plain) if isinstance(plain, (bool, int)) else None
+    except ValueError:  # thousands of digits
+        return None
 
 
 def _read(names: Sequence[str]) -> NDArray[Any]:

@@ -11,6 +11,7 @@ from pydantic import Field, model_validator
 
 from thebes.data.connectors.connector import Connector, Held, Source, SourceUnavailable, path_of, read_source
 from thebes.data.connectors.omop_rows import KEY, TABLES, OmopRows
+from thebes.data.connectors.parquet import of_one_shape
 from thebes.data.connectors.postgresql import PostgresqlServer, ServerAddress, read_safely
 from thebes.data.connectors.scanned_source import ScannedSource, plain_path, quoted
 from thebes.data.filter import RowFilter
@@ -56,6 +57,8 @@ class OmopFiles(ScannedSource):
         return f"({self._source.statement(self._relation)})"
 
     def columns(self) -> Mapping[str, Held]:
+        for files in self._files.values():
+            self._run(lambda c, files=files: of_one_shape(c, files))
         self._run(lambda c: c.execute(f"DESCRIBE SELECT * FROM {self.attach(c)}"))
         return self._source.columns
 

@@ -135,6 +135,9 @@ class Postgresql:
         if not self._kinds:
             raise Mistake("source.table", f"there is no table or view {self._server.what}")
         self._held = {name: _held(kind, category) for name, (kind, category) in self._kinds.items()}
+        # One numeric beyond every float would break a comparison, and with it the answer for everybody.
+        exact = {name for name, (kind, _) in self._kinds.items() if kind == "numeric"}
+        self._pushable: dict[str, Held] = {name: "other" if name in exact else h for name, h in self._held.items()}
 
     def columns(self) -> Mapping[str, Held]:
         return self._held
@@ -142,7 +145,7 @@ class Postgresql:
     def batches(self, columns: Sequence[str], where: RowFilter | None = None) -> Iterator[Any]:
         """Arrow tables of the rows that the server's own conditions leave."""
         wanted = ", ".join(f"{self._read(name)} AS {quoted(name)}" for name in columns)
-        asked = pushed(where.condition, self._held, self._asked, _value) if where is not None else None
+        asked = pushed(where.condition, self._pushable, self._asked, _value) if where is not None else None
         table = f"{quoted(self._source.namespace)}.{quoted(self._source.table)}"
         yield from self._server.answers(f"SELECT {wanted} FROM {table}" + (f" WHERE {asked}" if asked else ""))
 

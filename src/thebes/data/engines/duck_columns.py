@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from thebes.data.connectors.connector import Held
 from thebes.data.connectors.scanned_source import quoted
 from thebes.data.engines.engine import MARK
-from thebes.data.filter import ENDS
+from thebes.data.filter import ENDS, EXACT
 from thebes.data.pictures.limits import MOST_BYTES
 from thebes.data.schema import MOST_ELEMENTS, Schema
 from thebes.privacy.faults import Mistake
@@ -54,6 +54,10 @@ def typed_sql(column: str, declared: str, holds: Held, native: str = "") -> str:
             return f"CAST({column} AS BIGINT)"
         near, whole = f"TRY_CAST({column} AS DOUBLE)", f"TRY_CAST({column} AS HUGEINT)"
         low, high = ENDS
+        if native.upper() in ("FLOAT", "DOUBLE"):  # as in data frames: it no longer says which whole number was meant
+            far = f"WHEN {column} >= {EXACT} THEN {high} WHEN {column} <= -{EXACT} THEN {low}"
+            whole = f"WHEN {column} = floor({column}) THEN CAST({column} AS BIGINT)"
+            return f"CASE WHEN isnan({column}) THEN NULL {far} {whole} END"
         return (
             f"CASE WHEN {near} IS NULL OR isnan({near}) THEN NULL WHEN {near} > 1e30 THEN {high} "
             f"WHEN {near} < -1e30 THEN {low} WHEN {near} <> floor({near}) THEN NULL "
@@ -74,7 +78,7 @@ def typed_sql(column: str, declared: str, holds: Held, native: str = "") -> str:
     if declared in ("image", "array"):
         return tensor_key_sql(column, holds)
     if native.upper() in ("DATE", "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"):
-        return _finite(f"CAST({column} AS TIMESTAMP)")
+        return _finite(f"TRY_CAST({column} AS TIMESTAMP)")
     return _finite(f"CAST(TRY_CAST({column} AS TIMESTAMPTZ) AS TIMESTAMP)")
 
 

@@ -18,14 +18,12 @@ from numpy.typing import NDArray
 from thebes.data.engines.engine import MARK, Divided, KeptRows, text_number
 from thebes.data.engines.kept_frame import KeptFrame, lazily
 from thebes.data.engines.table import EngineTable
-from thebes.data.filter import ENDS, RowFilter
+from thebes.data.filter import ENDS, EXACT, RowFilter
 from thebes.data.schema import Schema
 from thebes.data.table import Sums
 from thebes.privacy.faults import Mistake
 
 _KEPT = 64  #: answers to so many questions
-#: from here on a float no longer says which whole number was meant: several people's keys would be one
-_EXACT = 2.0**53
 _DTYPES = {"integer": "Int64", "float": "float64", "string": "object", "boolean": "boolean"}
 
 
@@ -143,6 +141,8 @@ def could_be(values: pd.Series[Any], kind: str) -> bool:
     dtype = values.dtype
     if pd.api.types.is_object_dtype(dtype):
         return True
+    if pd.api.types.is_float_dtype(dtype):  # beside a missing cell pandas makes floats of whole numbers
+        return kind in ("integer", "float", "boolean", "string")
     if kind in ("integer", "float"):
         return pd.api.types.is_numeric_dtype(dtype) and not pd.api.types.is_bool_dtype(dtype)
     if kind == "boolean":
@@ -155,6 +155,8 @@ def could_be(values: pd.Series[Any], kind: str) -> bool:
 
 def typed(values: pd.Series[Any], kind: str) -> pd.Series[Any]:
     """A column as every engine holds it; what is not of its type is missing."""
+    if kind in ("boolean", "string") and pd.api.types.is_float_dtype(values.dtype):
+        values = pd.Series([_whole(value) for value in values], dtype=object)
     if kind == "string":
         texts = [text(value) for value in values.astype(object)]
         return pd.Series(texts, dtype="str" if texts else object)
@@ -172,10 +174,15 @@ def typed(values: pd.Series[Any], kind: str) -> pd.Series[Any]:
 def _key(value: object) -> str:
     """Return what stands for a picture or an array until it is read; empty where a row has none."""
     if isinstance(value, (bytes, bytearray, memoryview)):
-        return hashlib.sha256(value).hexdigest()
+        return hashlib.sha256(bytes(value)).hexdigest()
     if isinstance(value, np.ndarray):
         value = value.tolist()
-    return hashlib.sha256(repr(value).encode()).hexdigest() if isinstance(value, (list, tuple)) else ""
+    if not isinstance(value, (list, tuple)):
+        return ""
+    try:
+        return hashlib.sha256(repr(value).encode()).hexdigest()
+    except (ValueError, RecursionError):  # a number of thousands of digits, lists within lists within lists
+        return ""
 
 
 def text(value: object) -> str | None:
@@ -190,6 +197,11 @@ def text(value: object) -> str | None:
     except ValueError:
         return None
     return written
+
+
+def _whole(value: Any) -> int | None:
+    """Return the whole number that a float was before pandas made one of it; None where it was none."""
+    return int(value) if not pd.isna(value) and abs(value) < EXACT and value == np.floor(value) else None
 
 
 def _flag(value: object) -> bool | None:
@@ -229,7 +241,7 @@ def _integer(value: object) -> int | None:
     number = _float(value)
     if np.isnan(number):
         return None
-    if abs(number) >= _EXACT:
+    if abs(number) >= EXACT:
         return ENDS[int(number > 0)]
     return int(number) if number == np.floor(number) else None
 
@@ -264,7 +276,7 @@ def _moment(cell: date | np.datetime64) -> Any:
         stamp = pd.Timestamp(cell)
         plain = stamp.tz_convert(UTC).tz_localize(None) if stamp.tz is not None else stamp
         return plain.as_unit("us").to_datetime64()
-    except (TypeError, ValueError, OverflowError):
+    except (TypeError, ValueError, OverflowError, NotImplementedError):
         return _NONE
 
 

@@ -19,7 +19,7 @@ from thebes.data.connectors.connector import Held, Source, SourceUnavailable, pa
 from thebes.data.engines.duck_columns import fitting
 from thebes.data.engines.engine import MARK, Divided
 from thebes.data.engines.tensor_rows import check_reachable
-from thebes.data.filter import ENDS, RowFilter
+from thebes.data.filter import ENDS, EXACT, RowFilter
 from thebes.data.growing.row_condition import Chosen
 from thebes.data.growing.source import GrowingSource
 from thebes.data.schema import Schema
@@ -121,8 +121,8 @@ class SparkEngine:
                 return f"CAST({column} AS BIGINT)"
             number, (low, high) = f"CAST({column} AS DOUBLE)", ENDS
             return (
-                f"CASE WHEN isnan({number}) THEN NULL WHEN {number} >= 9.223372036854775808E18D THEN {high}L "
-                f"WHEN {number} <= -9.223372036854775808E18D THEN {low + 1}L - 1L "
+                f"CASE WHEN isnan({number}) THEN NULL WHEN {number} >= {EXACT}.0D THEN {high}L "
+                f"WHEN {number} <= -{EXACT}.0D THEN {low + 1}L - 1L "
                 f"WHEN {number} <> rint({number}) THEN NULL ELSE CAST({number} AS BIGINT) END"
             )
         if declared == "float":
