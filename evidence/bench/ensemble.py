@@ -26,17 +26,10 @@ from papers.anonml.asking import (
     scouted,
 )
 from papers.datasets import People
+from papers.targets import ODDS_FLOORS, ODDS_GOALS
 
 SEEDS = 3
 EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0)
-FLOORS = {
-    "adult": {0.5: 0.70, 1.0: 0.80, 2.0: 0.86, 4.0: 0.885, 8.0: 0.893},
-    "oulad": {2.0: 0.60, 4.0: 0.65, 8.0: 0.67},
-}
-GOALS = {
-    "adult": {0.5: 0.84, 1.0: 0.87, 2.0: 0.885, 4.0: 0.895, 8.0: 0.90},
-    "oulad": {1.0: 0.62, 2.0: 0.66, 4.0: 0.685},
-}
 PEERS, PARTITIONS, GOAL_SECONDS = 50_000, 20, 5.0
 
 
@@ -73,7 +66,7 @@ def compared(people: People, epsilon: float) -> dict[str, str]:
         "odds, their features one by one": aucs(one_by_one(people, epsilon), people),
     }
     told = {method: f"{np.mean(scores):.3f} +- {np.std(scores):.3f}" for method, scores in by_method.items()}
-    for word, targets in (("floor", FLOORS), ("goal", GOALS)):
+    for word, targets in (("floor", ODDS_FLOORS), ("goal", ODDS_GOALS)):
         wanted = targets[people.name].get(epsilon)
         if wanted is None:
             continue

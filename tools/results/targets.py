@@ -30,16 +30,16 @@ def written(kept: Kept) -> str:
 
 
 def _lines(kept: Kept) -> Iterator[str]:
-    every = [(target, reached(target, kept)) for targets in everything().values() for target in targets]
+    found = {paper: [(target, reached(target, kept)) for target in targets] for paper, targets in everything().items()}
+    every = [one for of_paper in found.values() for one in of_paper]
     floors = [short(target, row.ours, target.floor) <= 0 for target, row in every if target.floor is not None]
     goals = [short(target, row.ours, target.goal) <= 0 for target, row in every if target.goal is not None]
     yield f"{sum(floors)} of {len(floors)} floors hold; {sum(goals)} of {len(goals)} goals are reached."
-    for paper, targets in everything().items():
+    for paper, of_paper in found.items():
         yield f"\n## {paper}\n"
         yield row_of(["", "floor", "goal", "reached", "not private"])
         yield row_of(["---", "---:", "---:", "---", "---:"])
-        for target in targets:
-            row = reached(target, kept)
+        for target, row in of_paper:
             limits = [_limit(target, limit) for limit in (target.floor, target.goal)]
             yield row_of([target.what, *limits, _told(target, row), figure(row.ceiling)])
 

@@ -82,9 +82,9 @@ def _of_arrow(table: Any) -> Any:
     import pandas as pd
     import pyarrow as pa
 
-    whole = {getattr(pa, f"{sign}int{bits}")(): f"{sign}Int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
-    mapped = {kind: pd.api.types.pandas_dtype(name.replace("uI", "UI")) for kind, name in whole.items()}
-    plain = {**mapped, pa.bool_(): pd.BooleanDtype()}
+    whole = [f"{sign}Int{bits}" for sign in ("", "U") for bits in (8, 16, 32, 64)]
+    plain = {getattr(pa, name.lower())(): pd.api.types.pandas_dtype(name) for name in whole}
+    plain[pa.bool_()] = pd.BooleanDtype()
     # Days so far away that Python has none are no reason to fail, and a missing number in a list none to take others'
     # numbers for floats.
     return pd.DataFrame({

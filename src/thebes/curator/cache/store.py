@@ -121,8 +121,9 @@ class CacheStore:
     # --- answers ------------------------------------------------------------------------------------------
 
     def answers(self, key: str, view: str, *, since: float | None = None) -> list[ReleasedAnswer]:
-        """Those to a question over a view that were released since then, of many alike the best: of those whose noise
-        was calibrated to one delta the one with the largest epsilon, of those that promise the same the first."""
+        """Return the answers to a question over a view that were released since then, of many alike the best: of
+        those whose noise was calibrated to one delta the one with the largest epsilon, of those that promise the same
+        the first."""
         found = f"SELECT {_ANSWER}, %s FROM answer WHERE key = ? AND view = ? AND at >= ?"  # noqa: S608
         # Beside one max or min SQLite gives the other columns of the row that has it.
         noised = f"{found % 'max(CAST(made_epsilon AS REAL))'} AND made_epsilon IS NOT NULL GROUP BY made_delta"

@@ -25,6 +25,12 @@ from thebes.privacy.faults import Mistake
 
 _KEPT = 64  #: answers to so many questions
 _DTYPES = {"integer": "Int64", "float": "float64", "string": "object", "boolean": "boolean"}
+#: a date, or a date and a time, as ISO 8601 writes them; finer than microseconds is cut off
+_ISO = re.compile(
+    r"^\s*\d{4}(-?\d{2}(-?\d{2}([T ]\d{2}(:?\d{2}(:?\d{2}([.,]\d+)?)?)?\s*(Z|[+-]\d{2}(:?\d{2})?)?)?)?)?\s*$", re.ASCII
+)
+_FINER = re.compile(r"([.,]\d{6})\d+")
+_NONE = np.datetime64("NaT", "us")
 
 
 def frame_of(schema: Schema, columns: Mapping[str, NDArray[Any]], *, rows: int | None = None) -> pd.DataFrame:
@@ -262,15 +268,6 @@ def _moments(values: pd.Series[Any]) -> pd.Series[Any]:
     return pd.Series(found, index=values.index)
 
 
-#: a date, or a date and a time, as ISO 8601 writes them; finer than microseconds is cut off
-_ISO = re.compile(
-    r"^\s*\d{4}(-?\d{2}(-?\d{2}([T ]\d{2}(:?\d{2}(:?\d{2}([.,]\d+)?)?)?\s*(Z|[+-]\d{2}(:?\d{2})?)?)?)?)?\s*$", re.ASCII
-)
-_FINER = re.compile(r"([.,]\d{6})\d+")
-_NONE = np.datetime64("NaT", "us")
-_FARTHEST = 2**63 - 1
-
-
 def _moment(cell: date | np.datetime64) -> Any:
     try:
         stamp = pd.Timestamp(cell)
@@ -285,7 +282,7 @@ def _in_microseconds(values: pd.Series[Any]) -> pd.Series[Any]:
     held = values.to_numpy()
     unit = np.datetime_data(held.dtype)[0]
     if unit in ("s", "ms"):
-        most = _FARTHEST // (10**6 if unit == "s" else 1000)
+        most = ENDS[1] // (10**6 if unit == "s" else 1000)
         whole = held.astype(np.int64)
         held = np.where((whole < -most) | (whole > most), np.datetime64("NaT"), held)
     return pd.Series(held, index=values.index).dt.as_unit("us")
