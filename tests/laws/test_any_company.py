@@ -59,6 +59,8 @@ ESTIMATORS: list[tuple[str, dict[str, Any]]] = [
     ("DecisionTreeClassifier", {"max_depth": 3}),
     ("KMeans", {"n_clusters": 3, "steps": 3}),
     ("KMeans", {"n_clusters": 3, "steps": 3, "delta": 0}),
+    ("KMeans", {"n_clusters": 3, "epsilon": 500.0}),
+    ("KMeans", {"n_clusters": 3, "epsilon": 500.0, "delta": 0}),
     ("StandardScaler", {}),
     ("StandardScaler", {"delta": 0}),
     ("PCA", {}),

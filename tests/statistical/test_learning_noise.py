@@ -324,20 +324,46 @@ def test_noise_on_the_boxes_and_steps_of_k_means_has_the_derived_scale(adjacency
         assert_scale(noise, laplace_cdf, (2 if replace else 1) * levels / (0.3 * share))
 
     weight = math.sqrt(WIDTH) / 2 if delta else 1.0
+    epsilon = EPSILON * 20  # enough for clusters of 64 rows
     noise = noise_of(
         "KMeans",
         adjacency,
         release=-1,
         step=lambda values: 64 * weight / (values[0] + values[WIDTH + 1]),
         repeats=80,
+        epsilon=epsilon,
         delta=delta,
         n_clusters=2,
     )
     if delta:
         moved = 2 * math.sqrt(WIDTH) if replace else math.sqrt(1.25 * WIDTH)
-        assert_scale(noise, gaussian_cdf, moved * ratio_for(EPSILON, DELTA) / math.sqrt(share))
+        assert_scale(noise, gaussian_cdf, moved * ratio_for(epsilon, DELTA) / math.sqrt(share))
     else:
-        assert_scale(noise, laplace_cdf, (2 if replace else 1) * (1 + WIDTH) / (EPSILON * share))
+        assert_scale(noise, laplace_cdf, (2 if replace else 1) * (1 + WIDTH) / (epsilon * share))
+
+
+@pytest.mark.few(1)
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+@pytest.mark.parametrize("delta", [0.0, DELTA])
+def test_noise_on_the_middle_that_k_means_buys_for_hopeless_clusters_has_the_derived_scale(adjacency, delta):
+    """One row moves one count and one sum; the middle has all that the number of rows left."""
+    replace, epsilon = adjacency == "replace-one", 0.5
+    weight = math.sqrt(WIDTH) / 2 if delta else 1.0
+    noise = noise_of(
+        "KMeans",
+        adjacency,
+        release=-1,
+        step=lambda values: 64 * weight / values[0],
+        repeats=160,
+        epsilon=epsilon,
+        delta=delta,
+        n_clusters=4,
+    )
+    if delta:
+        moved = 2 * math.sqrt(WIDTH) if replace else math.sqrt(1.25 * WIDTH)
+        assert_scale(noise, gaussian_cdf, moved * ratio_for(epsilon, DELTA) / math.sqrt(rest(adjacency)))
+    else:
+        assert_scale(noise, laplace_cdf, (2 if replace else 1) * (1 + WIDTH) / (epsilon * rest(adjacency)))
 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)

@@ -25,6 +25,10 @@ _START_SHARE = Fraction(1, 2)
 _MOVED = 0.4
 #: Noise on a coordinate of a centre beyond which centres may be no better than a single one: columns spread as widely.
 _LOST = 0.3
+#: Noise on a coordinate of a centre beyond which one middle for the whole budget does better; measured.
+_HOPELESS = 1.0
+#: The way from that middle to each centre, in units of how far columns usually spread.
+_STREWN = 0.35
 
 
 class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, PrivateEstimator):  # type: ignore[misc]
@@ -32,9 +36,11 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Pr
 
     Half of the budget counts rows in ever smaller boxes; weighted k-means on what stands out gives the starts. The
     other half pays for `steps` noisy Lloyd steps, each as much, which move all centres by the middle of all rows before
-    each by its own. A single cluster needs no start: its steps have all.
+    each by its own. A single cluster needs no start: its steps have all. Where noise on a centre would be half as
+    wide as the bounds, one middle has all in one step, and centres are strewn around it by chance.
     Proof: of the counts see `learned_density`. In a step a row (a, u) enters the sums of one cluster, `_reach`; its
-    cluster depends on the row and released centres only. What is split is fixed in advance, see `FitBudget`.
+    cluster depends on the row and released centres only. What is split is fixed in advance, see `FitBudget`; which of
+    two ways it is split follows from the number of rows, public or released, and each of them costs what is left.
     There is no `inertia_` and no `labels_`: both are of the training rows, and neither was bought.
     """
 
@@ -69,11 +75,19 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Pr
         rows = self._rows(X, reset=True, budget=budget)
         box, _ = self._boxes(rows, None, budget)
         units = box.unit(rows)
-        starts, share, count = _bought_starts(units, self.n_clusters, budget)
-        self.centres_ = _lloyd(units, starts, self.steps, count, budget, share)
+        share, count = _bought_count(len(units), self.n_clusters, budget)
+        noise = 0.0
+        if self.n_clusters > 1:
+            each = share * (1 - _START_SHARE) / self.steps
+            noise = _noise(units.shape[1], budget, each) * self.n_clusters / count
+        if noise > _HOPELESS:
+            self.centres_ = _strewn(units, self.n_clusters, count, budget, share)
+        else:
+            starts, share = _bought_starts(units, self.n_clusters, count, budget, share)
+            self.centres_ = _lloyd(units, starts, self.steps, count, budget, share)
         mechanism = "noisy counts of boxes and Lloyd steps, " + ("laplace" if budget.pure else "gaussian")
         notes: tuple[str, ...] = (MISSING + ".",)
-        if self.n_clusters > 1 and _noise(starts.shape, budget, share / self.steps) * self.n_clusters > _LOST * count:
+        if noise > _LOST:
             notes = (*notes, f"{_TOO_FEW[0].upper()}{_TOO_FEW[1:]}.")
             warnings.warn(_TOO_FEW, UserWarning, stacklevel=2)
         self._certify(budget, len(rows), mechanism, notes, {"clusters": self.n_clusters, "steps": self.steps})
@@ -114,23 +128,39 @@ _TOO_FEW = (
 )
 
 
-def _bought_starts(units: Floats, clusters: int, budget: FitBudget) -> tuple[Floats, Fraction, float]:
-    """The centres to start from, the share that is left, and the number of rows; where no rows stand out, centres are
-    drawn blindly. A single one needs neither a start nor the number."""
+def _bought_count(rows: int, clusters: int, budget: FitBudget) -> tuple[Fraction, float]:
+    """The share that is left, and the number of rows. A single cluster does without the number."""
     if clusters == 1:
-        return np.zeros((1, units.shape[1])), Fraction(1), 0.0
-    rows, rest = budget.row_count(len(units), _COUNT_SHARE), Fraction(1)
-    if not budget.counts_are_public:
-        rest -= _COUNT_SHARE
-    density = learned_density(units, rows, budget, rest * _START_SHARE)
+        return Fraction(1), 0.0
+    count = budget.row_count(rows, _COUNT_SHARE)
+    return (Fraction(1) if budget.counts_are_public else 1 - _COUNT_SHARE), count
+
+
+def _bought_starts(
+    units: Floats, clusters: int, count: float, budget: FitBudget, share: Fraction
+) -> tuple[Floats, Fraction]:
+    """The centres to start from, and the share that is left; where no rows stand out, centres are drawn blindly."""
+    if clusters == 1:
+        return np.zeros((1, units.shape[1])), share
+    density = learned_density(units, count, budget, share * _START_SHARE)
     found = centres_of(density, clusters, draws_for(clusters, budget))
     starts = _blind_starts(clusters, units.shape[1], budget) if found is None else found
-    return starts, rest * (1 - _START_SHARE), rows
+    return starts, share * (1 - _START_SHARE)
 
 
-def _noise(shape: tuple[int, ...], budget: FitBudget, share: Fraction) -> float:
+def _strewn(units: Floats, clusters: int, count: float, budget: FitBudget, share: Fraction) -> Floats:
+    """Centres around the middle of all rows, each off by chance in every column, and by more where they are many: the
+    best of k directions is right by about sqrt(2 log k) spreads of the rows along it."""
+    width = units.shape[1]
+    (middle,) = _lloyd(units, np.zeros((1, width)), 1, count, budget, share)
+    middle = _shrunk(middle, _noise(width, budget, share) / count)
+    signs = 2 * budget.randomness.below(2, clusters * width).reshape(clusters, width) - 1
+    return np.clip(middle + _STREWN * math.sqrt(2 * math.log(clusters) / width) * signs, -1, 1)
+
+
+def _noise(width: int, budget: FitBudget, share: Fraction) -> float:
     """The deviation of the noise on each number of a step."""
-    reach = _reach(shape[1], _weight(shape[1], budget), pure=budget.pure)
+    reach = _reach(width, _weight(width, budget), pure=budget.pure)
     return math.sqrt(2) * budget.laplace_scale(reach, share) if budget.pure else budget.gaussian_scale(reach, share)
 
 
@@ -141,7 +171,7 @@ def _weight(width: int, budget: FitBudget) -> float:
 
 def _lloyd(units: Floats, starts: Floats, steps: int, count: float, budget: FitBudget, share: Fraction) -> Floats:
     centres, (clusters, width) = starts, starts.shape
-    weight, noise = _weight(width, budget), _noise(starts.shape, budget, share / steps)
+    weight, noise = _weight(width, budget), _noise(width, budget, share / steps)
 
     def build(part: Floats) -> Floats:
         own = _nearest(part, centres)
