@@ -61,10 +61,11 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 @pytest.hookimpl(wrapper=True, tryfirst=True)  # marks come before cases are chosen by them, the order afterwards
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Generator[None]:
     """Mark all but `n` cases of a test that says `few(n)` as slow, and all but `slow` of those, where it says so, as
-    heavy. Which ones stay follows from their names alone, so that a case that is added moves no more than one other."""
+    heavy; those that are heavy anyhow are none of them. Which ones stay follows from their names alone, so that a case
+    that is added moves no more than one other."""
     cases = defaultdict[str, list[pytest.Item]](list)
     for item in items:
-        if item.get_closest_marker("few") is not None:
+        if item.get_closest_marker("few") is not None and item.get_closest_marker("heavy") is None:
             cases[item.nodeid.partition("[")[0]].append(item)
     for each in cases.values():
         few = each[0].get_closest_marker("few")

@@ -401,7 +401,7 @@ def crowd(days: int = 6) -> list[Row]:
     ]
 
 
-@pytest.mark.few(2, slow=24)
+@pytest.mark.few(2, slow=12)
 @pytest.mark.parametrize("most", [1, 4, 5, 400])
 @pytest.mark.parametrize("schema", [LATEST, SCHEMA], ids=["latest", "drawn"])
 def test_few_and_many_rows_together_are_cut_as_plain_python_cuts_them(schema: Schema, most: int, opened: Open) -> None:

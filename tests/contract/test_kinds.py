@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.support.kind_cases import cases
 from thebes.data.rows import Rows
 from thebes.privacy.promise import Unit
 from thebes.privacy.randomness import seeded_for_simulation
@@ -39,8 +40,7 @@ SAMPLES = [*SHIPPED, *tally_samples(), *daily_samples()]
 
 
 @pytest.mark.few(60)
-@pytest.mark.parametrize("sample", SAMPLES, ids=lambda s: s.name)
-@pytest.mark.parametrize("check", CHECKS, ids=lambda c: c.__name__.removeprefix("check_"))
+@pytest.mark.parametrize(("check", "sample"), cases(SAMPLES, CHECKS))
 def test_every_kind(check, sample) -> None:
     check(sample)
 

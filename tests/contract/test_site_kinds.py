@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.support.kind_cases import cases
 from thebes.tasks import registry
 from thebes.testing.site_kinds import CHECKS
 
@@ -11,8 +12,7 @@ SAMPLES = [sample for type_ in registry.site_types() for sample in registry.samp
 
 
 @pytest.mark.few(60)
-@pytest.mark.parametrize("check", CHECKS, ids=lambda c: c.__name__.removeprefix("check_"))
-@pytest.mark.parametrize("sample", SAMPLES, ids=lambda s: s.name)
+@pytest.mark.parametrize(("check", "sample"), cases(SAMPLES, CHECKS))
 def test_every_kind(check, sample) -> None:
     check(sample)
 

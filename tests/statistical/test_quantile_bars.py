@@ -67,7 +67,7 @@ def held(law: str, n: int, epsilon: float, alpha: float, size: str, draws: int, 
 SIZES = ["public", "private", "one more or less"]
 
 
-@pytest.mark.few(1)
+@pytest.mark.few(1, slow=7)
 @pytest.mark.parametrize(
     ("law", "n", "epsilon", "alpha"),
     [
@@ -81,7 +81,7 @@ def test_the_bar_holds_as_often_as_it_says(law, n, epsilon, alpha, size) -> None
     assert binom.cdf(held(law, n, epsilon, alpha, size, draws)[0], draws, BARS_HOLD) > RARE
 
 
-@pytest.mark.few(0, slow=110)
+@pytest.mark.few(0, slow=12)
 @pytest.mark.parametrize("draws", [400, pytest.param(1000, marks=pytest.mark.heavy)])
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ BEFORE = {
 }  # fmt: skip
 
 
-@pytest.mark.few(1)
+@pytest.mark.few(1, slow=3)
 @pytest.mark.parametrize("cell", BEFORE)
 def test_the_bar_is_at_most_three_fifths_as_wide_as_it_was(cell) -> None:
     widths = [held(*cell, 0.5, "public", 25, seed)[1] for seed in range(4)]

@@ -52,7 +52,7 @@ def answers(aggregator: str, law: str, n: int, epsilon: float, draws: int, *, ev
     return float(np.sqrt(squares / draws)), held
 
 
-@pytest.mark.few(1)
+@pytest.mark.few(1, slow=5)
 @pytest.mark.parametrize("n", [400, 2000, 20_000])
 @pytest.mark.parametrize(("aggregator", "law"), OVER_SUBSETS)
 def test_a_spread_errs_at_most_half_as_much_as_over_subsets(aggregator, law, n) -> None:
@@ -62,7 +62,7 @@ def test_a_spread_errs_at_most_half_as_much_as_over_subsets(aggregator, law, n) 
     assert binom.cdf(held, draws, 0.95) > RARE
 
 
-@pytest.mark.few(0, slow=70)
+@pytest.mark.few(0, slow=10)
 @pytest.mark.parametrize("draws", [400, pytest.param(1000, marks=pytest.mark.heavy)])
 @pytest.mark.parametrize("everybody", [True, False])
 @pytest.mark.parametrize("epsilon", [0.1, 1, 8])
