@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import shutil
 import tempfile
 from collections import defaultdict
 from collections.abc import Generator, Iterable
+from functools import cache
 from pathlib import Path
 from zlib import crc32
 
@@ -39,6 +41,25 @@ if (
     tempfile.tempdir = None  # asked for before this file was read, it would stay where it was for pytest's own folders
 
 
+@cache
+def _marks(file: Path) -> list[set[str]]:
+    """List which of `slow` and `heavy` a test in a file can be, as its text says: one with `few` either."""
+    text = file.read_text()
+    always = re.findall(r"^pytestmark = .*mark\.(slow|heavy)\b", text, re.M)
+    some = [mark for mark in ("slow", "heavy") if re.search(rf"mark\.({mark}|few)\b", text)]
+    return [{*always, *some[first:last]} for first in (0, 1) for last in (0, 1, 2)]
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out files without a test that is asked for, where no more is asked for than `slow` or `heavy`, or not: to
+    import all of them takes every worker longer than most of them take to pass."""
+    asked, known = config.getoption("markexpr"), {"slow", "heavy", "not", "and", "or"}
+    if not collection_path.match("test_*.py") or not known >= {*re.findall(r"\w+", asked)}:
+        return None
+    able = _marks(collection_path)
+    return None if any(eval(asked or "True", {mark: mark in each for mark in known}) for each in able) else True
+
+
 class _FromTheEnd(pytest.Dir):
     def collect(self) -> Iterable[pytest.Item | pytest.Collector]:
         return [*super().collect()][::-1]
@@ -54,8 +75,11 @@ def pytest_collect_directory(path: Path, parent: pytest.Collector) -> pytest.Col
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Processes that share the tests must call them alike: a name may not tell where in memory something lies."""
+    """Processes that share the tests must call them alike: a name may not tell where in memory something lies. And a
+    file must say itself which marks its tests have, or it would be left out."""
     assert " at 0x" not in item.nodeid, f"{item.nodeid} has another name in every process: give its cases ids"
+    marked = {"slow", "heavy"} & {mark.name for mark in item.iter_markers()}
+    assert marked in _marks(item.path), f"{item.nodeid} is {marked} by what another file says: mark it where it is"
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)  # marks come before cases are chosen by them, the order afterwards
