@@ -42,7 +42,7 @@ def drawn(apart: float, rare: float, rows: int, epsilon: float) -> tuple[list, f
     return [of_bins(table, noise, share=0.1, epsilon=epsilon, of="rows") for table in noisy], area(cells)
 
 
-@pytest.mark.few(2, slow=10)
+@pytest.mark.few(2, slow=4)
 @pytest.mark.parametrize(("rows", "epsilon"), [(30, 8.0), (300, 1.0), (3000, 1.0), (3000, 0.1), (20_000, 8.0)])
 @pytest.mark.parametrize("rare", [0.5, 0.1])
 @pytest.mark.parametrize("apart", [0.0, 1.0, 3.0])

@@ -23,7 +23,7 @@ def quick() -> Iterator[pytest.param]:
             yield pytest.param(each, n, id=f"{each.name}, {n}")
 
 
-@pytest.mark.few(4, slow=30)
+@pytest.mark.few(4, slow=12)
 @pytest.mark.parametrize(("barred", "n"), list(quick()))
 def test_bars_hold_as_often_as_they_say_and_are_not_too_wide(barred: Barred, n: int) -> None:
     cells = [measured(barred, barred.laws[0], n, epsilon, 150) for epsilon in EPSILONS]

@@ -53,7 +53,7 @@ def answered(document, values: np.ndarray, seed: int):
     return answer(document, values[:, None], nobody, Decimal(1), seeded_for_simulation(seed))
 
 
-@pytest.mark.few(2, slow=20)
+@pytest.mark.few(2, slow=8)
 @pytest.mark.parametrize("people", [300, 1000, 5000])
 @pytest.mark.parametrize("law", [lognormal, uniform, mostly_far])
 @pytest.mark.parametrize("aggregator", TRUE)
@@ -84,7 +84,7 @@ WIDEST = {
 }  # fmt: skip
 
 
-@pytest.mark.few(0, slow=5)
+@pytest.mark.few(0, slow=2)
 @pytest.mark.parametrize("people", [1000, 10_000])
 @pytest.mark.parametrize("law", LAWS)
 def test_a_mean_is_held_by_the_interval_of_all_values(law, people) -> None:

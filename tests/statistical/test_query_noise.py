@@ -152,7 +152,7 @@ def noise_in(asked: Any, holding: dict[str, Table], source: Randomness, count: i
     return np.concatenate(found)
 
 
-@pytest.mark.few(0, slow=24)
+@pytest.mark.few(0, slow=15)
 @pytest.mark.parametrize("noise", ["site", "coordinator"])
 @pytest.mark.parametrize("rows", [1, 3])
 @pytest.mark.parametrize("question", QUESTIONS)
@@ -168,7 +168,7 @@ def test_laplace_noise_hides_all_rows_of_one_person(question, rows, noise, monke
     assert_size(drawn, "laplace", tokens * rows / 0.02)
 
 
-@pytest.mark.few(0, slow=12)
+@pytest.mark.few(0, slow=8)
 @pytest.mark.parametrize("noise", ["site", "coordinator"])
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_gaussian_noise_hides_all_rows_of_one_person(question, noise, monkeypatch) -> None:
@@ -230,7 +230,7 @@ TRUTHS: dict[str, Any] = {
 }
 
 
-@pytest.mark.few(0, slow=20)
+@pytest.mark.few(0, slow=10)
 @pytest.mark.parametrize(
     ("noise", "sites", "more"),
     [("site", 1, {}), ("site", 4, {"delta": 0.05}), ("coordinator", 4, {}), ("coordinator", 4, {"delta": 0.05})],

@@ -81,7 +81,7 @@ def test_a_tiny_scale_almost_never_moves_a_value(kind):
     assert not drawn(kind, system(), samplers.LEAST_SCALE, count=100).any()
 
 
-@pytest.mark.few(1)
+@pytest.mark.few(1, slow=11)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("scale", [0.3, 1.0, 7.7, 50.0, 1000.1, 2.0**45])
 @pytest.mark.parametrize("safety", [0.3, 30.0])

@@ -138,7 +138,7 @@ def asked(text: str, **more: Any) -> sql.SqlQuestion:
     return sql.read(text, SCHEMA, **{"epsilon": 4.0, "delta": 1e-6, **more})
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(4, slow=8)
 @pytest.mark.parametrize("text", RESTATED)
 def test_the_true_value_lies_in_the_bar_as_often_as_the_bar_says(text: str) -> None:
     exact, held, tries = truth(text), 0, 0
