@@ -29,12 +29,23 @@ pytestmark = pytest.mark.slow
 NOWHERE = "http://127.0.0.1:9"
 
 
-@pytest.fixture
-def running(tmp_path: Path) -> Iterator[PersonProcess]:
-    made = PersonProcess(tmp_path / "home", NOWHERE, "--example")
+def started(home: Path) -> Iterator[PersonProcess]:
+    made = PersonProcess(home, NOWHERE, "--example")
     made.ready()
     yield made
     assert made.process.stop() == 0
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PersonProcess]:
+    """One that several tests speak with, and leave as it was."""
+    yield from started(tmp_path_factory.mktemp("running") / "home")
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Iterator[PersonProcess]:
+    """One that a test changes."""
+    yield from started(tmp_path / "home")
 
 
 def command(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -135,24 +146,24 @@ def test_another_coordinator_is_a_mistake_while_the_process_runs(running: Person
     thebes.open_person(running.home, coordinator=NOWHERE + "/").close()
 
 
-def test_the_documented_requests_of_a_collector_do_what_they_say(running: PersonProcess) -> None:
+def test_the_documented_requests_of_a_collector_do_what_they_say(own: PersonProcess) -> None:
     page = (Path(__file__).parents[2] / "docs" / "person-programs.md").read_text(encoding="utf-8")
     requests = re.findall(r'^curl "\$address([^"]+)"[^\n]*-d \'(.*?)\'$', page, re.DOTALL | re.MULTILINE)
     assert [path for path, _ in requests] == ["/app/profile/register", "/app/profile/insert"]
-    running.get("/api/store")
-    running.http.post("/api/store/profile/remove", json={"keep_data": False})
-    answers = [running.http.post(path, json=json.loads(body)).json() for path, body in requests]
+    own.get("/api/store")
+    own.http.post("/api/store/profile/remove", json={"keep_data": False})
+    answers = [own.http.post(path, json=json.loads(body)).json() for path, body in requests]
     assert answers == [{"app": "profile", "version": 1}, {"inserted": 2}]
     assert all(f"`{json.dumps(answer)}`" in page for answer in answers)
 
 
-def test_a_home_in_use_is_talked_to_and_never_opened_twice(running: PersonProcess) -> None:
-    second = command("person", "--home", str(running.home), "--port", "0")
+def test_a_home_in_use_is_talked_to_and_never_opened_twice(own: PersonProcess) -> None:
+    second = command("person", "--home", str(own.home), "--port", "0")
     assert second.returncode == 1
     assert "another process uses the home" in second.stderr
-    assert f"thebes person --home {running.home} --open" in second.stderr
+    assert f"thebes person --home {own.home} --open" in second.stderr
     assert "Traceback" not in second.stderr
-    with thebes.open_person(running.home) as me:
+    with thebes.open_person(own.home) as me:
         me.register("diary", {"entry": {"columns": {"mood": {"type": "integer", "description": ""}}}})
         assert me.insert("diary", "entry", [{"mood": 4}]) == 1
         assert me.newest("diary", "entry") == [{"mood": 4}]
@@ -165,21 +176,21 @@ def test_a_home_in_use_is_talked_to_and_never_opened_twice(running: PersonProces
         assert me.export()["store"]["collectors"]["diary"]
         me.remove("diary", keep_data=False)
         assert "diary" not in [c["name"] for c in me.store()]
-    announced = running.home / "daemon.json"
+    announced = own.home / "daemon.json"
     kept = announced.read_text()
     announced.write_text(json.dumps({"url": NOWHERE, "pid": 1}))
     with pytest.raises(HomeInUse):
-        thebes.open_person(running.home)
+        thebes.open_person(own.home)
     announced.write_text(kept)
 
 
-def test_a_new_token_takes_effect_while_the_process_runs(running: PersonProcess) -> None:
-    with thebes.open_person(running.home) as before:
-        done = command("person", "--home", str(running.home), "--new-token")
+def test_a_new_token_takes_effect_while_the_process_runs(own: PersonProcess) -> None:
+    with thebes.open_person(own.home) as before:
+        done = command("person", "--home", str(own.home), "--new-token")
         assert done.returncode == 0, done.stderr
         with pytest.raises(NotSignedIn):
             before.store()
-    with thebes.open_person(running.home) as after:
+    with thebes.open_person(own.home) as after:
         assert after.store()
 
 
