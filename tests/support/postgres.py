@@ -14,6 +14,7 @@ import tempfile
 from pathlib import Path
 from typing import NoReturn
 
+import psycopg
 import pytest
 
 from tests.support.socket_folder import socket_folder
@@ -60,7 +61,8 @@ class Cluster:
     def new_database(self) -> str:
         """An address that psycopg and the ledger understand."""
         name = "t" + secrets.token_hex(6)
-        self._run("psql", "-h", self._root, "-U", "thebes", "-d", "postgres", "-qc", f"CREATE DATABASE {name}")
+        with psycopg.connect(self.address("postgres"), autocommit=True) as connection:
+            connection.execute(f"CREATE DATABASE {name}".encode())
         return self.address(name)
 
     def address(self, name: str) -> str:
