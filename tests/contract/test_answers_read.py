@@ -40,7 +40,7 @@ def same(one: list[Any], other: list[Any]) -> bool:
     return len(one) == len(other) and all(a == b or (a != a and b != b) for a, b in zip(one, other, strict=True))
 
 
-@pytest.mark.few(12)
+@pytest.mark.few(12, slow=30)
 @pytest.mark.parametrize("name", [sample.name for sample in SAMPLES])
 def test_a_release_reads_as_a_table_everywhere(name: str) -> None:
     release = answered(name)
@@ -142,7 +142,7 @@ def test_a_library_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -
         release.plot()
 
 
-@pytest.mark.few(5)
+@pytest.mark.few(5, slow=30)
 @pytest.mark.parametrize("name", [sample.name for sample in SAMPLES])
 def test_a_release_draws_itself_into_axes(name: str) -> None:
     from matplotlib.figure import Figure

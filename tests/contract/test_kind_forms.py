@@ -51,7 +51,7 @@ def page(draft: Draft, told: dict[str, Any]) -> str:
     return bytes(PageFrame("test", ()).part("coordinator/fields.html", d=draft, **told).body).decode()
 
 
-@pytest.mark.few(11)
+@pytest.mark.few(11, slow=60)
 @pytest.mark.parametrize("stored", [False, True], ids=["as written", "as stored"])
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.name)
 def test_a_form_filled_with_a_document_posts_back_that_document(sample: Any, stored: bool) -> None:
@@ -80,7 +80,7 @@ def test_every_field_of_a_document_has_a_place_and_every_hint_a_field(type_: str
                 assert any(f"{path}.".startswith(f"{part}.") for path in fields), part
 
 
-@pytest.mark.few(15)
+@pytest.mark.few(15, slow=40)
 @pytest.mark.parametrize(
     "nonsense", ["\x00", "[{", "= = =\n=", "1e999", "\u202e,;", "x" * 5000, ["a", "b"], {"a": 1}, 7, None]
 )

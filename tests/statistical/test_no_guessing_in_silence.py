@@ -46,6 +46,7 @@ def folds(X: np.ndarray, y: np.ndarray) -> Any:
         yield learned[:MOST], others
 
 
+@pytest.mark.few(16, slow=16)
 @pytest.mark.parametrize("name", TABLES)
 @pytest.mark.parametrize("delta", [0.0, 1e-5])
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
