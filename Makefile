@@ -35,7 +35,7 @@ test-slow: $(READY)  ## the tests of many real processes, browsers, crashes and 
 test-heavy: $(READY)  ## the tests of big optional parts, and those that take many minutes
 	@$(BIN)/pytest -n auto --dist loadfile --no-loadscope-reorder -m heavy -rs
 
-laws: $(READY)  ## what must hold for every input, with examples that were never tried before
+laws: $(READY)  ## what must hold for every input, with ten times as many examples, never tried before
 	@THEBES_EXPLORE=1 $(BIN)/pytest -n auto tests/laws
 
 check: $(READY)  ## style, types, the arrows between the rooms, docstrings, fragments of the changelog

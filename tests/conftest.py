@@ -15,13 +15,11 @@ from pathlib import Path
 from zlib import crc32
 
 import pytest
-from hypothesis import HealthCheck, settings
 
-# How long an example takes tells about the machine and who else works on it. A change is judged by the same examples
-# as the one before it; `make laws` looks for new ones, and what it finds becomes an example that stays.
-_AGAIN = "THEBES_EXPLORE" not in os.environ
-settings.register_profile("thebes", deadline=None, derandomize=_AGAIN, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("thebes")
+from tests.support import examples
+
+# A change is judged by the same examples as the one before it; what `make laws` finds becomes an example that stays.
+examples.load()
 os.environ["PYTHON_KEYRING_BACKEND"] = "keyring.backends.null.Keyring"
 # Hundreds of processes are started; each would compile the whole house anew.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

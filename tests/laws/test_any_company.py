@@ -16,11 +16,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import thebes.learning as learning
 from papers.smartcache.directions import Taken, Taught
+from tests.support.examples import examples
 from tests.support.training import DOCUMENT, SCHEMA, Silent
 from thebes.data.engines.source import frame_table
 from thebes.data.schema import schema_of
@@ -115,7 +116,7 @@ def heard(fit: Callable[[Any], Any], script: list[Any]) -> list[np.ndarray]:
 @pytest.mark.parametrize(
     ("name", "options"), ESTIMATORS, ids=[f"{n}-{'-'.join(map(str, o.values()))}" for n, o in ESTIMATORS]
 )
-@settings(max_examples=4, deadline=None)
+@examples(4)
 @given(cases=companies())
 def test_a_row_adds_the_same_to_every_sum_of_an_estimator(name: str, options: dict[str, Any], cases: list[Any]) -> None:
     told: dict[str, Any] = {"epsilon": 3.0, "delta": 1e-5, "bounds": {"*": (0.0, 10.0), "y": (-1.0, 1.0)}, **options}
@@ -135,7 +136,7 @@ def test_a_row_adds_the_same_to_every_sum_of_an_estimator(name: str, options: di
 
 @pytest.mark.slow
 @pytest.mark.parametrize("classes", [False, True])
-@settings(max_examples=4, deadline=None)
+@examples(4)
 @given(cases=companies())
 def test_a_unit_adds_the_same_to_every_sum_of_a_network(classes: bool, cases: list[Any]) -> None:
     pytest.importorskip("torch")
@@ -168,7 +169,7 @@ def test_a_unit_adds_the_same_to_every_sum_of_a_network(classes: bool, cases: li
     alone_and_together(sums, cases)
 
 
-@settings(max_examples=4, deadline=None)
+@examples(4)
 @given(cases=companies(), cut=st.integers(1, 90))
 def test_a_row_adds_the_same_to_every_sum_of_moments_and_of_odds(cases: list[Any], cut: int) -> None:
     def pieces(rows: np.ndarray) -> list[np.ndarray]:
@@ -220,7 +221,7 @@ def _document(more: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.few(2)
 @pytest.mark.parametrize("more", TRAINED, ids=[" ".join(map(str, one.values())) for one in TRAINED])
-@settings(max_examples=4, deadline=None)
+@examples(4)
 @given(cases=companies(), seed=st.integers(0, 2**20))
 def test_a_person_adds_the_same_to_every_total_of_a_site(more: dict[str, Any], cases: list[Any], seed: int) -> None:
     document: Any = registry.check(_document(more))
@@ -248,7 +249,7 @@ def held(plan: TrainingPlan, people: list[np.ndarray]) -> list[local.PeopleRows]
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize("more", TRAINED, ids=[" ".join(map(str, one.values())) for one in TRAINED])
-@settings(max_examples=4, deadline=None)
+@examples(4)
 @given(cases=companies(), seed=st.integers(0, 2**20))
 def test_a_person_adds_the_same_to_the_test_of_a_model(more: dict[str, Any], cases: list[Any], seed: int) -> None:
     document: Any = registry.check({**_document(more), "quality": True, "noise": "coordinator"})
@@ -303,7 +304,7 @@ PRICES = schema_of(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["linear", "network"])
-@settings(max_examples=4, deadline=None)
+@examples(4)
 @given(cases=companies(), seed=st.integers(0, 2**20))
 def test_a_row_adds_the_same_to_every_direction(kind: str, cases: list[Any], seed: int) -> None:
     if kind == "network":
@@ -323,7 +324,7 @@ def test_a_row_adds_the_same_to_every_direction(kind: str, cases: list[Any], see
     alone_and_together(sums, cases)
 
 
-@settings(max_examples=30, deadline=None)
+@examples(12)
 @given(
     count=st.integers(2, 130),
     width=st.sampled_from([1, 2, 7, 8, 9, 100, 387, 9000]),

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tests.support.examples import examples
 from tests.support.openspecimen import Bank, OpenSpecimenServer
 from tests.support.redcap import Entry, Project, RedcapServer, Variable
 from thebes.data.engines.source import table_of
@@ -198,7 +199,7 @@ conditions = st.recursive(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@examples(20)
 @given(condition=conditions)
 @example(condition="age < 18")  # a blank is smaller to PHP
 @example(condition="sex <> '1'")  # 01 is 1 to PHP
@@ -211,7 +212,7 @@ def test_redcap_keeps_back_no_row_that_counts(redcap: Pair, condition: str) -> N
     redcap.same(condition)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(20)
 @given(condition=conditions)
 @example(condition="weight <= 0")  # 0.001 is shown as 0.00
 @example(condition="sex <> 'f'")  # F is f to most databases

@@ -9,9 +9,10 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.examples import examples
 from thebes.data.engines.source import table_of
 from thebes.data.engines.table import EngineTable
 from thebes.data.filter import read_filter
@@ -90,7 +91,7 @@ def at_most(table: EngineTable, rows: int) -> None:
     engine.session.most_few = rows
 
 
-@settings(max_examples=40)
+@examples(15)
 @given(
     ROWS,
     st.sampled_from(["", "integer", "string"]),

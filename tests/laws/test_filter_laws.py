@@ -12,9 +12,10 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import HealthCheck, example, given
 from hypothesis import strategies as st
 
+from tests.support.examples import examples
 from thebes.data.connectors.registry import open_connector
 from thebes.data.engines.arithmetic import holds
 from thebes.data.engines.duck import DuckEngine
@@ -139,7 +140,7 @@ CONDITIONS = st.recursive(
 @given(condition=CONDITIONS)
 @example("age = 2.5")  # whole numbers never are: nothing of the rows is asked
 @example("NOT (age = 2.5 OR age IN (17.5))")
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_every_engine_selects_the_rows_that_sqlite_selects_from_the_same_text(
     places: tuple[sqlite3.Connection, dict[str, Engine]], condition: str
 ) -> None:

@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.examples import examples
 from thebes.learning.graph import GradientWorker, clip_rows, read_loss, read_model
 from thebes.learning.graph.interpret import outputs_of, per_example_gradients
 from thebes.learning.graph.lanes import gradients_and_losses, outputs
@@ -15,7 +16,7 @@ from torch import nn  # noqa: E402
 
 import thebes.torch  # noqa: E402
 
-EXAMPLES = settings(max_examples=12, deadline=None)
+EXAMPLES = examples(6)
 
 
 class OverSteps(nn.Module):

@@ -5,9 +5,10 @@ import json
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.examples import examples
 from thebes.learning.graph import Model, read_loss, read_model
 from thebes.learning.graph.document import Graph, Input, Node, Weight, write_model
 from thebes.learning.graph.operations import OPERATIONS, Reference
@@ -43,7 +44,6 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5) | ODD, inner, max_size=4),
     max_leaves=8,
 )
-FEWER = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def accepted_or_mistake(text: object, argument: str = "model") -> None:
@@ -75,7 +75,7 @@ def replaced(value, path, new):
 
 @pytest.mark.slow
 @given(st.sampled_from([p for p in places(json.loads(LINE)) if p]), JSON)
-@settings(FEWER, max_examples=400)
+@examples(80)
 def test_any_value_at_any_place_is_read_or_refused(path, value):
     content = replaced(json.loads(LINE), path, value)
     accepted_or_mistake(json.dumps(content) + "\n" + WEIGHTS)
@@ -95,7 +95,7 @@ def test_any_value_at_any_place_is_read_or_refused(path, value):
         max_size=6,
     ),
 )
-@settings(FEWER, max_examples=400)
+@examples(80)
 def test_any_operation_with_any_arguments_is_read_or_refused(operation, arguments):
     content = json.loads(LINE)
     known = OPERATIONS[operation]
@@ -107,14 +107,14 @@ def test_any_operation_with_any_arguments_is_read_or_refused(operation, argument
 
 
 @given(st.text() | st.binary().map(lambda raw: raw.decode("latin-1")))
-@settings(FEWER)
+@examples(40)
 def test_any_text_is_refused(text):
     with pytest.raises(Mistake, match=r"^model"):
         read_model(text)
 
 
 @given(st.lists(st.tuples(st.integers(0, len(VALID) - 1), st.integers(0, 127)), min_size=1, max_size=6))
-@settings(FEWER, max_examples=300)
+@examples(60)
 def test_any_changed_bytes_are_read_or_refused(changes):
     text = list(VALID)
     for place, code in changes:
@@ -123,13 +123,13 @@ def test_any_changed_bytes_are_read_or_refused(changes):
 
 
 @given(st.integers(0, len(VALID)), st.integers(0, len(VALID)))
-@settings(FEWER)
+@examples(40)
 def test_any_cut_is_read_or_refused(start, end):
     accepted_or_mistake(VALID[:start] + VALID[end:])
 
 
 @given(st.binary(max_size=300), st.lists(st.tuples(st.integers(0, 400), st.integers(0, 255)), max_size=5))
-@settings(FEWER)
+@examples(40)
 def test_any_weights_are_read_or_refused(more, changes):
     good = bytearray(base64.b64decode(WEIGHTS))
     for place, byte in changes:
@@ -146,14 +146,14 @@ def test_any_weights_are_read_or_refused(more, changes):
 
 @pytest.mark.slow
 @given(JSON)
-@settings(FEWER)
+@examples(40)
 def test_any_loss_is_refused_by_its_name(value):
     with pytest.raises(Mistake, match=r"^loss"):
         read_loss(json.dumps(value), read_model(VALID))
 
 
 @given(st.sampled_from([VALID]))
-@settings(max_examples=1)
+@examples(1)
 def test_reading_and_writing_are_inverse(text):
     model = read_model(text)
     assert write_model(model.graph, model.values) == text

@@ -6,9 +6,10 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.examples import examples
 from thebes.privacy.accounting.gaussian import delta_of, grid_slack
 from thebes.privacy.mechanisms.additive import Gaussian, Laplace, LeastNoise
 from thebes.privacy.stability import Sensitivity
@@ -35,7 +36,7 @@ DISTANCES = st.lists(st.integers(1, 6), min_size=1, max_size=6)
 SCALES = st.sampled_from([1.0, 1.3, 2.0, 4.5, 9.0])
 
 
-@settings(max_examples=150, deadline=None)
+@examples(40)
 @given(SCALES, DISTANCES, st.floats(-3, 12))
 def test_discrete_noise_in_any_number_of_coordinates_costs_at_most_its_slack_more(scale, distance, epsilon):
     exact = beyond(*losses(scale, distance), epsilon)
@@ -43,7 +44,7 @@ def test_discrete_noise_in_any_number_of_coordinates_costs_at_most_its_slack_mor
     assert exact <= delta_of(ratio, epsilon) + grid_slack(scale, sum(distance))
 
 
-@settings(max_examples=60, deadline=None)
+@examples(20)
 @given(SCALES, st.lists(st.integers(1, 4), min_size=2, max_size=4), st.floats(0, 6), st.sampled_from([2, 3]))
 def test_slacks_of_releases_add_up_also_where_the_second_distance_follows_from_the_first_loss(
     scale, distance, epsilon, other
@@ -61,7 +62,7 @@ def test_slacks_of_releases_add_up_also_where_the_second_distance_follows_from_t
     assert exact <= delta_of(ratio, epsilon) + slack
 
 
-@settings(max_examples=60, deadline=None)
+@examples(20)
 @given(SCALES, DISTANCES, st.floats(-2, 4), st.sampled_from([0.05, 0.5, 0.9]), st.booleans())
 def test_a_sample_that_a_unit_is_in_by_a_coin_costs_at_most_that_slack_more(scale, distance, epsilon, rate, comes):
     """Of both directions: the mixture against the noise, and the noise against the mixture; real noise by its own

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.examples import examples
 from thebes import sql
 from thebes.curator.questions.noise import noise_for
 from thebes.data.engines.source import given_join
@@ -64,7 +65,7 @@ def opened(made: Join, rows: list[pd.DataFrame], folder: str) -> EngineTable:
     return given_join(made, rows, scratch=Path(folder))
 
 
-@settings(max_examples=15)
+@examples(8)
 @given(ONE, OTHER, SHORT, SHORT, st.booleans(), st.integers(0, 5))
 def test_one_person_less_takes_away_that_person_s_joined_rows_and_no_other(
     one: list[Any], other: list[Any], m: int, n: int, timed: bool, who: int
@@ -85,7 +86,7 @@ def test_one_person_less_takes_away_that_person_s_joined_rows_and_no_other(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("text", TEXTS)
-@settings(max_examples=15)
+@examples(8)
 @given(ONE, OTHER, SHORT, SHORT, st.booleans(), st.integers(0, 5), st.booleans())
 def test_one_person_less_moves_no_question_by_more_than_is_priced(
     text: str, one: list[Any], other: list[Any], m: int, n: int, timed: bool, who: int, smooth: bool

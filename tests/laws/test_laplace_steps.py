@@ -7,9 +7,10 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.examples import examples
 from thebes.privacy.accounting import distribution, renyi
 from thebes.privacy.accounting.report import total
 from thebes.privacy.events import LaplaceEvent, Repeated
@@ -40,7 +41,7 @@ def exact_delta(scale: float, distance: list[int], times: int, epsilon: float) -
 DISTANCES = st.lists(st.integers(1, 5), min_size=1, max_size=4)
 
 
-@settings(max_examples=80, deadline=None)
+@examples(25)
 @given(st.floats(0.5, 8), DISTANCES, st.sampled_from([1, 3, 8]), st.floats(0, 5))
 def test_a_price_is_never_below_the_exact_delta_however_many_numbers_share_the_distance(
     scale, distance, times, epsilon
@@ -51,7 +52,7 @@ def test_a_price_is_never_below_the_exact_delta_however_many_numbers_share_the_d
     assert said >= exact_delta(scale, distance, times, epsilon) * (1 - 1e-9) - 1e-15
 
 
-@settings(max_examples=60, deadline=None)
+@examples(20)
 @given(st.floats(0.5, 8), DISTANCES)
 def test_a_renyi_curve_is_never_below_the_exact_one(scale, distance):
     far, (losses, odds) = sum(distance), odds_of_losses(scale, distance)

@@ -8,10 +8,11 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import thebes.learning as learning
+from tests.support.examples import examples
 from thebes.learning.budget import _summed_of_classes
 from thebes.learning.rows import WHOLE, WholeRows, blocks, lengths, scores, whole_weights
 from thebes.privacy.accounting.gaussian import delta_of, together
@@ -70,7 +71,7 @@ def neighbours(draw):
 @pytest.mark.few(1)
 @pytest.mark.parametrize(("name", "options"), FITS, ids=[f"{n}-{'-'.join(map(str, o.values()))}" for n, o in FITS])
 @pytest.mark.parametrize("adjacency", ["replace-one", "add-remove-one"])
-@settings(max_examples=40, deadline=None)
+@examples(15)
 @given(case=neighbours(), epsilon=st.sampled_from([0.5, 8.0, 200.0]))
 def test_no_neighbour_moves_a_sum_further_than_its_noise_allows(name, options, adjacency, case, epsilon):
     X, y, place, row, label, seed = case
@@ -105,7 +106,7 @@ def test_no_neighbour_moves_a_sum_further_than_its_noise_allows(name, options, a
 @pytest.mark.few(2)
 @pytest.mark.parametrize(("name", "options"), [(name, options) for name, options in FITS if name not in ALONE])
 @pytest.mark.parametrize("adjacency", ["replace-one", "add-remove-one"])
-@settings(max_examples=40, deadline=None)
+@examples(15)
 @given(case=neighbours(), epsilon=st.sampled_from([0.5, 8.0]), times=st.integers(1, 4))
 def test_a_neighbour_moves_the_training_or_the_test_and_never_both(name, options, adjacency, case, epsilon, times):
     X, y, place, row, label, seed = case
@@ -170,7 +171,7 @@ def test_bought_bounds_are_paid_out_of_the_same_epsilon(adjacency):
             assert delta_of(together(ratios), 3 - pure) <= delta
 
 
-@settings(max_examples=60, deadline=None)
+@examples(20)
 @given(count=st.integers(1, 300), width=st.integers(1, 7), outputs=st.integers(1, 4), seed=st.integers(0, 2**20))
 def test_a_row_computes_to_the_same_bits_in_any_company(count, width, outputs, seed):
     from thebes.learning.logistic import _binary_residual, _softmax_residual
@@ -194,7 +195,7 @@ def test_a_row_computes_to_the_same_bits_in_any_company(count, width, outputs, s
     assert np.array_equal(together_rows[chosen], alone)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(20)
 @given(
     count=st.integers(1, 300),
     width=st.sampled_from([1, 2, 7, 8, 9, 65]),
@@ -224,7 +225,7 @@ def test_products_of_whole_rows_are_exact(count, width, outputs, wild, seed):
     assert np.array_equal(rows.pulled(padded), told[:count].T @ pulls.astype(int).astype(object))
 
 
-@settings(max_examples=60, deadline=None)
+@examples(20)
 @given(count=st.integers(0, 200), classes=st.integers(1, 4), large=st.integers(0, 60), seed=st.integers(0, 2**20))
 def test_sums_of_rows_by_class_are_exact_however_fine_their_steps_are(count, classes, large, seed):
     """Against Python's whole numbers, on both sides of what floats add exactly."""

@@ -11,10 +11,11 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, multiple, rule
 
+from tests.support.examples import examples
 from thebes.ledger import BudgetExceeded, ClaimEnded, Ledger, LedgerClaim, LedgerStore, NoKeeper, verification
 from thebes.ledger.address import open_store
 from thebes.ledger.filters import FILTERS
@@ -191,11 +192,9 @@ class SqliteMachine(LedgerMachine):
 
 
 TestLedgerInMemory = LedgerMachine.TestCase
-TestLedgerInMemory.settings = settings(max_examples=200, stateful_step_count=40, deadline=None)
+TestLedgerInMemory.settings = examples(50, stateful_step_count=40)
 TestLedgerInSqlite = pytest.mark.slow(SqliteMachine.TestCase)
-TestLedgerInSqlite.settings = settings(
-    max_examples=60, stateful_step_count=25, deadline=None, suppress_health_check=[HealthCheck.too_slow]
-)
+TestLedgerInSqlite.settings = examples(20, stateful_step_count=25)
 
 
 # --- filters ---------------------------------------------------------------------------------------
@@ -264,7 +263,6 @@ def test_the_walk_would_catch_a_filter_with_twice_the_room(monkeypatch: pytest.M
     delta=st.decimals("0.000000000000000001", "0.1", places=18),
     rho=st.decimals("0.000000000001", "8", places=12),
 )
-@settings(deadline=None)
 def test_no_price_is_less_than_what_is_paid_for(epsilon: Decimal, delta: Decimal, rho: Decimal) -> None:
     orders = FILTERS["renyi"].capacity(EPSILON, DELTA)
     both = FILTERS["basic"].price(Approximate(epsilon, delta), ("epsilon", "delta"))
@@ -291,7 +289,7 @@ deltas = st.sampled_from([Decimal("1e-3"), Decimal("1e-6"), Decimal("1e-9")])
 
 
 @given(epsilon=epsilons, delta=deltas)
-@settings(max_examples=30, deadline=None)
+@examples(12)
 def test_a_zcdp_capacity_converts_to_no_more_than_was_declared_and_a_little_more_would(
     epsilon: Decimal, delta: Decimal
 ) -> None:
@@ -303,7 +301,7 @@ def test_a_zcdp_capacity_converts_to_no_more_than_was_declared_and_a_little_more
 
 
 @given(epsilon=epsilons, delta=deltas)
-@settings(max_examples=30, deadline=None)
+@examples(12)
 def test_a_renyi_capacity_holds_at_each_watched_order_alone(epsilon: Decimal, delta: Decimal) -> None:
     try:
         capacity = FILTERS["renyi"].capacity(epsilon, delta)
@@ -316,7 +314,7 @@ def test_a_renyi_capacity_holds_at_each_watched_order_alone(epsilon: Decimal, de
 
 
 @given(parts=st.lists(st.decimals("0.001", "0.5", places=3), min_size=1, max_size=8), data=st.data())
-@settings(max_examples=60, deadline=None)
+@examples(20)
 def test_the_order_of_requests_never_matters(parts: list[Decimal], data: st.DataObject) -> None:
     shuffled = data.draw(st.permutations(parts))
     left = []
@@ -331,7 +329,7 @@ def test_the_order_of_requests_never_matters(parts: list[Decimal], data: st.Data
 
 
 @given(amounts=st.lists(st.floats(1e-3, 0.3), min_size=1, max_size=12))
-@settings(max_examples=40, deadline=None)
+@examples(15)
 def test_spent_is_never_less_than_the_exact_sum_of_what_was_consumed(amounts: list[float]) -> None:
     ledger = Ledger("memory://")
     ledger.open_block("a", epsilon=10)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from decimal import Decimal
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.examples import examples
 from thebes.privacy.mechanisms.local import (
     AsymmetricUnaryEncoding,
     HadamardResponse,
@@ -43,13 +44,13 @@ def test_no_approximate_loss_exceeds_what_was_declared(size, epsilon, delta):
 
 
 @given(kind=st.sampled_from((LocalLaplace, TwoPoint, Piecewise, Hybrid)), epsilon=epsilons, bits=st.integers(1, 24))
-@settings(max_examples=60)
+@examples(20)
 def test_no_loss_of_a_number_exceeds_what_was_declared(kind, epsilon, bits):
     assert 0 < kind(0, 1, epsilon, bits=bits).loss().epsilon <= epsilon
 
 
 @given(dimension=st.integers(1, 2000), epsilon=st.decimals("0.5", "200", places=3))
-@settings(max_examples=40, deadline=None)
+@examples(15)
 def test_no_loss_of_a_row_exceeds_what_was_declared(dimension, epsilon):
     mechanism = PrivUnit(dimension, epsilon)
     assert epsilon * Decimal("0.5") < mechanism.loss().epsilon <= epsilon
@@ -69,7 +70,6 @@ def test_more_epsilon_never_makes_the_choice_worse(size, epsilon):
     picks=st.lists(st.integers(0, 10**6), min_size=1, max_size=40),
     seed=st.integers(0, 2**32),
 )
-@settings(deadline=None)
 def test_every_report_can_be_checked_and_estimated(kind, size, epsilon, picks, seed):
     mechanism = kind(size, epsilon)
     reports = mechanism.perturb([pick % size for pick in picks], seeded_for_simulation(seed))
@@ -83,7 +83,7 @@ def test_every_report_can_be_checked_and_estimated(kind, size, epsilon, picks, s
     values=st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=30),
     seed=st.integers(0, 2**32),
 )
-@settings(max_examples=60, deadline=None)
+@examples(20)
 def test_every_number_gives_a_report_of_the_public_set(kind, epsilon, values, seed):
     mechanism = kind(-2, 5, epsilon)
     reports = mechanism.perturb(values, seeded_for_simulation(seed))
@@ -95,7 +95,7 @@ def test_every_number_gives_a_report_of_the_public_set(kind, epsilon, values, se
     rows=st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=10),
     seed=st.integers(0, 2**32),
 )
-@settings(max_examples=60, deadline=None)
+@examples(20)
 def test_every_row_gives_a_report_of_the_public_grid(dimension, rows, seed):
     mechanism = PrivUnit(dimension, 2, radius=1.5)
     reports = mechanism.perturb([[value] * dimension for value in rows], seeded_for_simulation(seed))

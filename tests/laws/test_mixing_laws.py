@@ -6,10 +6,11 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import beta, binom
 
+from tests.support.examples import examples
 from thebes.privacy.accounting.mixing import MixedReports, ReportLaw, mixed_epsilon
 from thebes.privacy.faults import Mistake
 from thebes.privacy.mechanisms.local import (
@@ -218,7 +219,7 @@ crowds = st.integers(2, 2_000_000)
 
 
 @given(local=locals_, honest=crowds, more=st.integers(1, 1_000_000))
-@settings(max_examples=60)
+@examples(20)
 def test_more_honest_people_never_cost_more_and_no_figure_is_above_the_local_one(local, honest, more):
     few, many = (float(mixed_epsilon(local, honest=n, delta=DELTA)) for n in (honest, honest + more))
     assert many <= few * 1.01
@@ -226,7 +227,7 @@ def test_more_honest_people_never_cost_more_and_no_figure_is_above_the_local_one
 
 
 @given(local=st.integers(1, 900).map(lambda n: n / 100), honest=crowds, delta=st.sampled_from([1e-4, 1e-6, 1e-9]))
-@settings(max_examples=60)
+@examples(20)
 def test_more_local_epsilon_never_costs_less_and_more_delta_never_more(local, honest, delta):
     figure = float(mixed_epsilon(local, honest=honest, delta=delta))
     assert figure <= float(mixed_epsilon(local * 1.3, honest=honest, delta=delta)) * 1.01
@@ -234,7 +235,7 @@ def test_more_local_epsilon_never_costs_less_and_more_delta_never_more(local, ho
 
 
 @given(local=st.integers(10, 500).map(lambda n: n / 100), honest=st.integers(2, 100_000), size=st.integers(2, 64))
-@settings(max_examples=40)
+@examples(15)
 def test_a_mechanism_of_its_own_is_never_dearer(local, honest, size):
     mechanism = SubsetSelection(size, local)
     loss = mechanism.loss().epsilon
@@ -276,7 +277,7 @@ def test_packets_that_are_mixed_apart_cost_what_enumeration_says_at_most(packets
 
 
 @given(local=st.integers(5, 400).map(lambda n: n / 100), honest=st.integers(2, 50_000), packets=st.integers(2, 12))
-@settings(max_examples=25)
+@examples(12)
 def test_composed_is_never_more_than_added_nor_less_than_one(local, honest, packets):
     together = mixed_epsilon(local, honest=honest, delta=DELTA, packets=packets)
     once = mixed_epsilon(local, honest=honest, delta=DELTA / packets)

@@ -10,10 +10,10 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from tests.support.examples import examples
 from thebes.ledger import BudgetExceeded, Frozen, Ledger
 from thebes.person.budget.blocks import PersonBlocks, consumed, of_period
 from thebes.person.budget.budget import PersonBudget, period
@@ -175,7 +175,7 @@ class LimitsMachine(RuleBasedStateMachine):
 
 
 TestLimits = LimitsMachine.TestCase
-TestLimits.settings = settings(max_examples=40, stateful_step_count=40, deadline=None)
+TestLimits.settings = examples(15, stateful_step_count=40)
 
 
 def test_what_a_frozen_ledger_holds_is_shown_under_whatever_limit_is_set_meanwhile() -> None:

@@ -1,9 +1,10 @@
 """Law of shapes: what the reader of a model knows of every operation without torch is what torch computes."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.examples import examples
 from tests.unit.test_graph_operations import CASES, A, B, V, full
 from thebes.learning.graph.document import DOCUMENT, Graph, Input, Node
 from thebes.learning.graph.operations import OPERATIONS, Axes, Reference, TensorAxis, kernels
@@ -80,7 +81,7 @@ def by_reader(name, given, shapes):
 
 
 @given(nodes())
-@settings(max_examples=300, deadline=None)
+@examples(60)
 def test_the_reader_knows_the_shape_that_torch_computes(node):
     name, given, shapes = node
     axes = any(isinstance(OPERATIONS[name].parameter(each), (TensorAxis, Axes)) for each in given)

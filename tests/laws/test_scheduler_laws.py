@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.examples import examples
 from thebes.ledger import BudgetExceeded, Ledger
 from thebes.ledger.filters import FILTERS
 from thebes.ledger.schedulers import BlockAmounts, Waiting, dpack, dpf, fcfs, waiting
@@ -79,7 +80,7 @@ def test_dpf_goes_by_the_largest_part_of_any_block(made: tuple[BlockAmounts, Wai
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=30)
+@examples(12)
 @given(st.integers(0, 2**32), st.sampled_from(["basic", "zcdp", "either", "renyi"]), st.sampled_from(SCHEDULERS))
 def test_adaptive_streams_of_claims_never_exceed_a_block(seed: int, counting: str, scheduler: Scheduler) -> None:
     """Blocks and claims come by chance, prices chosen by what was granted before; each grant is reserved in a ledger,

@@ -7,11 +7,12 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
 from tests.support import plain_prio3 as plain
+from tests.support.examples import examples
 from thebes.privacy.faults import Mistake
 from thebes.sharing import LEADER, PreparedShares, Prio3, context_of, elements, opened, signed
 from thebes.sharing import expansion as stretching
@@ -165,7 +166,7 @@ def test_words_that_are_no_elements_are_passed_over(monkeypatch) -> None:
 
 @kinds
 @pytest.mark.few(2)
-@settings(deadline=None, max_examples=20)
+@examples(12)
 @given(st.data())
 def test_the_opened_sum_is_that_of_the_numbers_whatever_the_order_and_the_batches(kind, data) -> None:
     make, numbers = KINDS[kind]
@@ -251,7 +252,7 @@ def test_what_the_servers_tell_each_other_looks_the_same_whatever_the_value(kind
 
 @kinds
 @pytest.mark.few(2)
-@settings(deadline=None, max_examples=20)
+@examples(12)
 @given(st.data())
 def test_one_changed_bit_anywhere_is_refused_and_spoils_no_other_report(kind, data) -> None:
     make, numbers = KINDS[kind]

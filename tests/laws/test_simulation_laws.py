@@ -14,10 +14,11 @@ import hypothesis
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import thebes
+from tests.support.examples import examples
 from thebes.collectors.inference import ColumnReading, Types
 from thebes.data.featurizer import read
 from thebes.data.rows import Rows
@@ -129,7 +130,7 @@ def contributions(document: Any, rows: Rows) -> tuple[list[bool], dict[str, list
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize("sql", FEATURIZERS)
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@examples(8)
 @given(x=COLUMN, y=COLUMN, form=st.sampled_from(FORMS))
 def test_simulated_people_give_and_send_what_their_stores_would(sql: str, x: list, y: list, form: str) -> None:
     columns = {"x": x, "y": y}
@@ -141,7 +142,7 @@ def test_simulated_people_give_and_send_what_their_stores_would(sql: str, x: lis
         assert contributions(document, simulated) == contributions(document, real)
 
 
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@examples(8)
 @given(x=COLUMN, form=st.sampled_from(FORMS), half=st.booleans())
 def test_a_whole_simulation_releases_what_real_stores_would_have_given(x: list, form: str, half: bool) -> None:
     sql = f"SELECT {'x / 2' if half else 'x'} AS x FROM app.t"
@@ -192,7 +193,7 @@ def imported(cells: list[str], sql: str) -> Rows:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("numbers", [(), ("x",)])
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@examples(8)
 @given(files=st.lists(st.lists(WRITTEN, min_size=1, max_size=3), min_size=2, max_size=3))
 def test_a_file_of_all_people_gives_what_the_file_of_each_would(files: list, numbers: tuple[str, ...]) -> None:
     sql = "SELECT x, x / 2 AS half, typeof(x) AS kind FROM app.t"

@@ -8,9 +8,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
+from tests.support.examples import examples
 from tests.support.site_home import ask, site_home
 from thebes.data.schema import schema_of
 from thebes.privacy.events import GaussianEvent, LaplaceEvent, PureEvent
@@ -102,7 +103,7 @@ def office(tmp_path_factory: pytest.TempPathFactory) -> Office:
 
 
 @pytest.mark.slow
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=150)
+@examples(40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.dictionaries(st.sampled_from(["task", "requestor", "document", "ask", "payload"]), anything, max_size=5),
     st.dictionaries(

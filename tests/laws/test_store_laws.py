@@ -7,9 +7,10 @@ from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.examples import examples
 from thebes.data.store import Store
 from thebes.data.store.declaration import TYPES, read_declaration
 from thebes.data.store.migration import steps
@@ -75,7 +76,7 @@ def expected(kind: str, value: Any) -> Any:
 
 
 @pytest.mark.slow
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@examples(15)
 @given(filled())
 def test_rows_of_any_declared_schema_come_back(
     case: tuple[str, dict[str, Any], dict[str, list[dict[str, Any]]]],

@@ -12,9 +12,10 @@ from tempfile import TemporaryDirectory
 
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.examples import examples
 from thebes.curator.streams.stream import BlockStage, Stream, Terms
 from thebes.data.growing.block_rule import block_by
 from thebes.data.schema import schema_of
@@ -39,7 +40,7 @@ def counts(stream: Stream) -> dict[str, int]:
 
 
 @pytest.mark.slow
-@settings(max_examples=15, deadline=None)
+@examples(15)
 @given(by=st.sampled_from(["time:1d", "attribute:zone"]), steps=st.lists(_STEP, min_size=1, max_size=7))
 def test_rows_are_kept_once_and_sealed_blocks_stay_as_they_are(
     by: str, steps: list[int | list[tuple[int, str]]]
@@ -105,7 +106,7 @@ def kept(batches: list[tuple[list[tuple[int, str]], str | None]]) -> Counter[tup
 
 
 @pytest.mark.slow
-@settings(max_examples=25, deadline=None)
+@examples(12)
 @given(batches=st.lists(_BATCH, min_size=1, max_size=4), data=st.data())
 def test_one_row_more_that_comes_in_is_at_most_one_row_more_that_is_kept(
     batches: list[tuple[list[tuple[int, str]], str | None]], data: st.DataObject

@@ -9,9 +9,10 @@ import apsw
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.examples import examples
 from thebes.data.featurizer import FUNCTIONS, read
 from thebes.simulation.featurizer import featurize
 from thebes.simulation.tables import people_of
@@ -105,7 +106,7 @@ def _frame(rows: list[tuple], names: list[str]) -> pd.DataFrame:
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize("sql", FEATURIZERS)
-@settings(max_examples=12, deadline=None)
+@examples(12)
 @given(pets=TABLE, visits=st.lists(st.tuples(st.integers(0, 3), NUMBERS, st.sampled_from(["dog", "Cat"])), max_size=6))
 def test_everybody_at_once_gives_what_each_persons_own_database_gives(sql, pets, visits) -> None:
     tables = {
@@ -124,7 +125,7 @@ def test_everybody_at_once_gives_what_each_persons_own_database_gives(sql, pets,
 @pytest.mark.parametrize(
     "sql", ["SELECT x, y FROM a.b", "SELECT x FROM a.b WHERE y > 0", "SELECT max(x) AS x FROM a.b"]
 )
-@settings(max_examples=10, deadline=None)
+@examples(10)
 @given(values=st.lists(st.tuples(st.floats(-5, 5) | st.just(math.nan), st.integers(-3, 3)), min_size=1, max_size=20))
 def test_a_flat_table_of_numbers_stands_for_one_row_each(sql, values) -> None:
     flat = pd.DataFrame({"x": [v[0] for v in values], "y": [v[1] for v in values]})

@@ -9,9 +9,10 @@ from functools import cache
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.examples import examples
 from thebes.privacy.faults import Mistake
 from thebes.tokens import (
     Authority,
@@ -58,7 +59,7 @@ CONTEXTS = st.builds(Context, NAMES, st.binary(min_size=32, max_size=32).map(byt
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), CONTEXTS, st.binary(max_size=20)), min_size=1, max_size=5))
-@settings(max_examples=15, deadline=None)
+@examples(15)
 def test_a_pseudonym_is_one_for_each_peer_and_context(uses: list[tuple[int, Context, bytes]]) -> None:
     _, published, credentials = group()
     presented = [
@@ -117,7 +118,6 @@ def test_anything_for_a_request_or_a_response_raises_only_a_refusal(received: An
 @given(
     st.binary(min_size=384, max_size=384), st.binary(min_size=144, max_size=144), st.binary(min_size=112, max_size=112)
 )
-@settings(deadline=None)
 def test_random_bytes_of_the_right_length_raise_only_a_refusal(token: bytes, request: bytes, response: bytes) -> None:
     authority, published, _ = group()
     with pytest.raises(TokenRefused):
@@ -129,7 +129,7 @@ def test_random_bytes_of_the_right_length_raise_only_a_refusal(token: bytes, req
 
 
 @given(st.integers(0, 384), st.integers(1, 255))
-@settings(max_examples=300, deadline=None)
+@examples(60)
 def test_a_token_with_any_byte_changed_is_refused(place: int, change: int) -> None:
     _, published, _ = group()
     raw = bytearray(base64.urlsafe_b64decode(good() + "=="))
@@ -139,7 +139,6 @@ def test_a_token_with_any_byte_changed_is_refused(place: int, change: int) -> No
 
 
 @given(st.integers(0, 513), st.characters(codec="utf-8"))
-@settings(deadline=None)
 def test_a_token_with_any_character_changed_is_refused(place: int, character: str) -> None:
     _, published, _ = group()
     text = good()
@@ -152,7 +151,7 @@ FIELD = 0x1A0111EA397FE69A4B1BA7B6434BACD764774B84F38512BF6730D2A0F6B0F6241EABFF
 
 
 @given(st.binary(max_size=20))
-@settings(max_examples=40, deadline=None)
+@examples(15)
 def test_no_second_spelling_of_a_point_is_read(message: bytes) -> None:
     raw = write_point(hash_to_point(message, b"laws"))
     x = int.from_bytes(bytes([raw[0] & 0x1F]) + raw[1:], "big")
@@ -180,7 +179,7 @@ def test_a_scalar_is_read_below_the_order_and_nowhere_else(raw: bytes) -> None:
 
 
 @given(st.lists(st.integers(-(2**260), 2**260), min_size=3, max_size=3))
-@settings(max_examples=30, deadline=None)
+@examples(12)
 def test_tables_of_multiples_give_what_the_library_gives(values: list[int]) -> None:
     assert tables().combine(values) == combine(SUITE.generators(3), values)
 
@@ -225,7 +224,7 @@ def test_a_record_of_a_version_that_only_looks_like_one_is_refused() -> None:
 
 @pytest.mark.slow
 @given(st.integers(0, 3), st.data(), JSON)
-@settings(max_examples=200, deadline=None)
+@examples(50)
 def test_a_record_with_any_field_changed_is_refused_or_another_record(
     place: int, data: st.DataObject, value: Any
 ) -> None:

@@ -7,9 +7,10 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tests.support.examples import examples
 from thebes.privacy.faults import Mistake, ThebesError
 from thebes.wire import frames, task_log
 from thebes.wire.problems import from_problem, to_problem
@@ -54,7 +55,7 @@ def test_random_bytes_raise_only_a_mistake(content: bytes) -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, len(GOOD) - 1), st.integers(0, 255)), min_size=1, max_size=4))
-@settings(max_examples=300)
+@examples(60)
 def test_a_damaged_frame_raises_only_a_mistake_or_differs_in_its_header_alone(damage: list[tuple[int, int]]) -> None:
     content = bytearray(GOOD)
     for place, value in damage:

@@ -14,9 +14,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
+from tests.support.examples import examples
 from thebes.collectors import sources, stream_parser
 from thebes.collectors.shipped import bank, health
 from thebes.collectors.shipped.bank import Bank
@@ -236,7 +237,7 @@ def test_whatever_stands_in_a_file_it_ends_in_rows_or_in_a_mistake(
     home: HomeOnDisk, tmp_path: Path, collector: type, name: str, more: tuple[str, ...]
 ) -> None:
     @given(content=st.lists(PIECES | st.binary(max_size=20), max_size=12).map(b"".join))
-    @settings(max_examples=40, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
+    @examples(15, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
     def every(content: bytes) -> None:
         (tmp_path / name).write_bytes(content)
         try:
@@ -265,7 +266,7 @@ def test_a_history_with_any_damage_ends_in_rows_or_in_a_mistake(home: HomeOnDisk
     whole = path.read_bytes()
 
     @given(damage=st.lists(st.tuples(st.integers(0, len(whole) - 1), st.integers(0, 255)), min_size=1, max_size=30))
-    @settings(max_examples=60, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
+    @examples(20, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
     def every(damage: list[tuple[int, int]]) -> None:
         damaged = bytearray(whole)
         for place, byte in damage:

@@ -22,9 +22,10 @@ import psycopg
 import pyarrow.parquet
 import pytest
 from deltalake import DeltaTable, write_deltalake
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.examples import examples
 from tests.support.mariadb import running_mariadb
 from tests.support.memory_and_time import made_up, measured
 from tests.support.ports import free_ports
@@ -355,7 +356,7 @@ DIRTY = st.text(alphabet='1f,"\r x;\u00fc', max_size=8)
 
 
 @pytest.mark.slow
-@settings(max_examples=60)
+@examples(20)
 @given(
     lines=st.lists(DIRTY, min_size=1, max_size=8), place=st.integers(0, 7), end=st.sampled_from(["\n", "\r\n", "\r"])
 )

@@ -14,11 +14,12 @@ import jwt
 import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from tests.support.coordinator import HandClock
+from tests.support.examples import examples
 from thebes.cli import user as users
 from thebes.coordinator import settings as settings_file
 from thebes.coordinator.auth.accounts import ADMIN, LIFE, Accounts, Role
@@ -112,7 +113,7 @@ _SLOTS = st.one_of(
 
 
 @given(st.dictionaries(st.text("abcxyz", min_size=1, max_size=3), _SLOTS, max_size=4), st.integers(1, 5), st.data())
-@settings(max_examples=80, deadline=None)
+@examples(25)
 def test_a_record_gives_back_exactly_what_was_examined(slots: dict, count: int, data: st.DataObject) -> None:
     layout = {name: slot for name, (slot, _) in slots.items()}
 

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tests.support.examples import examples
 from thebes.curator.questions.groups import Groups
 from thebes.curator.questions.noise import loosest, noise_for
 from thebes.curator.questions.plans import Plan
@@ -74,7 +75,7 @@ WIDTH = HIGH - LOW
 
 
 @pytest.mark.slow
-@settings(max_examples=30, deadline=None)
+@examples(12)
 @given(people)
 def test_without_noise_every_statistic_is_what_numpy_computes(rows) -> None:
     frame = frame_of(rows)
@@ -97,7 +98,7 @@ def test_without_noise_every_statistic_is_what_numpy_computes(rows) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=12, deadline=None)
+@examples(12)
 @given(people)
 def test_groups_are_answered_as_if_each_were_asked_alone(rows) -> None:
     frame = frame_of(rows)
@@ -112,7 +113,7 @@ def test_groups_are_answered_as_if_each_were_asked_alone(rows) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=40, deadline=None)
+@examples(15)
 @given(people, st.sampled_from([0.1, 0.5, 0.75, 0.99]), st.sampled_from([2, 8, 64]))
 def test_a_quantile_is_right_to_within_its_bins(rows, share, bins) -> None:
     frame = frame_of(rows)
@@ -126,7 +127,7 @@ def test_a_quantile_is_right_to_within_its_bins(rows, share, bins) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=40, deadline=None)
+@examples(15)
 @given(st.integers(0, 2**32 - 1), st.integers(3, 200), st.floats(-1, 1))
 @example(103444004, 3, 0.0)
 def test_a_correlation_is_what_numpy_computes(seed, size, slope) -> None:

@@ -11,9 +11,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.examples import examples
 from thebes.curator.cache.purchase import Purchase, loss_of
 from thebes.curator.pipelines.prices import dearest, together
 from thebes.ledger import BudgetExceeded, Ledger, NoKeeper, Tampered
@@ -119,7 +120,7 @@ smooths = st.integers(1, 5000).map(lambda n: Concentrated(Decimal(n) / 10**6))
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=200)
+@examples(50)
 @given(asked=st.lists(st.one_of(pures, smooths), max_size=40), only_pure=st.booleans())
 def test_whatever_prefix_another_filter_grants_in_full_it_grants_in_full(asked: list[Loss], only_pure: bool) -> None:
     wanted = [loss for loss in asked if isinstance(loss, Pure) or not only_pure]

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.examples import examples
 from thebes.data.derived_columns import DerivedTable, derived_schema
 from thebes.data.engines.source import frame_table
 from thebes.data.expressions import check_expression, columns_in, read_expression
@@ -73,7 +74,7 @@ def _nested(inner: st.SearchStrategy) -> st.SearchStrategy:
 
 @pytest.mark.slow
 @given(st.recursive(LEAVES, _nested, max_leaves=8))
-@settings(max_examples=150, deadline=None)
+@examples(40)
 def test_an_expression_lies_within_its_bounds_and_is_the_same_in_any_company(body) -> None:
     check_expression(body, "f")
     try:

@@ -13,9 +13,10 @@ from typing import Any
 import grpc
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.examples import examples
 from thebes.wire.link import (
     FLOW,
     LARGEST_PIECE,
@@ -73,7 +74,7 @@ def test_what_is_longer_than_any_document_is_refused() -> None:
 
 
 @given(st.lists(st.integers(0, PIECE_BYTES + 5), max_size=6))
-@settings(max_examples=25, deadline=None)
+@examples(12)
 def test_blocks_travel_as_if_they_were_one(lengths: list[int]) -> None:
     blocks = [random.Random(length).randbytes(length) for length in lengths]
     body = b"".join(blocks)
@@ -105,7 +106,7 @@ def test_a_changed_byte_is_noticed_wherever_it_is() -> None:
 
 
 @given(st.binary(max_size=300))
-@settings(max_examples=300, deadline=None)
+@examples(60)
 def test_noise_is_never_a_message(noise: bytes) -> None:
     with pytest.raises(Malformed):
         Assembly().add(noise)

@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.coordinator_in_memory import CoordinatorInMemory
+from tests.support.examples import examples
 from thebes.data.store import Store
 from thebes.ledger import BudgetExceeded, Ledger
 from thebes.person.budget.blocks import PersonBlocks, consumed
@@ -211,7 +212,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@examples(20)
 @given(STEPS)
 def test_whatever_limits_follow_each_other_what_is_claimed_stays_within_the_limit_of_its_moment(steps: Any) -> None:
     wallet, claims = Wallet(local={"epsilon": 3, "overall_epsilon": 100}), []

@@ -5,9 +5,10 @@ from __future__ import annotations
 from decimal import Decimal
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.examples import examples
 from thebes.curator.pipelines.adaptation import PastAttempt, RunLimits, Strategy, eta_of, next_attempt, paid_by_block
 from thebes.curator.pipelines.allowance import Allowance
 from thebes.privacy import exact
@@ -200,7 +201,7 @@ def test_an_attempt_that_was_lost_is_paid_for_but_decides_nothing() -> None:
     assert found.blocks == ("taxi/0002",)  # the other one has paid all that it may
 
 
-@settings(max_examples=200, deadline=None)
+@examples(50)
 @given(
     blocks=st.integers(1, 40),
     grow=st.integers(0, 3),

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import norm
 
 import thebes
+from tests.support.examples import examples
 from thebes.cli.simulate import simulate
 from thebes.data.engines.source import frame_table
 from thebes.data.schema import Schema, schema_of
@@ -131,7 +132,7 @@ FIELDS = (
 
 
 @pytest.mark.slow
-@settings(max_examples=300, deadline=None)
+@examples(60)
 @given(
     st.dictionaries(st.sampled_from(FIELDS), json_like, max_size=4),
     st.sampled_from(["count", "mean", "histogram", "quantile", "correlation"]),
@@ -157,7 +158,7 @@ conditions = st.lists(st.sampled_from([*words, "=", "<", ">=", "--", ";", ".", "
 
 
 @pytest.mark.slow
-@settings(max_examples=200, deadline=None)
+@examples(50)
 @given(conditions)
 def test_no_condition_ends_in_anything_but_acceptance_or_a_refusal_of_where(text) -> None:
     refused = refusal(query("count", where=text))

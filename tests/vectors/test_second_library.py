@@ -15,13 +15,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from py_ecc.bls.hash import expand_message_xmd
 from py_ecc.bls.hash_to_curve import hash_to_G1
 from py_ecc.bls.point_compression import compress_G1, decompress_G1, decompress_G2
 from py_ecc.optimized_bls12_381 import FQ12, G2, Z1, add, curve_order, multiply, neg, pairing
 
+from tests.support.examples import examples
 from thebes.tokens.bbs import curve, suite
 
 # py_ecc raises it for the whole process; then deeply nested JSON is no longer an error but the end of the interpreter.
@@ -100,7 +101,7 @@ def test_the_second_verifier_refuses_what_ours_refuses(name: str) -> None:
 
 
 @given(st.binary(max_size=80), st.binary(min_size=1, max_size=60))
-@settings(max_examples=10, deadline=None)
+@examples(10)
 def test_hashing_to_the_curve_and_to_bytes_agrees(message: bytes, tag: bytes) -> None:
     assert curve.write_point(curve.hash_to_point(message, tag)) == octets(hash_to_G1(message, tag, sha256))
     for length in (1, 32, 48, 333):
@@ -108,7 +109,7 @@ def test_hashing_to_the_curve_and_to_bytes_agrees(message: bytes, tag: bytes) ->
 
 
 @given(st.lists(st.integers(1, curve.ORDER - 1), min_size=1, max_size=3))
-@settings(max_examples=5, deadline=None)
+@examples(5)
 def test_sums_of_products_agree(values: list[int]) -> None:
     points = suite.Suite(API).generators(len(values))
     expected = octets(total(*zip(generators(API, len(values)), values, strict=True)))
