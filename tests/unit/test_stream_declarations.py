@@ -110,7 +110,7 @@ def combinations() -> Iterator[tuple[Any, ...]]:
         yield by, delta, filter, apart
 
 
-@pytest.mark.few(1, slow=24)
+@pytest.mark.few(1, slow=8)
 @pytest.mark.parametrize(("by", "delta", "filter", "apart"), list(combinations()))
 def test_what_can_be_declared_pays_for_its_sizes_and_answers_a_count(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by: str, delta: str, filter: str, apart: str
