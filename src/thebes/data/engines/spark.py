@@ -6,7 +6,6 @@ What must stay true: sessions run in UTC; what Spark says of an error may show a
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -28,6 +27,7 @@ from thebes.privacy.faults import Mistake
 _NATIVE = {
     "integer": "BIGINT", "float": "DOUBLE", "boolean": "BOOLEAN", "string": "STRING", "timestamp": "TIMESTAMP_NTZ"
 }  # fmt: skip
+_DAYS = (2**63 - 1) // (86_400 * 10**6)  #: before and after 1970, as many as microseconds reach
 Found = TypeVar("Found")
 
 
@@ -85,9 +85,10 @@ class SparkEngine:
         return _lazy(frame.to_native().selectExpr("*", place))
 
     def collected(self, frame: nw.LazyFrame[Any]) -> pd.DataFrame:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FutureWarning)  # of pandas' version
-            found: pd.DataFrame = _asked(lambda: frame.to_native().toPandas())
+        # By way of Arrow alone: what Spark makes of it itself fails at a year that its nanoseconds do not reach, and
+        # makes floats of whole numbers beside a missing one.
+        native = frame.to_native()
+        found: pd.DataFrame = _asked(lambda: native.toArrow().to_pandas(integer_object_nulls=True))
         return found
 
     def parts(self, rows: int) -> int:
@@ -119,10 +120,16 @@ class SparkEngine:
         if declared == "integer":
             if holds == "integer":
                 return f"CAST({column} AS BIGINT)"
-            number, (low, high) = f"CAST({column} AS DOUBLE)", ENDS
+            number, whole = f"CAST({column} AS DOUBLE)", f"round({column})"
+            low, high = f"({ENDS[0] + 1}L - 1L)", f"{ENDS[1]}L"
+            if native.startswith("decimal"):  # of any length it still says which whole number was meant
+                return (
+                    f"CASE WHEN {number} <> rint({number}) THEN NULL WHEN {whole} > {high} THEN {high} "
+                    f"WHEN {whole} < {low} THEN {low} ELSE try_cast({whole} AS BIGINT) END"
+                )
             return (
-                f"CASE WHEN isnan({number}) THEN NULL WHEN {number} >= {EXACT}.0D THEN {high}L "
-                f"WHEN {number} <= -{EXACT}.0D THEN {low + 1}L - 1L "
+                f"CASE WHEN isnan({number}) THEN NULL WHEN {number} >= {EXACT}.0D THEN {high} "
+                f"WHEN {number} <= -{EXACT}.0D THEN {low} "
                 f"WHEN {number} <> rint({number}) THEN NULL ELSE CAST({number} AS BIGINT) END"
             )
         if declared == "float":
@@ -130,9 +137,13 @@ class SparkEngine:
         if declared == "boolean":
             return column if holds == "boolean" else f"CASE {column} WHEN 0 THEN false WHEN 1 THEN true END"
         if declared == "string":
-            return f"CAST({column} AS STRING)"
-        moment = f"try_cast({column} AS TIMESTAMP)" if holds == "string" else column
-        return f"CAST({moment} AS TIMESTAMP_NTZ)"
+            return f"CAST({column} AS STRING)" if holds == "integer" else f"try_validate_utf8({column})"
+        if native == "date":
+            return f"CASE WHEN abs(unix_date({column})) <= {_DAYS} THEN CAST({column} AS TIMESTAMP_NTZ) END"
+        if holds == "string":  # a text of an hour alone would be of the day on which it is read
+            read = f"CAST(try_cast({column} AS TIMESTAMP) AS TIMESTAMP_NTZ)"
+            return f"CASE WHEN {column} RLIKE '^ *[0-9]{{4}}-[0-9]{{1,2}}-[0-9]' THEN {read} END"
+        return f"CAST({column} AS TIMESTAMP_NTZ)"
 
     def _number(self, name: str) -> str:
         column = self._schema.columns[name]
