@@ -267,6 +267,25 @@ def test_a_home_that_came_back_from_a_copy_never_says_what_it_charged(
     shut(office)
 
 
+@pytest.mark.parametrize("document", [relay(rounds=2), QUERY], ids=["relay", "query"])
+def test_a_task_whose_answers_are_lost_is_answered_no_more(home: SiteHome, document: dict[str, Any]) -> None:
+    """Its claim is paid already, so each further answer would be another draw of noise for nothing."""
+    asked = {"phase": 0} if document is not QUERY else {}
+    office = Office(home, "north")
+    first = office.answer(ask(document, **asked))
+    assert first["kind"] == "contribution"
+    paid = spent(office)
+    shut(office)
+    for part in home.folder.glob("outbox*"):
+        shutil.rmtree(part) if part.is_dir() else part.unlink()
+    office = Office(home, "north")
+    again = office.answer(ask(document, **asked))
+    assert (again["kind"], again["code"], "lost" in again["reason"]) == ("refusal", "document", True)
+    assert spent(office) == paid
+    assert office.answer(ask(document, task="another", **asked))["kind"] == "contribution"
+    shut(office)
+
+
 def test_a_thaw_while_a_site_works_ends_its_words_of_charges(home: SiteHome, office: Office) -> None:
     private_files.write(home.policy, "")
     for task in ("t1", "t2"):

@@ -49,6 +49,10 @@ _RESTORED = (
     "this site was restored from a copy since it was first asked this; it only says again what it had answered then, "
     "so ask as a new task"
 )
+_FORGOTTEN = (
+    "this task was charged before, but what this site answered it is lost; another answer would have other noise for "
+    "the same charge, so ask as a new task"
+)
 
 log = logging.getLogger("thebes.site")
 
@@ -276,7 +280,10 @@ class RequestHandler:
         """The task as it was first heard of; what does not agree with that is not answered."""
         request = self._outbox.request(question.task)
         if request is None:
-            request = self._outbox.begin(_request(question, document))
+            request = _request(question, document)
+            if self._budget.claim(request) is not None:  # a task is known before anything is set aside for it
+                raise Declined(Code.DOCUMENT, _FORGOTTEN)
+            request = self._outbox.begin(request)
         if request.digest != document.digest:
             raise Declined(Code.DOCUMENT, "another document was asked under this task before")
         if request.requestor != question.requestor:
