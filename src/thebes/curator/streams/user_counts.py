@@ -18,7 +18,7 @@ from thebes.data.growing.block_rule import BlockBy
 from thebes.data.growing.manifest import Manifest
 from thebes.data.growing.reader import GrownTable
 from thebes.data.schema import Schema
-from thebes.ledger import Budget, Ledger, LedgerClaim
+from thebes.ledger import Budget, ClaimState, Ledger, LedgerClaim
 from thebes.ledger.amounts import Amount
 from thebes.privacy.faults import Fault, Mistake
 from thebes.privacy.losses import Concentrated, Pure, compose, concentrated_to_approximate, pure_to_concentrated
@@ -84,7 +84,8 @@ class UserCounts:
             raise Mistake("period", "must be a name of 1 to 100 printable characters")
         period = self._manifest.name_period(name, most=self._terms.periods)
         if period.users is None:
-            key = f"count {self._name} {period.number}"
+            # By chance: a folder that was put back, or made anew, finds no charge that paid for other noise.
+            key = " ".join(filter(None, ("count", self._name, str(period.number), period.purchase)))
             claim = self._ledger.claimed(key) or self._ledger.reserve(
                 [self._payer],
                 loss=self._price,
@@ -100,10 +101,9 @@ class UserCounts:
         return next(kept for kept in self._manifest.periods() if kept.name == name)
 
     def paid(self) -> Budget:
-        """Add up what all counts so far cost everybody."""
-        counted = [period.number for period in self._manifest.periods() if period.users is not None]
-        claims = (self._ledger.claimed(f"count {self._name} {number}") for number in counted)
-        prices = [self._price if claim is None else price_of(claim) for claim in claims]
+        """Add up what all counts so far cost everybody, also those that a folder which came back has forgotten."""
+        claims = self._ledger.claims(spender=SPENDER, block=self._payer)
+        prices = [price_of(claim) for claim in claims if claim.state is not ClaimState.RELEASED]
         return paid_together(prices, self._ledger.block(self._payer).budget.delta)
 
     def noisy(self, users: int, rows: int, randomness: Randomness, *, price: Pure | Concentrated) -> tuple[int, int]:

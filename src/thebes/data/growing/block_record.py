@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from thebes.data.growing.block_rule import BlockBy
@@ -41,3 +41,4 @@ class Period:
     number: int
     users: int | None
     rows: int | None
+    purchase: str | None = field(default=None, compare=False)  #: by which its charge is found; older ones have none

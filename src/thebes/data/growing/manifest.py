@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import secrets
-import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
@@ -17,7 +16,7 @@ from typing import Any, TypeVar
 
 from thebes.data.growing.block_record import BlockRecord, BlockStage, Period
 from thebes.data.growing.block_rule import ATTRIBUTE, USER, BlockBy
-from thebes.database import version_mark
+from thebes.database.private import opened
 from thebes.privacy.faults import Mistake, Refusal
 
 T = TypeVar("T")
@@ -37,10 +36,11 @@ CREATE INDEX IF NOT EXISTS of_block ON part (block);
 CREATE TABLE IF NOT EXISTS gone (file TEXT PRIMARY KEY);
 CREATE TABLE IF NOT EXISTS joined (file TEXT PRIMARY KEY, block INTEGER, until REAL NOT NULL);
 CREATE TABLE IF NOT EXISTS period (
-    name TEXT PRIMARY KEY, number INTEGER NOT NULL UNIQUE, users INTEGER, rows INTEGER);
+    name TEXT PRIMARY KEY, number INTEGER NOT NULL UNIQUE, users INTEGER, rows INTEGER, purchase TEXT);
 """
 
 
+_LATER = (("period", "purchase", "TEXT"),)  #: columns that the first manifests had not
 _STATES = {state.value: state for state in BlockStage}
 
 
@@ -48,9 +48,9 @@ def came_back(path: Path) -> None:
     """A manifest was restored from a copy. What was being bought when that was made may have been drawn since: it gets
     another name, under which no charge is found, so that it is paid anew."""
     anew = secrets.token_hex(8)
-    with closing(sqlite3.connect(path)) as opened, opened:
-        opened.execute("UPDATE block SET purchase = purchase || ? WHERE size IS NULL", (anew,))
-        opened.execute("UPDATE period SET name = name || ' ' || ? WHERE users IS NULL", (anew,))
+    with closing(opened(path, _TABLES, later=_LATER, patience=30)) as db:
+        db.execute("UPDATE block SET purchase = purchase || ? WHERE size IS NULL", (anew,))
+        db.execute("UPDATE period SET purchase = ? || number WHERE users IS NULL", (anew,))
 
 
 class Manifest:
@@ -58,17 +58,7 @@ class Manifest:
 
     def __init__(self, path: Path, by: BlockBy) -> None:
         self.by, self._lock = by, threading.RLock()
-        self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=30)
-        try:
-            version_mark.check(self._db.execute, path.name)
-        except version_mark.NewerTables:
-            self._db.close()
-            raise
-        for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
-            self._db.execute(f"PRAGMA {pragma}")
-        path.chmod(0o600)
-        self._db.executescript(_TABLES)
-        version_mark.mark(self._db.execute)
+        self._db = opened(path, _TABLES, later=_LATER, patience=30, foreign_keys=True)
         self._write(self._begin)
         ((held, self.secret),) = self._db.execute("SELECT by, secret FROM stream").fetchall()
         before, now = held.split("\n"), _cut(by).split("\n")
@@ -301,7 +291,8 @@ class Manifest:
 
     def periods(self) -> list[Period]:
         """In the order in which they were named."""
-        return [Period(*row) for row in self._read("SELECT name, number, users, rows FROM period ORDER BY number")]
+        sql = "SELECT name, number, users, rows, purchase FROM period ORDER BY number"
+        return [Period(*row) for row in self._read(sql)]
 
     def name_period(self, name: str, *, most: int) -> Period:
         """A period by its name, new or as it was named before."""
@@ -313,8 +304,10 @@ class Manifest:
                     return period
             if len(named) >= most:
                 raise Refusal(f"{most} periods were counted, and nothing is set aside for another")
-            self._db.execute("INSERT INTO period (name, number) VALUES (?, ?)", (name, len(named)))
-            return Period(name, len(named), None, None)
+            made = Period(name, len(named), None, None, secrets.token_hex(8))
+            sql = "INSERT INTO period (name, number, purchase) VALUES (?, ?, ?)"
+            self._db.execute(sql, (made.name, made.number, made.purchase))
+            return made
 
         return self._write(work)
 
