@@ -36,9 +36,14 @@ class Duckdb(ScannedSource):
         name = f"thebes_{hashlib.sha256(str(self._path).encode()).hexdigest()[:24]}"
         opened.execute(f"ATTACH IF NOT EXISTS {plain_path(self._path)} AS {name} (READ_ONLY)")
         schema, table = self._parts
+        # A view, and a column that is generated, may say something else at each look: by the hour, or by chance.
         views = "SELECT count(*) FROM duckdb_views() WHERE database_name = ? AND schema_name = ? AND view_name = ?"
-        ((count,),) = opened.execute(views, [name, schema, table]).fetchall()
-        self.computed = count > 0
+        tables = (
+            "SELECT count(*) FROM duckdb_tables() WHERE database_name = ? AND schema_name = ? AND table_name = ? "
+            "AND sql ILIKE '%GENERATED ALWAYS%'"
+        )
+        found = [opened.execute(kind, [name, schema, table]).fetchone()[0] for kind in (views, tables)]
+        self.computed = any(found)
         return f"{name}.{quoted(schema)}.{quoted(table)}"
 
 

@@ -147,8 +147,8 @@ def could_be(values: pd.Series[Any], kind: str) -> bool:
     dtype = values.dtype
     if pd.api.types.is_object_dtype(dtype):
         return True
-    if pd.api.types.is_float_dtype(dtype):  # beside a missing cell pandas makes floats of whole numbers
-        return kind in ("integer", "float", "boolean", "string")
+    if pd.api.types.is_float_dtype(dtype):  # of whole numbers beside a missing cell, and of no cell at all
+        return kind in ("integer", "float", "boolean", "string", "timestamp")
     if kind in ("integer", "float"):
         return pd.api.types.is_numeric_dtype(dtype) and not pd.api.types.is_bool_dtype(dtype)
     if kind == "boolean":
