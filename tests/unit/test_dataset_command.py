@@ -263,6 +263,20 @@ def test_other_terms_for_the_same_name_are_refused(run: Run) -> None:
     assert "was declared before with epsilon 2 and delta 0" in err
 
 
+def test_the_same_name_gets_no_second_budget_by_growing_or_no_more_growing(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "schema.toml").write_text(SCHEMA.replace('"string"\nkey', '"integer"\nkey'))
+    created(run)
+    run("dataset", "remove", "patients", "--home", "site")
+    growing = (*CREATE[:-1], "2", "--block-by", "user:10")
+    status, _, err = run(*growing)
+    assert (status, "was declared before as one table" in err) == (2, True)
+    status, _, err = run(*(each.replace("patients", "visits") for each in growing))
+    assert status == 0, err
+    run("dataset", "remove", "visits", "--home", "site")
+    status, _, err = run(*(each.replace("patients", "visits") for each in CREATE[:-1]), "2", "--source", "rows.csv")
+    assert (status, "was declared before as blocks of rows" in err) == (2, True)
+
+
 def test_a_schema_that_is_not_there_is_named_with_the_way_to_one(run: Run) -> None:
     status, _, err = run(*CREATE[:5], "--schema", "lost.toml", "--epsilon", "2", "--source", "rows.csv")
     assert status == 2

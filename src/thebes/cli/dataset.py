@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from thebes.cli import output
-from thebes.cli.dataset_check import check_terms, tell_figures, warn_of_no_key
+from thebes.cli.dataset_check import check_as_before, check_terms, tell_figures, warn_of_no_key
 from thebes.cli.dataset_growth import count, drop, ingest, ledger_of, of_blocks, retire, tell_blocks
 from thebes.cli.dataset_policy import contexts_of, grant, revoke
 from thebes.cli.dataset_proposal import propose
@@ -152,6 +152,7 @@ def create(
         cut = BlockDeclaration(by, more)
         grown = DataSet(name, declared, described, budget, cut, cache_of({"kind": cache}, declared, budget, cut))
         with ledger_of(place) as ledger:
+            check_as_before(name, ledger, grows=True)
             stream_of(place, grown, ledger).close()
         DataSets(place).keep(grown)
         typer.echo(f"The data set {name} grows in blocks by {block_by}; each has epsilon {epsilon} and delta {delta}.")

@@ -53,9 +53,22 @@ def warn_of_no_key(schema: Schema) -> None:
         )
 
 
+def check_as_before(name: str, ledger: Ledger, *, grows: bool) -> None:
+    """Refuse a data set that was declared before and grew then, or did not: it would have a second budget."""
+    other = [block.name for block in ledger.blocks(name) if (block.name == name) == grows]
+    if any(block == name or block.startswith(f"{name}/") for block in other):
+        before, way = ("one table", "without --block-by") if grows else ("blocks of rows that come", "with --block-by")
+        raise Mistake(
+            "--block-by",
+            f"the data set {name!r} was declared before as {before}, and what was spent of its budget stays spent: "
+            f"declare it {way} again. Another name is for other rows only",
+        )
+
+
 def check_terms(dataset: DataSet, ledger: Ledger) -> None:
     """Refuse a data set that was declared before with another budget or unit."""
     name, terms = dataset.name, dataset.terms
+    check_as_before(name, ledger, grows=False)
     earlier = next((block for block in ledger.blocks(name) if block.name == name), None)
     if earlier is None:
         return
