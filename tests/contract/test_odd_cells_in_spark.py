@@ -189,10 +189,11 @@ def test_files_that_hold_a_column_in_two_types_are_never_read_as_one(tmp_path: P
         pq.write_table(pa.table({"a": plain}), folder / "a.parquet")
         pq.write_table(pa.table({"a": other, "more": other}), folder / "m.parquet")
         table = table_of(schema, {"kind": "spark", "path": folder.name}, folder=tmp_path)
-        return int(table.sums(Sums((Term(),)))[0, 0])
+        where = read_filter("a IS NOT NULL", schema)  # without one nothing is read but how many rows there are
+        return int(table.sums(Sums((Term(),), where=where))[0, 0])
 
     plain = pa.array([1, 2], pa.int64())
-    assert rows(plain, pa.array([1, None], pa.int64())) == 4
+    assert rows(plain, pa.array([1, None], pa.int64())) == 3
     for other in (pa.array([1.0, None]), pa.array(["1"])):
         with pytest.raises((Mistake, SourceUnavailable)):
             rows(plain, other)
