@@ -484,6 +484,30 @@ def test_a_persons_copy_has_a_token_of_its_own_also_where_the_home_moved(tmp_pat
     assert (tmp_path / "me" / "token").read_bytes() == token
 
 
+def test_a_home_that_moved_spends_again_only_where_its_owner_says_that_the_copy_never_came_back(
+    tmp_path: Path, run: Callable[..., tuple[int, str, str]]
+) -> None:
+    me, back = tmp_path / "me", tmp_path / "back"
+    with Person(me, client=CoordinatorInMemory(), delay=False):  # type: ignore[arg-type]
+        pass
+    copying.backup(me, tmp_path / "copy", passphrase=None, move=True)
+    assert "moved to another device" in run("ledger", "show", "--home", me)[1]
+    run("ledger", "freeze", "--home", me)  # hides nothing
+    for _ in range(2):
+        status, out, err = run("ledger", "thaw", "--home", me)
+        assert (status, out, "--stay" in err) == (2, "", True)
+    brought_back(tmp_path / "copy", back)
+    assert json.loads(run("ledger", "show", "--home", back, "--json")[1])["moved"] is False
+    assert run("ledger", "thaw", "--home", back)[0] == 0
+    with Person(me, client=CoordinatorInMemory(), delay=False) as here:  # type: ignore[arg-type]
+        assert (here.balance()["frozen"], here.balance()["moved"]) == (True, True)
+    assert run("ledger", "thaw", "--stay", "--home", me)[0] == 0
+    for home in (me, back):
+        with Person(home, client=CoordinatorInMemory(), delay=False) as there:  # type: ignore[arg-type]
+            assert (there.balance()["frozen"], there.balance()["moved"]) == (False, False)
+            assert there.verify()["whole"]
+
+
 def test_a_token_in_a_copy_of_an_earlier_version_is_not_brought_back(tmp_path: Path) -> None:
     stage = tmp_path / "stage"
     (stage / "growing" / "rides").mkdir(parents=True)

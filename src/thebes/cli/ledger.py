@@ -28,6 +28,12 @@ _Where = Annotated[
 ]
 _Home = Annotated[Path | None, typer.Option(help="A home (or THEBES_HOME): its ledger is the file ledger.db in it.")]
 _Json = Annotated[str | None, typer.Option("--json", metavar="[FILE]", help="JSON, to FILE or standard output.")]
+#: why the ledger of a home that moved is not simply thawed
+_MOVED = (
+    "is needed: this home moved to another device, and its copy may spend there. Two homes that do not know of each "
+    "other reveal more than your limits allow. Destroy this one (thebes person --destroy), or give --stay if the copy "
+    "was never restored and you have deleted it"
+)
 _Head = Annotated[str | None, typer.Option(help="A head that `show` printed before, as LENGTH:HASH.")]
 
 
@@ -96,7 +102,8 @@ def freeze(where: _Where = None, home: _Home = None, as_json: _Json = None) -> N
     where, as_json = _untangled(where, as_json)
     with _opened(where, home) as ledger:
         before = ledger.frozen
-        ledger.freeze("frozen by its owner")
+        if not before:  # what froze it already says more
+            ledger.freeze("frozen by its owner")
     if (folder := _folder(where, home)) is not None:
         settle(folder)
     if as_json is not None:
@@ -106,7 +113,14 @@ def freeze(where: _Where = None, home: _Home = None, as_json: _Json = None) -> N
 
 
 @app.command()
-def thaw(where: _Where = None, home: _Home = None, as_json: _Json = None) -> None:
+def thaw(
+    where: _Where = None,
+    home: _Home = None,
+    stay: Annotated[
+        bool, typer.Option("--stay", help="Also where this home moved, and its copy never came back.")
+    ] = False,
+    as_json: _Json = None,
+) -> None:
     """Let a restored ledger spend again. Claims that were open in the copy count as consumed whole. A site with such a
     ledger only repeats what it said of open tasks, and pays anew for what it was just buying.
 
@@ -117,6 +131,8 @@ def thaw(where: _Where = None, home: _Home = None, as_json: _Json = None) -> Non
     where, as_json = _untangled(where, as_json)
     with _opened(where, home) as ledger:
         frozen = ledger.frozen
+        if ledger.moved and not stay:
+            raise Mistake("--stay", _MOVED)
         if frozen and (folder := _folder(where, home)) is not None:
             settle(folder)  # first: whoever is killed in between thaws again
         settled = ledger.thaw()
@@ -175,6 +191,7 @@ def _picture(ledger: Ledger) -> dict[str, Any]:
         "head": str(ledger.head()),
         "kept": kept and str(kept),
         "frozen": ledger.frozen,
+        "moved": ledger.moved,
         "blocks": [_block(block) for block in ledger.blocks()],
         "caps": [
             {
@@ -231,7 +248,13 @@ def _print(picture: dict[str, Any], *, every: bool) -> None:
     console = Console(file=sys.stdout, width=None if sys.stdout.isatty() else 140, highlight=False)
     console.print(Text(f"Ledger {picture['place']}"))
     if picture["frozen"]:
-        sentence = "FROZEN: restored from a copy, or moved elsewhere; all counts as spent until `thebes ledger thaw`"
+        moved = "it moved to another device, and lives there; destroy this home"
+        why = (
+            moved
+            if picture["moved"]
+            else "until `thebes ledger thaw`, for it came back from a copy or was frozen by hand"
+        )
+        sentence = f"FROZEN, all counts as spent: {why}"
         console.print(Text(sentence, style="bold red"))
     blocks = Table(title="Blocks", title_justify="left")
     for name in ("block", "protects", "filter", "capacity", "spent", "reserved", "remaining", "state"):

@@ -7,6 +7,7 @@ What must stay true: spent is never less than released, at every crash point, on
 from thebes.ledger.amounts import Budget
 from thebes.ledger.blocks import Block, SpenderCap
 from thebes.ledger.claim import LedgerClaim
+from thebes.ledger.freezing import MOVED
 from thebes.ledger.journal import Head, JournalEntry
 from thebes.ledger.keeper import HeadKeeper, KeyringKeeper, NoKeeper
 from thebes.ledger.ledger import Ledger
@@ -16,6 +17,7 @@ from thebes.ledger.states import BlockState, ClaimState
 from thebes.ledger.store import LedgerStore
 
 __all__ = [
+    "MOVED",
     "Block",
     "BlockState",
     "Budget",

@@ -14,6 +14,7 @@ from thebes.ledger.amounts import Budget, Steps
 from thebes.ledger.blocks import Block, SpenderCap
 from thebes.ledger.claim import LedgerClaim
 from thebes.ledger.filters import BASIC
+from thebes.ledger.freezing import MOVED, why_frozen
 from thebes.ledger.journal import BEGINNING, Head, JournalEntry
 from thebes.ledger.keeper import HeadKeeper, NoKeeper, system_keeper
 from thebes.ledger.overview import Use, uses
@@ -295,6 +296,11 @@ class Ledger:
     def frozen(self) -> bool:
         """Return whether every open block counts as spent, because this ledger was restored from a copy."""
         return self._store.read(rules.is_frozen)
+
+    @property
+    def moved(self) -> bool:
+        """Return whether it is frozen because its home moved to another device, where it may be spending."""
+        return self._store.read(why_frozen) == MOVED
 
     def freeze(self, why: str = "restored from a copy") -> None:
         """Count every open block as spent, and refuse all claims, until `thaw`: call it on whatever was restored."""

@@ -14,6 +14,7 @@ from thebes.ledger import journal, losses
 from thebes.ledger.amounts import NOTHING, Budget, Steps
 from thebes.ledger.filter_protocol import Filter
 from thebes.ledger.filters import FILTERS
+from thebes.ledger.freezing import why_frozen
 from thebes.ledger.refusals import BlockRetired, BudgetExceeded, ClaimEnded, Frozen
 from thebes.ledger.states import BlockState, ClaimState
 from thebes.ledger.store import (
@@ -189,11 +190,14 @@ def release(t: Transaction, now: str, number: int) -> ClaimRow:
 
 
 def freeze(t: Transaction, now: str, why: str) -> None:
-    """Count every open block as spent until `thaw`."""
+    """Count every open block as spent until `thaw`. A copy of a frozen ledger that is restored says so as well: what
+    froze it last is why it is frozen."""
     standing = standing_of(t)
     if not standing.frozen:
         t.set_frozen(True)
-        record(t, standing, now, "freeze", {"why": why})
+    elif why == why_frozen(t):
+        return
+    record(t, standing, now, "freeze", {"why": why})
 
 
 def thaw(t: Transaction, now: str) -> list[int]:

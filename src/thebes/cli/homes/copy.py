@@ -23,7 +23,7 @@ from thebes.cli.homes import archive
 from thebes.cli.homes.roles import role_of
 from thebes.cli.homes.snapshot import BEARERS, snapshot
 from thebes.data import keys
-from thebes.ledger import Ledger, NoKeeper
+from thebes.ledger import MOVED, Ledger, NoKeeper
 from thebes.privacy.faults import Mistake, ThebesError
 from thebes.wire.access import make_token
 from thebes.wire.homes import HomeRole
@@ -40,7 +40,7 @@ class NotMoved(ThebesError):
         told = (why.strerror or type(why).__name__) if isinstance(why, OSError) else str(why)
         super().__init__(
             f"there is no copy ({told}), and {str(home)!r} spends nothing any more all the same; try again, "
-            f"or stay here after all: thebes ledger thaw --home {home}"
+            f"or stay here after all: thebes ledger thaw --stay --home {home}"
         )
 
 
@@ -84,7 +84,7 @@ def _snapshot_of(home: Path, role: HomeRole, *, move: bool) -> Iterator[Path]:
     """The home as of one moment; where it moves that is after the last that its ledger will ever spend."""
     if move:
         with Ledger(f"sqlite:///{home / 'ledger.db'}", create=False) as ledger:
-            ledger.freeze("moved to another device")
+            ledger.freeze(MOVED)
     try:
         with snapshot(home, role) as stage:
             yield stage

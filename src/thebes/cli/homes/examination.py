@@ -183,7 +183,7 @@ def _ledger(home: Path) -> Iterator[HomeFinding]:
         with Ledger(f"sqlite:///{home / 'ledger.db'}", create=False, keeper=NoKeeper()) as ledger:
             kept = system_keeper().kept(ledger.id)
             ledger.verify(*([] if kept is None else [kept]))
-            frozen, head = ledger.frozen, ledger.head()
+            frozen, moved, head = ledger.frozen, ledger.moved, ledger.head()
     except Tampered as tampered:
         advice = f"{len(tampered.findings)} differences; `thebes ledger verify --home {home}` names them"
         yield HomeFinding(How.BROKEN, what, advice)
@@ -193,6 +193,10 @@ def _ledger(home: Path) -> Iterator[HomeFinding]:
         return
     yield HomeFinding(How.OK, what)
     advice = f"it is frozen, because it came back from a copy; its owner can run: thebes ledger thaw --home {home}"
+    if moved:
+        advice = (
+            f"it moved to another device, and lives there; destroy what is here: thebes person --home {home} --destroy"
+        )
     yield found(not frozen, "the ledger may spend", advice, How.WARNING)
     unseen = f"{UNNOTICED}; {WHAT_HELPS}"
     if kept is not None:

@@ -57,7 +57,11 @@ def ledger(budget: PersonBudget, task_store: TaskStore) -> dict[str, Any]:
 
 def balance(budget: PersonBudget) -> dict[str, Any]:
     """Tell what is left, by trust: all of the ledger that can be told without reading its claims and its journal."""
-    told = {"frozen": budget.ledger.frozen, "notices_older_copies": budget.ledger.notices_older_copies}
+    told = {
+        "frozen": budget.ledger.frozen,
+        "moved": budget.ledger.moved,
+        "notices_older_copies": budget.ledger.notices_older_copies,
+    }
     return {**told, **budget.view()}
 
 
