@@ -56,7 +56,7 @@ def test_a_person_does_everything_by_keyboard(home: OpenHome, visit: Callable[..
     press("link", "Open tasks", "What others would like to learn")
     press("link", "The first", "Inspect: the whole document")
     press("button", "Accept, for epsilon 1", "Agreed. Your machine does the rest")
-    press("button", "Take it back", "Taken back before anything was sent")
+    press("button", "Take it back", "You took it back. Nothing had been sent.")
     assert home.me.task(first)["state"] == "withdrawn"
     press("link", "Open tasks", "What others would like to learn")
     press("link", "The second", "Inspect: the whole document")

@@ -260,7 +260,7 @@ def test_a_contribution_is_taken_back(story: Neighbourhood, visit: Callable[...,
     expect(card.locator("details[open]")).to_have_count(1)
     card.get_by_role("button", name="Take it back").click()
     card.locator(".tag", has_text="withdrawn").wait_for()
-    expect(card).to_contain_text("Taken back; the server destroyed it", use_inner_text=True)
+    expect(card).to_contain_text("You took it back. The server destroyed it", use_inner_text=True)
 
 
 QUIET = {"type": "basic", "requestor": "x" * 200, "epsilon_at_most": 0.1, "min_count": 50}

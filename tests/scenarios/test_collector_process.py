@@ -251,7 +251,7 @@ def test_a_run_that_is_told_to_end_ends_after_a_part_and_one_told_twice_at_once(
     _until(pause.exists)
     pause.unlink()
     out, _ = third.communicate(timeout=PATIENCE)
-    assert "12000 new rows" in out
+    assert "12,000 new rows" in out
     assert world.rows("steps", "walks") == 12_000
 
 

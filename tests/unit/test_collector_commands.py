@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -109,6 +110,16 @@ def test_where_nobody_can_be_asked_about_the_rows_the_collector_stays(
     status, _, err = collector("remove", "screen")
     assert (status, err.count("\n"), "--keep-data or --with-data" in err) == (2, 1, True)
     assert "screen       installed" in collector("list")[1]
+
+
+def test_a_run_of_all_says_so_where_it_has_nothing_to_run(collector: Any, home: Path, tmp_path: Path) -> None:
+    assert collector("run", "--all") == (0, "No collector is installed here: thebes collector install NAME\n", "")
+    (tmp_path / "x.csv").write_text("a\n1\n")
+    assert collector("install", "table", "--as", "x", "--file", tmp_path / "x.csv", "--yes")[0] == 0
+    held = Installed(home).record("x")
+    Installed(home).write(replace(held, last_at="2026-11-20T08:00:00+00:00"))
+    assert "No collector is due now" in collector("run", "--all")[1]
+    assert collector("run", "--all", "--json")[1] == "[]\n"
 
 
 def test_the_next_run_is_promised_only_while_somebody_stays_for_it(collector: Any, home: Path) -> None:

@@ -150,7 +150,7 @@ def test_taking_back_several_packets_says_what_that_shows_and_one_says_nothing_o
     me.accept(single)
     me.wait(single)
     assert me.task(single)["packets_sent"] == 1
-    assert me.withdraw(single)["note"] == "taken back; the server destroyed it, what it cost stays spent"
+    assert me.withdraw(single)["note"] == "the server destroyed it; what it cost stays spent"
 
 
 def test_a_phase_that_closes_between_packets_keeps_what_was_sent_and_gives_the_rest_back(

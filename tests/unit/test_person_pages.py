@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 import thebes
-from thebes.ledger import Ledger
+from thebes.ledger import MOVED, Ledger
 from thebes.person.participation.participation import ParticipationState
 from thebes.person.tasks.rules import AgreementRule
 from thebes.privacy.faults import Mistake
@@ -224,6 +224,7 @@ def test_the_price_stands_as_a_number_a_sentence_and_a_share(world: World) -> No
     world.me.set_settings({"trusted": {"epsilon": 4.0}})
     page = world.http.get(f"/tasks/{task}").text
     assert "25 % of the 4 you have left for servers that you trust" in page
+    assert "The server needs no guess: it gets your value." in world.http.get("/tasks").text
     assert "right at most 73.2 % of the time" in page
     assert "a moderate price" in page
 
@@ -401,7 +402,7 @@ def test_yes_no_and_taking_back_are_told_where_the_question_stood(world: World) 
     assert "Declined." in decide("decline")
     assert "Agreed." in decide("accept")
     world.me.wait(task)
-    assert "Taken back; the server destroyed it, what it cost stays spent." in decide("withdraw")
+    assert "You took it back. The server destroyed it; what it cost stays spent." in decide("withdraw")
     assert world.me.participations()[0]["state"] == "withdrawn"
 
 
@@ -925,6 +926,14 @@ def test_who_would_pay_for_an_answer_about_nothing_is_told_so(world: World) -> N
     assert "not in your store" not in text
 
 
+def test_no_and_yes_are_counted_in_the_order_of_their_bars(world: World) -> None:
+    world.me.register("radio", {"songs": {"columns": {"skipped": {"type": "boolean"}}}})
+    world.me.insert("radio", "songs", [{"skipped": n == 0} for n in range(5)])
+    text = harmless(world.http.get("/data/radio/songs"))
+    assert "no: 4; yes: 1" in text
+    assert "4 no, 1 yes" in text
+
+
 def test_a_broken_journal_is_shown(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "The journal is whole" in world.http.get("/privacy/journal").text
     broken = {"whole": False, "findings": ["entry 3 was altered"], "entries": 9}
@@ -939,9 +948,19 @@ def test_a_frozen_ledger_is_shown_and_explained(world: World) -> None:
     world.me.ledger()
     with Ledger(f"sqlite:///{world.me.home / 'ledger.db'}") as ledger:
         ledger.freeze()
-    assert "frozen" in world.http.get("/").text
-    assert "frozen" in world.http.get("/privacy").text
-    assert "thebes ledger thaw" in refused(world, f"/tasks/{task}/decide", {"decision": "accept"}, 402)
+    for page in ("/", "/privacy"):
+        assert f"thebes ledger thaw --home {world.me.home}" in harmless(world.http.get(page))
+    assert "Overview says what to do" in refused(world, f"/tasks/{task}/decide", {"decision": "accept"}, 402)
+
+
+def test_a_home_that_moved_is_to_be_destroyed_and_no_page_tells_how_it_would_spend_again(world: World) -> None:
+    world.me.ledger()
+    with Ledger(f"sqlite:///{world.me.home / 'ledger.db'}") as ledger:
+        ledger.freeze(MOVED)
+    for page in ("/", "/privacy"):
+        text = harmless(world.http.get(page))
+        assert "This home moved to another device" in text
+        assert "ledger thaw" not in text
 
 
 # --- answers -----------------------------------------------------------------------------------------------

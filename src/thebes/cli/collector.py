@@ -159,6 +159,8 @@ def run(
             raise failed[0]
     else:
         runs = [*collector_runs.due(place, None, quiet=json is not None)] if not every else []
+        if not runs and not every and json is None:
+            typer.echo(shown.none_due(place))
     if json is not None:
         output.write_json(json, [told for told, _ in runs])
     if every:

@@ -12,6 +12,7 @@ import typer
 
 from thebes.cli.stop_signals import Rest
 from thebes.privacy.faults import Mistake, Refusal, ThebesError
+from thebes.privacy.figures import figure
 
 if TYPE_CHECKING:
     from thebes.collectors.declaration import Collector
@@ -82,9 +83,9 @@ def ran(
     if sys.stderr.isatty() and not quiet:
         typer.echo("", err=True)
     if said is None and not quiet:
-        known = f", {done.known} known already" if done.known else ""
-        left = "".join(f", {times} left out: {reason}" for reason, times in done.left_out.items())
-        typer.echo(f"{record.app}: {done.inserted} new rows{known}{left}")
+        known = f", {figure(done.known)} known already" if done.known else ""
+        left = "".join(f", {figure(times)} left out: {reason}" for reason, times in done.left_out.items())
+        typer.echo(f"{record.app}: {figure(done.inserted)} new rows{known}{left}")
     counts = {"inserted": done.inserted, "known": done.known, "left_out": dict(done.left_out)}
     return {"name": record.app, **counts, "error": said}, error
 
@@ -96,7 +97,7 @@ def previewed(made: Collector, app: str, options: dict[str, Any]) -> None:
 
     for line in collector_words.previewed(preview(made, app, options), app):
         typer.echo(line)
-    typer.echo("nothing was installed and nothing was stored; say the same without --preview to install it")
+    typer.echo("nothing was installed and nothing was stored; the same command without --preview installs it")
 
 
 def options_of(made: Collector, record: Record) -> dict[str, Any]:

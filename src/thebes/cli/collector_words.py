@@ -11,6 +11,7 @@ from thebes.privacy.figures import figure
 
 if TYPE_CHECKING:
     from thebes.collectors.declaration import Collector
+    from thebes.collectors.installation import Installed
     from thebes.collectors.preview import Preview
     from thebes.collectors.publication import Publication
 
@@ -49,13 +50,20 @@ def line(row: dict[str, Any]) -> str:
     """One collector on one line."""
     if not row["installed"]:
         return f"{row['name']:<12} not installed  (part of {row['package']})"
-    rows = "rows unknown while `thebes person` is not running" if row["rows"] is None else f"{row['rows']} rows"
+    rows = "rows unknown while `thebes person` is not running" if row["rows"] is None else f"{figure(row['rows'])} rows"
     last = f"last run {row['last_run']}" if row["last_run"] else "never run"
     alone = "" if row.get("awaited") else ", but nothing runs it: `thebes collector run --all --every` does"
     following = f", next {row['next_run']}{alone}" if row["next_run"] else ""
     error = f"; failed: {row['last_error']}" if row["last_error"] else ""
     kind = "" if row["name"] == row["collector"] else f" ({row['collector']})"
     return f"{row['name']:<12} installed{kind}  {rows}, {last}{following}{error}"
+
+
+def none_due(place: Installed) -> str:
+    """Say why `run --all` ran nothing, and what runs something."""
+    if not place.records():
+        return "No collector is installed here: thebes collector install NAME"
+    return "No collector is due now. `thebes collector run NAME` runs one all the same."
 
 
 def described(made: Collector, tables: Sequence[Any], told: Publication | None) -> dict[str, Any]:

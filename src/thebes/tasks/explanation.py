@@ -93,8 +93,13 @@ def changed_here(*, does: str, changes: str, then: str) -> str:
 def what_somebody_could_learn(*, trusted: bool, epsilon: float, delta: float = 0.0) -> str:
     """The price as odds, the same for every kind. Who holds the values as they are needs no guess: a trusted server is
     not among those this is about."""
-    seen = "the answer" if trusted else "everything you send"
+    seen = what_is_seen(trusted=trusted)
     return meaning(epsilon, delta).sentence(which="which of two answers you gave", seen=seen)
+
+
+def what_is_seen(*, trusted: bool) -> str:
+    """Say what somebody has seen whom the price keeps from guessing."""
+    return "the answer" if trusted else "everything you send"
 
 
 PRICE = "Price: "  #: begins the line of the price, so that a page which shows it elsewhere can leave it out

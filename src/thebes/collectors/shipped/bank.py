@@ -30,28 +30,25 @@ class Bank(Collector):
     description = "What your bank account receives and pays."
     reads = (
         "The statements you name: CAMT.053 (.xml), or a bank's .csv with --layout; also inside a .zip. Of each booked "
-        "entry the day, the amount, the currency and which family of transactions it belongs to; who was paid or paid "
-        "only with --payee. Never account numbers, references, purposes or balances."
+        "entry the day, the amount, the currency and what kind of entry it is; whom you paid, or who paid you, only "
+        "with --payee. Never account numbers, references, purposes or balances."
     )
     tables = (
         table(
             "entries",
             "Booked entries",
             at=("timestamp", "day of booking, as written; with a time where the bank says one"),
-            amount=("float", "received, or, below zero, paid"),
+            amount=("float", "above zero received, below zero paid"),
             currency=("string", "such as EUR"),
-            family=(
-                "string",
-                "as in ISO 20022, such as PMNT-ICDT; of a .csv the bank's own word; missing where unsaid",
-            ),
-            payee=("string", "who was paid or paid; empty unless installed with --payee"),
+            family=("string", "kind of entry: in a .csv the bank's own word, else a code of ISO 20022, if it has one"),
+            payee=("string", "whom you paid, or who paid you; empty unless installed with --payee"),
         ),
     )
 
     options = (
         Option("file", "a statement (.xml, .csv), or a .zip or folder of them", "path", required=True, several=True),
-        Option("layout", "of a .csv: boursorama, dkb, ing-nl, n26, rabobank, revolut or sparkasse"),
-        Option("payee", "keep the names of those who were paid or paid", "flag"),
+        Option("layout", "which bank a .csv comes from: boursorama, dkb, ing-nl, n26, rabobank, revolut or sparkasse"),
+        Option("payee", "keep the names of those whom you paid, or who paid you", "flag"),
     )
 
     def collect(self, session: Session) -> None:

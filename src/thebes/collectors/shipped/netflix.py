@@ -31,8 +31,8 @@ class Netflix(Collector):
     version = 1
     description = "When you watch Netflix and for how long."
     reads = (
-        "ViewingActivity.csv in the .zip that Netflix sends, or that file. Of what the profile you name watched when, "
-        "how long and whether an episode or a film, without trailers; titles only with --titles. Never other profiles, "
+        "ViewingActivity.csv in the .zip that Netflix sends, or that file. Of what your profile watched: when, how "
+        "long and whether an episode or a film, without trailers; titles only with --titles. Never other profiles, "
         "devices or countries."
     )
     tables = (

@@ -34,9 +34,9 @@ class Spotify(Collector):
     description = "When you listen on Spotify and for how long."
     reads = (
         "The extended streaming history (Streaming_History_Audio_*.json and _Video_, older endsong_*.json) in the .zip "
-        "that Spotify sends, or those files. Of each time you listened when it ended, how long, to which kind, and "
-        "whether skipped, shuffled or offline; the artist only with --artist. Never titles, your network address, user "
-        "name, device or country, and nothing of private sessions."
+        "that Spotify sends, or those files. Of each time you listened: when it ended, how long it took, what kind it "
+        "was, and whether skipped, shuffled or offline; the artist only with --artist. Never titles, your network "
+        "address, user name, device or country, and nothing of private sessions."
     )
     tables = (
         table(

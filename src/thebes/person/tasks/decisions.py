@@ -119,11 +119,7 @@ class Decisions:
         if latest.state is ParticipationState.SENT and not latest.returnable:
             raise Conflict(KEPT)
         packets = self._work.withdraw(latest)
-        note = (
-            "taken back; the server destroyed it, what it cost stays spent"
-            if packets
-            else "taken back before anything was sent"
-        )
+        note = "the server destroyed it; what it cost stays spent" if packets else "nothing had been sent"
         if packets > 1:
             note += f". That its {packets} packets went back at once showed the server that they belong together"
         if not before_more:

@@ -16,7 +16,7 @@ from thebes.web.person.tasks import TaskId
 
 #: what was found, as a word and a colour; and what it means
 FOUND = {
-    Place.WAITING: ("no answer yet", "", "There is no answer yet, so there is nothing to be in."),
+    Place.WAITING: ("no answer yet", "", "Your machine looks for your receipt once there is an answer."),
     Place.INCLUDED: ("in the answer", "good", "Your receipt is among those that this answer commits to."),
     Place.REMOVED: (
         "missing",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from shlex import quote
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -36,6 +37,7 @@ def routes(layout: PersonLayout) -> APIRouter:
             coordinator=person.coordinator,
             key=person.coordinator_key(),
             store=person.store(),
+            home=quote(str(person.home)),
             **_here(person),
         )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 from datetime import datetime
+from shlex import quote
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Request
@@ -25,7 +26,13 @@ def routes(layout: PersonLayout) -> APIRouter:
     @made.get("/privacy")
     def privacy(request: Request) -> Response:
         return layout.page(
-            request, "privacy.html", title="My privacy", **_context(person), told=None, remembers=person.remembers()
+            request,
+            "privacy.html",
+            title="My privacy",
+            **_context(person),
+            told=None,
+            remembers=person.remembers(),
+            home=quote(str(person.home)),
         )
 
     @made.get("/privacy/journal")

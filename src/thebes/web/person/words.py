@@ -16,7 +16,15 @@ from thebes.privacy.faults import Fault, Mistake, ThebesError
 from thebes.privacy.figures import plural, spaced
 from thebes.privacy.plain_text import plain_text
 from thebes.tasks import registry
-from thebes.tasks.explanation import BY_RUNNING, IN_ALL, MIXED, PRICE, what_leaves, what_somebody_could_learn
+from thebes.tasks.explanation import (
+    BY_RUNNING,
+    IN_ALL,
+    MIXED,
+    PRICE,
+    what_is_seen,
+    what_leaves,
+    what_somebody_could_learn,
+)
 from thebes.wire.refusals import Unreachable
 
 NO_BREAK = "\u2011"  #: a hyphen at which no line ends
@@ -102,8 +110,8 @@ def lacking(task: Mapping[str, Any]) -> str:
         return ""
     named = f"table {tables[0]}" if len(tables) == 1 else f"tables {', '.join(tables)}"
     return (
-        f"Your store has no {named}: you would send an answer about what counts instead (a default that the task "
-        "declares, or that there is nothing), at the same price."
+        f"Your store has no {named}. You may agree all the same, at the same price: your machine then answers that you "
+        "have no value, or with the value that the task names for this case."
     )
 
 
@@ -159,6 +167,12 @@ def within(ledger: Mapping[str, Any], trust: str) -> str:
 def guess(epsilon: float, delta: float = 0.0) -> str:
     """Say how often somebody guesses right; rounded up."""
     return f"right {meaning(epsilon, delta).how_often}"
+
+
+def after(task: Mapping[str, Any]) -> str:
+    """Say what somebody has seen who guesses so often, and who needs no guess."""
+    seen = f"after seeing {what_is_seen(trusted=task['trust'] != 'none')}."
+    return f"{seen} The server needs no guess: it gets your value." if task["trust"] == "server" else seen
 
 
 def odds(task: Mapping[str, Any]) -> str:
@@ -274,8 +288,8 @@ def called(name: str | None, kind: str) -> str:
 def refusal(error: ThebesError) -> str:
     """An error as a sentence that says what to do next; of a fault of ours nothing is told."""
     if isinstance(error, Frozen):
-        why = "this home was restored from a copy, or has moved to another device"
-        return f"This ledger is frozen: {why}. Nothing was agreed to. Where no other copy is in use: thebes ledger thaw"
+        why = "this home came back from a copy, or moved to another device"
+        return f"This ledger is frozen: {why}. Nothing was agreed to. Overview says what to do."
     if isinstance(error, BudgetExceeded):
         whose = f" for {error.spender}" if error.spender is not None else ""
         asked, left = error.requested, error.remaining
