@@ -6,10 +6,12 @@ data. What a row holds beyond a bound counts as the bound, what is in no declare
 
 from __future__ import annotations
 
+import json
 import math
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -31,6 +33,7 @@ COLUMN_NAME = r"^[A-Za-z][A-Za-z0-9_]{0,62}$"
 TYPES = ("integer", "float", "string", "boolean", "timestamp", "array", "image")
 MOST_SIDES, LONGEST_SIDE = 4, 4096  #: of an array, and of a picture
 MOST_ELEMENTS = 2**22  #: of one array or picture
+_KEPT, _MOST_KEPT = 256, 2**16  #: schemas that are kept once they are read, and characters of each
 #: how other programs call what stands in a schema
 _OTHERS_CALL_IT = {
     **dict.fromkeys(("min", "minimum", "lower", "from"), "low"),
@@ -280,12 +283,29 @@ def schema_of(body: Mapping[str, Any]) -> Schema:
     for place in _left_open(body):
         raise Mistake(place, f'is still "{OPEN}": fill in what is so, whatever the rows hold')
     try:
-        return Schema.model_validate(dict(body))
+        text = _text(body)
+        return Schema.model_validate(dict(body)) if text is None else _read(text)
     except ValidationError as error:
         errors = error.errors(include_input=False, include_url=False)
         first = min(errors, key=lambda each: each["type"] != "extra_forbidden")  # what is missing may be misspelt
         where = ".".join(str(part) for part in first["loc"]) or "schema"
         raise Mistake(where[:120], _why(first)) from None
+
+
+def _text(body: Mapping[str, Any]) -> str | None:
+    """Return a schema as text that no other one has; None where it is no plain JSON, or too long to be kept."""
+    try:
+        text = json.dumps(body)
+        return text if len(text) <= _MOST_KEPT and json.loads(text) == body else None
+    except (TypeError, ValueError, RecursionError):
+        return None
+
+
+@lru_cache(maxsize=_KEPT)
+def _read(text: str) -> Schema:
+    """Read a schema once for all who declare the same: many sites do, and each is looked at for every task. Nobody
+    can change it."""
+    return Schema.model_validate(json.loads(text))
 
 
 def _why(error: Mapping[str, Any]) -> str:

@@ -112,7 +112,8 @@ class Office:
         if kind == Word.HELP:
             return self.helper.step(message)
         if kind == Word.CLOSED:
-            self.helper.over(str(message.get("task")))
+            task = str(message.get("task"))
+            self.helper.over(task, asked=self.outbox.request(task) is not None)
             return self.desk.closed(message)
         if kind == Word.QUOTE:
             return self.helper.quote(message) if self.helper.concerns(message) else self.desk.quote(message)

@@ -16,9 +16,36 @@ import sqlalchemy as sa
 from sqlalchemy import select
 
 from thebes.coordinator.sites.site_store import say_farewell
-from thebes.coordinator.storage.database import Database
+from thebes.coordinator.storage.database import Database, QuickStatement
 from thebes.coordinator.storage.schema import CONTRIBUTION, HELPED, HELPED_JOB, TASK
 from thebes.coordinator.tasks.states import Status
+
+_TOGETHER = HELPED.join(TASK, TASK.c.id == HELPED.c.task)
+_OPEN: sa.ColumnElement[str] = sa.literal_column(f"'{Status.OPEN}'")
+_RUNNING: sa.ColumnElement[str] = sa.literal_column(f"'{Status.RUNNING}'")
+_FINAL: list[sa.ColumnElement[str]] = [sa.literal_column(f"'{status}'") for status in Status if status.final]
+_LED = (
+    *(TASK.c.id, HELPED.c.helper, TASK.c.requestor, TASK.c.document, TASK.c.status, TASK.c.part, TASK.c.accepted),
+    *(TASK.c.least, TASK.c.wanted, TASK.c.expires, HELPED.c.opened),
+)
+# What is read at every look. A run asks the helper of a task of sites.
+_DUE = QuickStatement(
+    select(*_LED)
+    .select_from(_TOGETHER)
+    .where(
+        TASK.c.sites.is_(None),
+        sa.or_(
+            sa.and_(TASK.c.status == _OPEN, HELPED.c.opened.is_(None)),
+            sa.and_(TASK.c.status == _RUNNING, HELPED.c.sum.is_(None)),
+        ),
+    )
+    .order_by(TASK.c.created)
+)
+_UNTOLD = QuickStatement(
+    select(HELPED.c.task, HELPED.c.helper)
+    .select_from(_TOGETHER)
+    .where(HELPED.c.told == sa.literal_column("0"), TASK.c.status.in_(_FINAL), TASK.c.following.is_(None))
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,27 +84,9 @@ class HelpedStore:
 
     def due(self) -> list[LedTask]:
         """Return the tasks whose helper is to open them, or to verify and add up."""
-        to_open = sa.and_(TASK.c.status == Status.OPEN, HELPED.c.opened.is_(None))
-        to_close = sa.and_(TASK.c.status == Status.RUNNING, HELPED.c.sum.is_(None))
-        joined = HELPED.join(TASK, TASK.c.id == HELPED.c.task)
-        of_people = (TASK.c.sites.is_(None), sa.or_(to_open, to_close))  # a run asks the helper of a task of sites
-        query = select(TASK, HELPED.c.helper, HELPED.c.opened).select_from(joined).where(*of_people)
-        rows = self._database.read(lambda c: c.execute(query.order_by(TASK.c.created)).all())
         return [
-            LedTask(
-                id=row.id,
-                helper=row.helper,
-                requestor=row.requestor,
-                document=json.loads(row.document),
-                status=Status(row.status),
-                part=row.part,
-                accepted=row.accepted,
-                least=row.least,
-                wanted=row.wanted,
-                expires=row.expires,
-                opened=row.opened,
-            )
-            for row in rows
+            LedTask(id_, helper, requestor, json.loads(document), Status(status), *rest)
+            for id_, helper, requestor, document, status, *rest in self._database.quick(_DUE)
         ]
 
     def open(self, task_id: str, sealed: bytes) -> None:
@@ -168,19 +177,15 @@ class HelpedStore:
 
     def say_farewells(self) -> None:
         """Have the helpers of tasks that are over told so, and forget what only the verifying needed."""
-        final = [str(status) for status in Status if status.final]
-        joined = HELPED.join(TASK, TASK.c.id == HELPED.c.task)
-        query = select(HELPED.c.task, HELPED.c.helper).select_from(joined)
-        query = query.where(HELPED.c.told == 0, TASK.c.status.in_(final), TASK.c.following.is_(None))
-        if not self._database.read(lambda c: c.execute(query.limit(1)).all()):
+        if not self._database.quick(_UNTOLD):
             return
 
         def work(connection: sa.Connection) -> None:
-            for row in connection.execute(query).all():
-                say_farewell(connection, row.task, [row.helper])
-                connection.execute(HELPED_JOB.delete().where(HELPED_JOB.c.task == row.task))
+            for task, helper in _UNTOLD.on(connection, {}):
+                say_farewell(connection, task, [helper])
+                connection.execute(HELPED_JOB.delete().where(HELPED_JOB.c.task == task))
                 gone = {"told": 1, "opened": None, "sum": None}
-                connection.execute(HELPED.update().where(HELPED.c.task == row.task).values(**gone))
+                connection.execute(HELPED.update().where(HELPED.c.task == task).values(**gone))
 
         self._database.write(work)
 

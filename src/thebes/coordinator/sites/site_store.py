@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import select
+from sqlalchemy import bindparam, select
 
-from thebes.coordinator.storage.database import Database
+from thebes.coordinator.storage.database import Database, QuickStatement
 from thebes.coordinator.storage.schema import FAREWELL, RELEASE, RUN, SEAT, SITE, TASK
 from thebes.coordinator.storage.task_list import publish
 from thebes.coordinator.tasks.states import Status
@@ -27,6 +27,30 @@ _CLOCKS = {
     "sqlite": "(julianday('now') - 2440587.5) * 86400",
 }
 MOST_FAREWELLS = 1000  #: that are looked at in one go
+# What is said at every look and in every phase.
+_GOING = QuickStatement(
+    select(TASK.c.id)
+    .where(TASK.c.sites.is_not(None), TASK.c.status == sa.literal_column(f"'{Status.OPEN}'"))
+    .order_by(TASK.c.created)
+)
+_STANDS = QuickStatement(
+    select(TASK.c.holder, TASK.c.status, TASK.c.phase).where(TASK.c.id == bindparam("task")).with_for_update()
+)
+_GOES_ON = QuickStatement(
+    TASK.update()
+    .where(TASK.c.id == bindparam("task"))
+    .values(
+        snapshot=bindparam("kept"),
+        phase=bindparam("next"),
+        part=bindparam("named"),
+        accepted=sa.literal_column("0"),
+        counts=sa.literal_column("'[0]'"),
+    )
+)
+_TELL = QuickStatement(
+    RUN.update().where(RUN.c.task == bindparam("run")).values(progress=bindparam("told")).returning(RUN.c.task)
+)
+_TELL_FIRST = QuickStatement(RUN.insert().values(task=bindparam("run"), progress=bindparam("told")))
 
 
 class NoLongerOurs(Exception):
@@ -162,9 +186,7 @@ class FederationStore:
 
     def open(self) -> list[str]:
         """The tasks of sites that go on, oldest first."""
-        going = (TASK.c.sites.is_not(None), TASK.c.status == Status.OPEN)
-        query = select(TASK.c.id).where(*going).order_by(TASK.c.created)
-        return list(self.database.read(lambda c: c.scalars(query).all()))
+        return [row[0] for row in self.database.quick(_GOING)]
 
     def hold(self, task_id: str) -> ConvenedTask | None:
         """A task that goes on, in this process's hands from now on."""
@@ -203,16 +225,16 @@ class FederationStore:
             self._still_ours(connection, task.id, phase)
             if ended.release is not None and digest is not None:
                 publish(connection, task.id, phase, ended.release, digest)
-            changed: dict[str, Any] = {"snapshot": ended.snapshot, "accepted": ended.answered}
             if ended.status is Status.OPEN:
-                changed |= {"phase": phase + 1, "part": ended.part, "accepted": 0}
-            elif ended.waits:
-                changed |= {"following": str(ended.status)}
+                stands = {"kept": ended.snapshot, "next": phase + 1, "named": ended.part}
+                _GOES_ON.on(connection, {"task": task.id, **stands})
             else:
-                changed |= _over(ended.status)
-                say_farewell(connection, task.id, task.schemas)
-            changed["counts"] = json.dumps([changed["accepted"]])
-            connection.execute(TASK.update().where(TASK.c.id == task.id).values(**changed))
+                changed: dict[str, Any] = {"snapshot": ended.snapshot, "accepted": ended.answered}
+                changed |= {"following": str(ended.status)} if ended.waits else _over(ended.status)
+                changed["counts"] = json.dumps([ended.answered])
+                connection.execute(TASK.update().where(TASK.c.id == task.id).values(**changed))
+                if not ended.waits:
+                    say_farewell(connection, task.id, task.schemas)
             _note_progress(connection, task.id, ended.progress)
 
         self.database.write(work)
@@ -291,9 +313,8 @@ class FederationStore:
         self.database.write(work)
 
     def _still_ours(self, connection: sa.Connection, task_id: str, phase: int) -> None:
-        columns = (TASK.c.holder, TASK.c.status, TASK.c.phase)
-        row = connection.execute(select(*columns).where(TASK.c.id == task_id).with_for_update()).one()
-        if row.holder != self._holder or row.status != Status.OPEN or row.phase != phase:
+        stands = [(self._holder, Status.OPEN, phase)]
+        if [tuple(row) for row in _STANDS.on(connection, {"task": task_id})] != stands:
             raise NoLongerOurs
 
 
@@ -311,21 +332,24 @@ def say_farewell(connection: sa.Connection, task_id: str, sites: Iterable[str]) 
 
 
 def _note_progress(connection: sa.Connection, task_id: str, progress: Mapping[str, Any]) -> None:
-    told = json.dumps(progress)
-    if connection.execute(RUN.update().where(RUN.c.task == task_id).values(progress=told)).rowcount == 0:
-        connection.execute(RUN.insert().values(task=task_id, progress=told))
+    values = {"run": task_id, "told": json.dumps(progress)}
+    if not _TELL.on(connection, values):
+        _TELL_FIRST.on(connection, values)
 
 
 def _note_charged(connection: sa.Connection, noted: Iterable[Noted]) -> None:
     """Add to what is told of tasks that are over whether sites charged them anything, as far as they say so."""
+    said = dict[str, dict[str, bool]]()
     for each in noted:
         if each.charged is not None:
-            own = RUN.c.task == each.task
-            told = connection.scalar(select(RUN.c.progress).where(own).with_for_update())
-            if told is not None:  # else nobody ran it, or it was forgotten
-                progress = json.loads(told)
-                progress["charged"] = {**progress.get("charged", {}), each.site: each.charged}
-                connection.execute(RUN.update().where(own).values(progress=json.dumps(progress)))
+            said.setdefault(each.task, {})[each.site] = each.charged
+    for task in sorted(said):
+        own = RUN.c.task == task
+        told = connection.scalar(select(RUN.c.progress).where(own).with_for_update())
+        if told is not None:  # else nobody ran it, or it was forgotten
+            progress = json.loads(told)
+            progress["charged"] = {**progress.get("charged", {}), **said[task]}
+            connection.execute(RUN.update().where(own).values(progress=json.dumps(progress)))
 
 
 def _over(status: Status) -> dict[str, Any]:

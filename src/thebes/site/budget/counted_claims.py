@@ -110,8 +110,6 @@ class CountedClaims:
 
     def refresh(self) -> None:
         """Count what others have claimed since."""
-        if self._ledger.head().length == self._read:
-            return
         for entry in self._ledger.journal(self._read):
             self._read, facts = entry.number, entry.facts
             if entry.event == "reserve" and not _own(facts["key"]) and not (facts["key"] or "").startswith(CLAIM):

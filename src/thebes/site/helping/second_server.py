@@ -118,16 +118,19 @@ class Helper:
         with self._turn:
             return self._answered(f"help {named if work else '?'}", message, self._swept(work or _unknown))
 
-    def over(self, task: str) -> None:
+    def over(self, task: str, *, asked: bool = False) -> None:
         """The leader says that a task has ended, one way or another. It may say so before the opening is heard, which
-        waits in another line; no key is made for that one then."""
+        waits in another line; no key is made for that one then. With a task of which this site was `asked` rows it does
+        not help."""
         if not is_task(task):
             return
         with self._turn:
-            if self._tasks.task(task) is None:
-                self._tasks.remember(task, self._clock() + LONGEST_SECONDS)
-            else:
+            if self._tasks.task(task) is not None:
                 self._tasks.end(task)
+            elif asked:
+                return
+            else:
+                self._tasks.remember(task, self._clock() + LONGEST_SECONDS)
             self._sweep()
 
     # --- steps ------------------------------------------------------------------------------------------

@@ -46,8 +46,9 @@ log = logging.getLogger("thebes.site")
 
 @dataclass(frozen=True, slots=True)
 class Released:
-    """The answer that a planner gives to an ask."""
+    """The answer that a planner gives to an ask that is allowed."""
 
+    allowed: Allowed
     answered: Answered
     planning: Planning[TaskAccount]
 
@@ -83,15 +84,15 @@ class Contributing:
         assert wanted is not None  # noqa: S101  # an ask says it
         planning = self._planning(allowed, planner)
         answered = planning.again(plan, wanted, question=told)
-        return None if answered is None else Released(answered, planning)
+        return None if answered is None else Released(allowed, answered, planning)
 
     def made(self, allowed: Allowed, released: Released | None = None) -> tuple[dict[str, Any], Charge]:
         """The answer, and what was paid for it."""
+        if released is not None:
+            return self._told(allowed, released)
         as_declared(allowed.question, allowed.document, allowed.dataset)
         if allowed.document.in_attempts:
             return self._attempted(allowed)
-        if released is not None:
-            return self._told(allowed, released)
         found = self._planner(allowed)
         if found is not None:
             return self._planned(allowed, *found)
@@ -200,7 +201,7 @@ class Contributing:
             answered = planning.answer(plan, wanted, payer=payer, question=told, randomness=self._randomness())
         except Refusal as refused:
             raise declined(Code.BUDGET, refused) from None
-        return self._told(allowed, Released(answered, planning))
+        return self._told(allowed, Released(allowed, answered, planning))
 
     def _planning(self, allowed: Allowed, planner: Planner) -> Planning[TaskAccount]:
         request, dataset, stream = allowed.request, allowed.dataset, None

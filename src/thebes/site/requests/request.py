@@ -55,9 +55,10 @@ class Turn:
 
 @dataclass(slots=True)
 class Matter:
-    """A task's document, checked, and its price once that is known."""
+    """A task's document, checked and as it came, and its price once that is known."""
 
     document: SiteDocument
+    raw: Mapping[str, Any]
     _priced: tuple[DataSet, str, Cost] | None = None
 
     def price(self, dataset: DataSet, filter: str) -> Cost:

@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -232,10 +233,15 @@ class RequestHandler:
         return Allowed(request, rules, question, matter, dataset)
 
     def _answer(self, turn: Turn, question: TaskAsk, released: Released | None = None) -> dict[str, Any]:
-        matter = self._matter(question)
-        turn.request = self._known(question, matter.document)
-        turn.rules = self._gate.rules(turn.request)
-        allowed = self._allowed(turn.request, turn.rules, question, matter)
+        if released is None:
+            matter = self._matter(question)
+            turn.request = self._known(question, matter.document)
+            turn.rules = self._gate.rules(turn.request)
+            allowed = self._allowed(turn.request, turn.rules, question, matter)
+        else:  # it was allowed a moment ago
+            turn.request = self._known(question, released.allowed.document)
+            turn.rules = released.allowed.rules
+            allowed = replace(released.allowed, request=turn.request)
         decided = {**turn.place, "digest": turn.request.digest, **turn.numbers()}
         self._audit.note(("ask", turn.facts()), ("allowed", decided), more=True)
         turn.noted = True
@@ -266,14 +272,14 @@ class RequestHandler:
 
     def _matter(self, question: TaskAsk) -> Matter:
         """Return the document, checked, with its price where the task was asked a moment ago."""
-        document = self._gate.checked(question.document)
         known = self._matters.get(question.task)
-        if known is not None and known.document is document:
+        if known is not None and known.raw == question.document:
             return known
+        document = self._gate.checked(question.document)
         with self._noting:
             while len(self._matters) >= _MOST_MATTERS:
                 self._matters.pop(next(iter(self._matters)))
-            made = self._matters[question.task] = Matter(document)
+            made = self._matters[question.task] = Matter(document, question.document)
         return made
 
     def _known(self, question: TaskAsk, document: SiteDocument) -> SiteRequest:
