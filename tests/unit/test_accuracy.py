@@ -364,17 +364,21 @@ def test_a_release_says_where_each_answer_came_from_and_what_it_cost() -> None:
     assert release.certificate.epsilon == document.epsilon
     for said in (
         "What north answered had been released before",
-        "What north answered was made to hide its people at epsilon 2:",
+        "What north answered was made at epsilon 2:",
         "What west answered follows",
         "20 of the exact one 95 %",
     ):
         assert said in release.certificate.text
     assert "What south answered was made" not in release.certificate.text
     assert release.certificate.beside_earlier
-    assert release.certificate.text.startswith("For whoever had seen what was released before: if ")
+    assert release.certificate.text.startswith(
+        "For somebody who had seen the earlier releases on which this rests: if "
+    )
     assert release.certificate.as_json()["beside_earlier"] is True
     assert "from: north cache, epsilon 0; south mechanism" in str(release)
     free = answered(document, SITES, dict.fromkeys(SITES, (2.0, 0.0)), dict.fromkeys(SITES, (0.0, "cache")))
+    assert "What north, south and west answered had been released before" in free.certificate.text
+    assert free.certificate.text.count("was made at epsilon 2:") == 1  # once for all of them
     assert (free.source, free.cost) == ("cache", {"epsilon": 0.0, "delta": 0.0})
     assert free.certificate.epsilon == document.epsilon  # the most; what was paid stands beside
     worse = answered(document, SITES, dict.fromkeys(SITES, (0.1, 0.0)))

@@ -486,11 +486,12 @@ def test_a_document_that_no_site_can_answer_is_refused_naming_the_field(tmp_path
                     "names 'patients', which the site south does not have; there is genomes",
                 ),
                 ({**CENSUS, "sites": ["nobody"]}, "sites", "'nobody', which is not a site of this coordinator"),
+                ({**CENSUS, "sites": ["norht"]}, "sites", "not a site of this coordinator; did you mean north?"),
                 ({**CENSUS, "sites": ["late"]}, "sites", "has never been linked"),
                 ({**CENSUS, "sites": ["local"]}, "sites", "has never been linked"),
                 ({**CENSUS, "min_sites": 2}, "min_sites", "must not be more than the 1 sites"),
-                ({**CENSUS, "column": "height"}, "column", "does not offer (the site north)"),
-                ({**CENSUS, "dataset": "genomes"}, "column", "does not offer (the site south)"),
+                ({**CENSUS, "column": "height"}, "column", "does not offer; there are "),
+                ({**CENSUS, "dataset": "genomes"}, "column", "does not offer; there are "),
                 ({**CENSUS, "expires_at": "2020-01-01T00:00:00+00:00"}, "expires_at", "has passed"),
             ):
                 with pytest.raises(InvalidDocument) as refused:

@@ -25,13 +25,13 @@ from thebes.privacy.promise import Unit
 from thebes.site.algorithm_process import Office
 from thebes.site.dataset import BlockDeclaration, BudgetDeclaration, DataSet, DataSets
 from thebes.site.home import SiteHome
-from thebes.site.requests.messages import BEYOND
 from thebes.site.streams import stream_of
 from thebes.tasks import registry
 from thebes.tasks.contributions import read_payloads
 from thebes.tasks.protocols import Ask, Setting, State
 from thebes.tasks.release_reader import release_from_json
 from thebes.web.coordinator.result import shown
+from thebes.wire.refused_sites import BEYOND
 
 RULE = """
 [[allow]]

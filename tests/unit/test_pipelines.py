@@ -876,8 +876,10 @@ def test_all_that_a_run_tells_is_within_what_its_certificate_names(
     assert (certificate.epsilon, sizes) == (0.1, 0.5)
     assert certificate.epsilon < through <= (certificate.epsilon + sizes) * (1 + 1e-9)
     assert certificate.beside_earlier
-    assert certificate.text.startswith("For whoever had seen what was released before: if one single row")
-    assert "at epsilon 0.5: to whoever had not seen them" in certificate.text
+    assert certificate.text.startswith(
+        "For somebody who had seen the earlier releases on which this rests: if one single"
+    )
+    assert "at epsilon 0.5. Somebody who had not seen these sizes" in certificate.text
 
 
 def test_a_run_ends_with_reject_once_its_kind_is_shown_to_miss_the_target(home: Home) -> None:

@@ -120,6 +120,16 @@ def test_a_misspelt_field_is_asked_back_before_what_is_missing_for_that(wrong: s
         registry.check({**body, wrong: 1})
 
 
+def test_what_others_call_a_statistic_is_asked_back_and_columns_are_listed() -> None:
+    for statistic, meant in (("median", "quantile"), ("average", "mean"), ("coutn", "count")):
+        with pytest.raises(InvalidDocument, match=f"; did you mean {meant}"):
+            registry.check({"type": "query", "dataset": "patients", "statistic": statistic, "epsilon": 1})
+    with pytest.raises(Mistake, match=r"does not offer; there are age, weight, sex$"):
+        schema_of(SCHEMA).column("agee")
+    with pytest.raises(Mistake, match="a text stands in single quotes"):
+        thebes.simulate(query("count", where='sex = "female"'), SITES, schema=SCHEMA)
+
+
 json_like = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=True) | st.text(max_size=20),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=3),

@@ -32,11 +32,10 @@ from thebes.requestor.server import Server
 from thebes.site.algorithm_process import Office
 from thebes.site.dataset import BlockDeclaration, BudgetDeclaration, Cache, DataSet, DataSets
 from thebes.site.home import SiteHome
-from thebes.site.requests.messages import BEYOND
 from thebes.site.streams import stream_of
 from thebes.tasks import registry
 from thebes.wire.refusals import Unreachable
-from thebes.wire.refused_sites import together
+from thebes.wire.refused_sites import BEYOND, together
 
 ANA, EVE = Somebody("ana", Role.REQUESTOR), Somebody("eve", Role.REQUESTOR)
 COUNT = {"type": "query", "sites": "all", "dataset": "patients", "statistic": "count", "patience": 2.0}
@@ -333,8 +332,8 @@ def test_a_quote_says_no_before_and_sites_refused_says_so_after_and_no_ledger_mo
             assert (quote.verdicts["north"].allowed, quote.verdicts["north"].reason) == (False, "budget")
             assert quote.verdicts["north"].left == {"epsilon": 1.5, "delta": 0.0}
             assert quote.allowed is False
-            assert "north would refuse: too little of its budget is left (budget); refused: " in str(quote)
-            assert "left for one more answer: epsilon 1.5, delta 0" in str(quote)
+            assert "north would refuse: too little of its budget is left (budget); one more answer" in str(quote)
+            assert "one more answer may cost at most epsilon 1.5, delta 0" in str(quote)
             assert str(quote).endswith(
                 "0 of 1 site would answer (at least 1 is asked for): put up now, nothing would be released"
             )
@@ -418,8 +417,8 @@ def test_the_command_line_says_it_in_the_same_words(
     assert capsys.readouterr().out.splitlines() == [
         "price   epsilon 1.9, delta 0 for one person",
         "hill is not known to answer: it was not linked (gone); is not linked",
-        "north would refuse: too little of its budget is left (budget); refused: too dear; left for one more answer: "
-        "epsilon 1.5, delta 0",
+        "north would refuse: too little of its budget is left (budget); refused: too dear; one more answer may cost "
+        "at most epsilon 1.5, delta 0",
         "0 of 2 sites would answer, 1 is not known to; whether enough would is not known",
     ]
     task_runs.quote(document, "here", None, None, "-")

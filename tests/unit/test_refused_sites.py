@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import warnings
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
+import thebes
 from tests.support.federation import Gathering, refusal
 from tests.support.site_home import ask, site_home
 from thebes.cli import task_runs
@@ -23,9 +25,8 @@ from thebes.requestor.handle import Handle
 from thebes.requestor.refusals import SitesRefused, TaskExpired
 from thebes.site.algorithm_process import Office
 from thebes.site.home import SiteHome
-from thebes.site.requests.messages import BEYOND
 from thebes.web.coordinator.pages import put_on
-from thebes.wire.refused_sites import WORDS, nobody_charged, why
+from thebes.wire.refused_sites import BEYOND, WORDS, nobody_charged, why
 
 ANA, EVE = Somebody("ana", Role.REQUESTOR), Somebody("eve", Role.REQUESTOR)
 COUNT = {"type": "query", "sites": "all", "dataset": "patients", "statistic": "count", "patience": 2.0, "epsilon": 1.0}
@@ -86,6 +87,25 @@ def told(tmp_path: Path, site: Any, document: dict[str, Any], by: Somebody = ANA
     with pytest.raises(SitesRefused) as raised:
         handle.wait(timeout=0)
     return detail, page, raised.value
+
+
+def test_an_answer_of_some_of_the_sites_warns_unless_the_document_said_that_they_are_enough() -> None:
+    made = thebes.simulate(
+        {"type": "query", "dataset": "patients", "statistic": "count", "epsilon": 1},
+        {"north": {"age": [1.0] * 50}},
+        schema={"unit": "person", "columns": {"age": {"type": "float", "low": 0, "high": 9}}},
+        seed=1,
+    ).as_json()
+    away = {"south": "refused: not today"}
+    cases: list[tuple[dict[str, str], dict[str, int], bool]]
+    cases = [(away, {}, True), ({}, {}, False), (away, {"min_sites": 1}, False)]
+    for missing, least, warned in cases:
+        result = {**made, "coverage": {"answered": ["north"], "missing": missing}}
+        body = {"status": "done", "document": {"dataset": "patients", **least}, "result": result}
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            Handle(Spoken(body), "0" * 32).wait(timeout=0)  # type: ignore[arg-type]
+        assert ["others alone; without south: refused" in str(one.message) for one in caught] == [True] * warned
 
 
 def everywhere(heard: Any, code: str, *, charged: bool | None) -> str:
@@ -345,8 +365,8 @@ def test_the_page_for_asking_says_beforehand_what_the_sites_would_say(tmp_path: 
     head = office.ledger.head()
     stranger, refused, wrong, nowhere, checked = asyncio.run(scenario())
     assert "You are not signed in" in stranger
-    assert "would refuse: too little of its budget is left (budget); refused: " in refused
-    assert "left for one more answer: epsilon 1.5, delta 0" in refused
+    assert "would refuse: too little of its budget is left (budget); one more answer" in refused
+    assert "one more answer may cost at most epsilon 1.5, delta 0" in refused
     assert "0 of 1 site would answer (at least 1 is asked for): put up now, nothing would be released." in refused
     assert "epsilon" in wrong
     assert "nowhere" in nowhere

@@ -15,6 +15,7 @@ from thebes.privacy.faults import Fault, Mistake
 from thebes.privacy.guarantees import Price
 from thebes.privacy.promise import Unit
 from thebes.simulation.budgets import SimulatedBudgets
+from thebes.simulation.population import population
 from thebes.simulation.sweeps import plan, sweep
 from thebes.simulation.turns import most_at_once, turns_of
 from thebes.tasks import registry
@@ -135,6 +136,12 @@ def test_every_form_of_a_table_gives_the_same_people(form) -> None:
     }[form]
     expected = thebes.simulate(MEDIAN, {"age": AGE}, seed=1)
     assert thebes.simulate(MEDIAN, rows, seed=1).value == expected.value
+
+
+def test_a_made_up_population_is_read_as_its_tables() -> None:
+    people = population(200, seed=3)
+    asked = thebes.task.mean("SELECT age FROM profile.demographics", epsilon=1, bounds={"age": [0, 120]})
+    assert thebes.simulate(asked, people, seed=1).value == thebes.simulate(asked, people.columns, seed=1).value
 
 
 def test_of_several_rows_a_person_sends_the_first() -> None:

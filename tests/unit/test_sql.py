@@ -138,6 +138,11 @@ SAID_OTHERWISE = {
 REFUSED = {
     "SELECT TOP 3 educ, COUNT(*) FROM pums GROUP BY educ LIMIT 2": "leave one out",
     "SELECT COUNT(*), RAND() FROM pums": "not offered",
+    "SELECT AVG(race = 'a') FROM pums": "write CASE WHEN race = 'a' THEN 1 ELSE 0 END",
+    'SELECT AVG(CASE WHEN race = "a" THEN 1 ELSE 0 END) FROM pums': "single quotes",
+    'SELECT COUNT(*) FROM pums WHERE race = "a"': "single quotes",
+    'SELECT COUNT(*) FROM pums WHERE race IN ("a", "b")': "single quotes",
+    "SELECT CORR(age, income) FROM pums": "a query of the statistic correlation",
     "SELECT VAR(age, 2) FROM pums": "not offered",
     "SELECT * FROM pums": "rows never leave",
     "SELECT age FROM pums": "outside an aggregate",
@@ -337,12 +342,20 @@ def test_a_number_that_stands_in_lies_between_the_ends() -> None:
         assert ends is None or ends[0] <= -5  # nobody is below 0, so exactly it is this number
 
 
-def test_picked_rows_say_that_they_were_picked_and_a_divisor_that_may_be_0_has_no_bar() -> None:
+def test_picked_rows_say_so_with_bars_that_hold_for_all_groups_and_a_divisor_that_may_be_0_has_none() -> None:
+    every = sql.read("SELECT educ, COUNT(*) AS n FROM pums GROUP BY educ ORDER BY n DESC", SCHEMA, epsilon=1)
     question = sql.read("SELECT educ, COUNT(*) AS n FROM pums GROUP BY educ ORDER BY n DESC LIMIT 2", SCHEMA, epsilon=1)
-    answer = question.answer(thebes.simulate(question.document, {"one": PUMS}, schema=SCHEMA, seed=1))
+    answer, whole = (
+        one.answer(thebes.simulate(one.document, {"one": PUMS}, schema=SCHEMA, seed=1)) for one in (question, every)
+    )
     assert len(answer) == 2
-    assert "chosen after the noise" in str(answer)
-    assert all(bar["n"] is None for bar in answer.bars)  # none is kept that holds for all eight groups at once
+    assert "after the noise" in str(answer)
+    assert "for all groups at once" in str(answer)
+    for picked, plain in zip(answer.bars, whole.bars, strict=False):
+        longer, usual = picked["n"], plain["n"]
+        assert longer is not None
+        assert usual is not None
+        assert longer[0] < usual[0] < usual[1] < longer[1]
     ratio = sql.read("SELECT SUM(age) / COUNT(*) AS r FROM pums WHERE age > 99", SCHEMA, epsilon=0.05)
     found = ratio.answer(thebes.simulate(ratio.document, {"one": PUMS}, schema=SCHEMA, seed=1))
     assert found.bars[0]["r"] is None
@@ -391,14 +404,17 @@ def test_statistics_in_any_order_are_one_question_and_are_told_by_their_names() 
     assert abs(row["n"] - PEOPLE) < 200 < row["total"] / 100
 
 
-def test_rows_that_having_chose_have_bars_for_all_groups_or_none() -> None:
-    schema = {"unit": "person", "columns": {"g": {"type": "string", "values": [f"g{n}" for n in range(60)]}}}
+@pytest.mark.parametrize(("groups", "runs", "barred"), [(60, 30, True), (500, 1, True), (501, 1, False)])
+def test_rows_that_having_chose_have_bars_for_all_groups_or_none(groups: int, runs: int, barred: bool) -> None:
+    schema = {"unit": "person", "columns": {"g": {"type": "string", "values": [f"g{n}" for n in range(groups)]}}}
     rows, wrong = {"g": ["g0"] * 500}, 0
     question = sql.read("SELECT g, COUNT(*) AS n FROM t GROUP BY g HAVING COUNT(*) > 3", schema, epsilon=1)
-    for seed in range(30):
+    for seed in range(runs):
         answer = question.answer(thebes.simulate(question.document, {"one": rows}, schema=schema, seed=seed))
-        assert "chosen after the noise" in str(answer)
+        assert "after the noise" in str(answer)
         for row, bars in zip(answer, answer.bars, strict=True):
             truth = 500 if row["g"] == "g0" else 0
-            wrong += bars["n"] is not None and not bars["n"][0] <= truth <= bars["n"][1]
-    assert wrong == 0
+            ends = bars["n"]
+            assert (ends is not None) is barred
+            wrong += ends is not None and not ends[0] <= truth <= ends[1]
+    assert wrong <= 6  # one bar of all in one of twenty answers: more than six of 30 once in a thousand

@@ -165,7 +165,7 @@ def test_every_public_name_is_listed() -> None:
         (lambda: task.median(AGE, epsilon=1, bounds={"height": (0, 1)}), "bounds"),
         (lambda: task.median(AGE, epsilon=1, bounds={"age": (120, 0)}), "bounds.age.low"),
         (lambda: task.median(AGE, epsilon=1, bounds={"age": (0, 1, 2, 3)}), "bounds.age"),
-        (lambda: task.median(AGE, epsilon=1, bounds={"age": [0, 120]}), "bounds"),
+        (lambda: task.median(AGE, epsilon=1, bounds={"age": "0 to 120"}), "bounds"),
         (lambda: task.median(AGE, epsilon=1, bounds=(0, 120)), "bounds"),
         (lambda: task.median(AGE, epsilon=1, minimum=3), "minimum"),
         (lambda: task.median(AGE, epsilon=1, aggregator="mean"), "aggregator"),

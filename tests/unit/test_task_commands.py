@@ -422,7 +422,7 @@ def test_a_price_that_protects_hardly_at_all_is_a_warning(thebes, command) -> No
     status, _, err = thebes("task", command, "weak.json")
     assert status == 0
     lines = err.splitlines()
-    assert [line[:27] for line in lines] == ["thebes: warning: epsilon 30", "thebes: warning: delta 0.05"]
+    assert [line[:27] for line in lines] == ["thebes: warning: Epsilon 30", "thebes: warning: Delta 0.05"]
     assert thebes("task", command, "task.json")[2] == ""
 
 

@@ -14,8 +14,8 @@ from typing import Annotated, Any
 import typer
 
 from thebes.database import private_files
+from thebes.privacy.accounting.odds import large_delta, large_epsilon
 from thebes.privacy.faults import Mistake
-from thebes.privacy.figures import figure
 from thebes.privacy.reading import NotJSON, read_json
 
 #: the option every command shares; `--json` alone means standard output
@@ -27,7 +27,6 @@ LogForm = Annotated[
 ]
 
 LINE_SECONDS = 5.0  #: between two lines about one step
-WEAK_EPSILON, WEAK_DELTA = 20.0, 0.01  #: beyond these a price is worth a warning
 
 
 def check_writable(argument: str, path: Path) -> None:
@@ -100,12 +99,8 @@ def read_document(path: Path) -> dict[str, Any]:
 
 def doubt(epsilon: float | Decimal, delta: float | Decimal) -> None:
     """A warning on standard error where a price promises hardly anything."""
-    if epsilon > WEAK_EPSILON:
-        sure = "; somebody who guesses between two answers of a person may end up practically certain"
-        typer.echo(f"thebes: warning: epsilon {figure(float(epsilon))} protects hardly at all{sure}", err=True)
-    if delta > WEAK_DELTA:
-        told = f"with a chance of {figure(float(delta))} the promise may not hold at all, for each person"
-        typer.echo(f"thebes: warning: delta {figure(float(delta))} is large: {told}", err=True)
+    for told in filter(None, (large_epsilon(epsilon), large_delta(delta))):
+        typer.echo(f"thebes: warning: {told}", err=True)
 
 
 @contextmanager

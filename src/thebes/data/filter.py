@@ -26,6 +26,7 @@ DEEPEST = 20  #: parentheses and NOTs inside each other
 MOST_PARTS = 500
 MOST_LISTED = 1000  #: values after IN
 _LISTED = 12  #: declared values that a refusal lists
+_QUOTED = "has something in double quotes that is no column; a text stands in single quotes"
 ENDS = (-(2**63), 2**63 - 1)  #: of whole numbers in a column; what lies beyond counts as the end
 #: from here on a float no longer says which whole number was meant, so it counts as the end: keys would be merged
 EXACT = 2**53
@@ -273,6 +274,8 @@ class _Reader:
         written = node.name
         quoted = bool(node.this.args.get("quoted"))
         name = written if quoted or written in self.schema.columns else self.names.get(written.lower(), written)
+        if quoted and name not in self.schema.columns:
+            raise _refuse(_QUOTED)
         self.schema.column(name, "where")
         return name
 
@@ -298,6 +301,7 @@ class _Reader:
             if kind == "timestamp":
                 return moment(literal.name, name)
         elif isinstance(literal, exp.Column):
+            self.column(literal)
             raise _refuse(f"compares {name!r} with another column; compare it with a value")
         else:
             raise _refuse(f"may not contain {_spelled(literal)}")

@@ -34,6 +34,7 @@ TYPES = ("integer", "float", "string", "boolean", "timestamp", "array", "image")
 MOST_SIDES, LONGEST_SIDE = 4, 4096  #: of an array, and of a picture
 MOST_ELEMENTS = 2**22  #: of one array or picture
 _KEPT, _MOST_KEPT = 256, 2**16  #: schemas that are kept once they are read, and characters of each
+_LISTED = 20  #: columns that a refusal lists
 #: how other programs call what stands in a schema
 _OTHERS_CALL_IT = {
     **dict.fromkeys(("min", "minimum", "lower", "from"), "low"),
@@ -241,7 +242,10 @@ class Schema(_Strict):
         """A column of any type but the key; `field` is the document's field that names it."""
         found = self.columns.get(name)
         if found is None or found.key:
-            raise Mistake(field, f"names {name[:63]!r}, which the data set does not offer")
+            there = [each for each, column in self.columns.items() if not column.key]
+            more = "" if len(there) <= _LISTED else f" and {len(there) - _LISTED} more"
+            told = f"; there are {', '.join(there[:_LISTED])}{more}"
+            raise Mistake(field, f"names {name[:63]!r}, which the data set does not offer{told}")
         return found
 
     def column(self, name: str, field: str = "column") -> Column:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from html import escape
@@ -16,10 +17,12 @@ from thebes.privacy.promise import Adjacency, Unit
 #: who must keep their word for the promise to hold ("none": nobody; "split": one of `parameters["servers"]`)
 TRUST = ("none", "server", "split", "site")
 
+_TOLD_AS_FACTOR = 20.0  #: beyond this epsilon e^epsilon is a number of ten digits, which tells nobody anything
+
 #: what nobody can tell of an answer about rows that was not paid for
 ROWS_UNTOLD = (
-    "How many rows had a value that was missing or cut to the schema's bounds was not bought, so it is known at the "
-    "sites alone; error bars are about the values as they were counted."
+    "Nobody paid to learn how many values were missing or cut to the schema's bounds, so only the sites can know; "
+    "error bars are about the values as they were counted."
 )
 
 
@@ -61,12 +64,22 @@ class Certificate:
     @property
     def text(self) -> str:
         """One human paragraph."""
+        return " ".join(self.statements)
+
+    @property
+    def statements(self) -> tuple[str, ...]:
+        """The promise, what it means and on whom it rests, then what a reader must also know: each can stand on a line
+        of its own."""
         if self.guarantee == "none":
             promise = "No privacy guarantee: this number was released without noise."
         else:
-            odds = f"at most e^{figure(self.epsilon)} times likelier or less likely"
+            odds = f"at most e^{figure(self.epsilon)}{self._factor} times likelier or less likely"
             slack = f", except with probability {figure(self.delta)}" if self.delta else ""
-            begun = "For whoever had seen what was released before: if" if self.beside_earlier else "If"
+            begun = (
+                "For somebody who had seen the earlier releases on which this rests: if"
+                if self.beside_earlier
+                else "If"
+            )
             promise = (
                 f"{begun} {self.unit.sentence} {self.adjacency.sentence}, any outcome would have been "
                 f"{odds}{slack} (epsilon {figure(self.epsilon)}, delta {figure(self.delta)}; "
@@ -83,7 +96,14 @@ class Certificate:
             pieces.append(f"Estimated from the data inside the same budget: {', '.join(self.estimated)}.")
         if self.simulated:
             pieces.append("Simulated: made with declared people or repeatable noise, so it protects nobody.")
-        return " ".join(p for p in (*pieces, *self.notes) if p)
+        return tuple(p for p in (*pieces, *self.notes) if p)
+
+    @property
+    def _factor(self) -> str:
+        """About how much e^epsilon is; nothing of a large one, or of what is no number: anybody may have written it."""
+        told = self.epsilon
+        small = isinstance(told, (int, float)) and told <= _TOLD_AS_FACTOR
+        return f" (about {figure(math.exp(told), 3)})" if small else ""
 
     @property
     def _of_mixed(self) -> str:

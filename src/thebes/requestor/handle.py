@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,6 +19,7 @@ from thebes.tasks import notebook
 from thebes.tasks.release import Release
 from thebes.tasks.release_reader import release_from_json
 from thebes.wire.client import CoordinatorClient
+from thebes.wire.link import Code
 from thebes.wire.problems import printable
 from thebes.wire.refusals import Busy, Unreachable
 from thebes.wire.refused_sites import NOBODY_CHARGED, nobody_charged, why
@@ -30,6 +32,10 @@ PATIENCE_SECONDS = 60.0  #: for how long a coordinator may be silent before wait
 _BROKE_OFF = (
     "the coordinator gives no reason; its operator finds it in the log, or has brought the coordinator back from a "
     "copy, which ends what had been collected. Put it up again"
+)
+#: what helps where a budget does not
+_CHEAPER = (
+    ". Ask for less: a quote says what one more answer may cost there. What was released before is repeated for nothing"
 )
 _ENDS = {
     "failed": (TaskFailed, _BROKE_OFF),
@@ -112,7 +118,10 @@ class Handle:
         body = self.finished(timeout, progress=progress)
         if body.get("result") is None:
             raise TaskFailed(self.task_id, "it ended without a release")
-        return self._published(body["result"])
+        release = self._published(body["result"])
+        if told := _partly(release, body):
+            warnings.warn(told, UserWarning, stacklevel=2)
+        return release
 
     def _published(self, result: Mapping[str, Any]) -> Release:
         """Read a release that knows where it was published."""
@@ -180,9 +189,26 @@ def _refused(body: Mapping[str, Any]) -> dict[str, SiteRefusal]:
 
 def _in_words(refused: Mapping[str, SiteRefusal], body: Mapping[str, Any]) -> str:
     """Say in words who did not answer and why; and that nobody paid, where nobody can have."""
-    sites = ". ".join(f"{site}: {why(one.reason, one.message)}" for site, one in refused.items())
+    sites = ". ".join(f"{site}: {why(one.reason, one.message)}" for site, one in sorted(refused.items()))
     charged = f" and {NOBODY_CHARGED}" if nobody_charged(body) else ""
-    return f"too few sites answered; nothing was released{charged}. {sites}"
+    dear = any(one.reason == Code.BUDGET for one in refused.values())
+    return f"too few sites answered; nothing was released{charged}. {sites}{_CHEAPER if dear else ''}"
+
+
+def _partly(release: Release, body: Mapping[str, Any]) -> str:
+    """Say that only some of the sites that were asked are in the answer, where the document did not say that so many
+    are enough: numbers of others would differ."""
+    covered, document = release.extra.get("coverage"), body.get("document")
+    missing = covered.get("missing") if isinstance(covered, Mapping) else None
+    if not isinstance(missing, Mapping) or not missing:
+        return ""
+    if isinstance(document, Mapping) and document.get("min_sites") is not None:
+        return ""
+    without = "; ".join(f"{printable(str(site))}: {printable(str(told))}" for site, told in missing.items())
+    return (
+        f"not every site is in the answer, which is about the others alone; without {without}. With min_sites nothing "
+        "is released if fewer answer"
+    )
 
 
 def how_far(body: Mapping[str, Any]) -> str:

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from thebes.data.frame import FrameSource
-from thebes.privacy.accounting.odds import large_delta
+from thebes.privacy.accounting.odds import large_delta, large_epsilon
 from thebes.privacy.figures import figure
 from thebes.privacy.guarantees import Price
 from thebes.privacy.plain_text import shortened
@@ -67,8 +67,7 @@ class Quote(FrameSource):
         until = "" if self.expires_at is None else f", until {self.expires_at.isoformat()}"
         price = self.price.as_json()
         lines = [f"epsilon {figure(price['epsilon'])}, delta {figure(price['delta'])} for one {price['unit']}{until}"]
-        if large := large_delta(self.price.delta):
-            lines.append(large)
+        lines += filter(None, (large_epsilon(self.price.epsilon), large_delta(self.price.delta)))
         if self.in_all and (several := in_all_words(self.in_all, "are asked")):
             lines.append(several)
         if self.choice:

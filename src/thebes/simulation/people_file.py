@@ -9,6 +9,7 @@ from thebes.data.featurizer import read
 from thebes.data.given_rows import given_file
 from thebes.privacy.faults import Mistake
 from thebes.simulation.files import load
+from thebes.simulation.population import People
 from thebes.simulation.tables import Population, people_of
 from thebes.tasks.document import Document, PeopleDocument, Range, Values
 
@@ -17,7 +18,7 @@ def given_people(document: PeopleDocument, rows: Any, argument: str = "rows") ->
     """Read rows in any of the forms in which they may be given, or a dict of tables, as a population."""
     path = given_file(rows, argument)
     if path is None:
-        return people_of(rows, argument)
+        return people_of(rows.columns if isinstance(rows, People) else rows, argument)
     try:
         return people_like(document, path)
     except Mistake as wrong:

@@ -106,6 +106,8 @@ class Aggregates:
         if isinstance(node, (exp.Max, exp.Min)):
             end = "0.99" if isinstance(node, exp.Max) else "0.01"
             raise refusal(node, f"is one person's value; ask QUANTILE_CONT(column, {end})")
+        if isinstance(node, exp.Corr):
+            raise refusal(node, "is not offered in SQL; a query of the statistic correlation names two columns")
         raise refusal(
             node, f"is not offered: {_OFFERED}, and + - * / comparisons, ROUND, SQRT, POWER, ABS, LN over them"
         )

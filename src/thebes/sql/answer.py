@@ -16,8 +16,8 @@ from thebes.tasks import notebook
 from thebes.tasks.release import Release
 
 PICKED = (
-    "Which rows are shown (HAVING, LIMIT) was chosen after the noise, which favours those that it made larger or "
-    "smaller: a bar holds for all groups at once, and is left out where none is known that does."
+    "HAVING or LIMIT chose these rows after the noise, which favours numbers that noise made larger or smaller. So the "
+    "bars are longer, to hold for all groups at once; a number without a bar has none that long."
 )
 _MOST_PRINTED = 40
 Ends = tuple[float, float]
@@ -111,7 +111,7 @@ class SqlAnswer(FrameSource):
                 *self._answered(),
                 *(bars if any(map(any, map(dict.values, map(dict, self.bars)))) else []),
                 *self.notes,
-                self.certificate.text,
+                *self.certificate.statements,
             ]
         )
 

@@ -47,7 +47,8 @@ class RowExpressions:
         name = written if written in self._names.values() else self._names.get(written.lower())
         if name is None:
             there = ", ".join(sorted(self._names.values()))
-            raise refusal(node, f"is not a column that can be asked about; there are {there}")
+            quoted = "; a text stands in single quotes" if node.this.args.get("quoted") else ""
+            raise refusal(node, f"is not a column that can be asked about; there are {there}{quoted}")
         if self._schema.columns[name].tensor is not None:
             raise refusal(node, f"is a column {only_for_networks(self._schema.columns[name])}")
         return name
@@ -102,6 +103,9 @@ class RowExpressions:
                 "a row without a value is left out of an expression; SUM, AVG and COUNT take it as a whole, such as "
                 "AVG(COALESCE(column, 0))",
             )
+        if isinstance(node, exp.Predicate):
+            told = node.sql("duckdb")
+            raise refusal(node, f"is true or false; for the share of rows write CASE WHEN {told} THEN 1 ELSE 0 END")
         raise refusal(node, f"is not offered: {_OFFERED}")
 
     def stand_in(self, node: exp.Coalesce) -> Fraction:

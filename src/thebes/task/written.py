@@ -46,12 +46,14 @@ def written(
 
 
 def _bounds(bounds: Bounds) -> dict[str, Any]:
-    if not isinstance(bounds, Mapping) or not all(isinstance(bound, (Mapping, tuple)) for bound in bounds.values()):
+    if not isinstance(bounds, Mapping) or not all(
+        isinstance(bound, (Mapping, tuple, list)) for bound in bounds.values()
+    ):
         raise Mistake("bounds", 'must say what each column may hold, for example {"age": range_(0, 120)}')
     return {column: dict(b) if isinstance(b, Mapping) else _range(column, b) for column, b in bounds.items()}
 
 
-def _range(column: object, ends: tuple[Any, ...]) -> dict[str, Any]:
+def _range(column: object, ends: Sequence[Any]) -> dict[str, Any]:
     if len(ends) != 2:
         raise Mistake(f"bounds.{column}"[:80], "must be (low, high), or range_(...), or values(...)")
     return range_(*ends)

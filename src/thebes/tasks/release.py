@@ -28,18 +28,23 @@ if TYPE_CHECKING:
 
 #: the levels at which error bars are kept
 LEVELS = (0.5, 0.8, 0.9, 0.95, 0.99)
+#: beside these where an answer has several numbers: so surely each must hold for many to hold at once (union bound)
+AT_ONCE = (0.999, 0.9999)
 LEVEL = 0.95
 
 #: of what an interval is, where nothing else is said
 OF_WHAT = (
-    "The interval is of the exact answer over what was contributed, cut to its bounds; it speaks of the noise, not of "
-    "who took part."
+    "The interval is about the answer that the same contributions, cut to their bounds, would give without noise. It "
+    "does not cover that people who took part may differ from others."
 )
-OF_EACH = "Each interval is of one answer by itself, exact over what was contributed; it speaks of the noise alone."
+OF_EACH = (
+    "Each interval is about one answer, as the same contributions would give it without noise. Among many intervals "
+    "some miss."
+)
 #: why a model has none
 OF_MODEL = (
-    "No interval: a model is no number. How much of what it predicts is right stands under quality, with an interval, "
-    "where people or rows were kept aside for that."
+    "A model has no interval. Its quality says how much of what it predicts is right, with an interval, if people or "
+    "rows were kept aside to test it."
 )
 
 #: by whether a model was shown to be better than guessing
@@ -234,7 +239,7 @@ class Release(FrameSource):
         return body
 
     def __str__(self) -> str:
-        return "\n".join([*self._lines(), *self._beside(), self.certificate.text])
+        return "\n".join([*self._lines(), *self._beside(), *self.certificate.statements])
 
     def _lines(self) -> list[str]:
         """The value in words; a kind's own release says it differently."""

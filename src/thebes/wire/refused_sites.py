@@ -13,6 +13,9 @@ from thebes.wire.link import Code
 
 GONE, LATE = "gone", "late"  #: why a site is missing that said nothing: its link was away; it took too long
 
+#: what a site says where a price does not fit: no more, because everybody who may look at a task would read it
+BEYOND = "the budget that this site allows for it does not cover it"
+
 #: what a site's code, or the coordinator's word for one that said nothing, means
 WORDS: dict[str, str] = {
     Code.POLICY: "its policy does not allow it",
@@ -31,6 +34,8 @@ WORDS: dict[str, str] = {
 def why(reason: object, message: object) -> str:
     """Return a code in words, as far as it is known, with the code itself; then what was said."""
     code, said = str(reason or ""), str(message or "")
+    if code == Code.BUDGET and said.removeprefix("refused: ") == BEYOND:
+        said = ""  # the words for the code say it
     words = f"{WORDS[code]} ({code})" if code in WORDS else code
     return "; ".join(part for part in (words, said) if part)
 
@@ -42,7 +47,7 @@ def verdict(told: Mapping[str, Any]) -> str:
     because = "" if allowed is True else why(told.get("reason"), told.get("message"))
     rest = ""
     if isinstance(left, Mapping):
-        rest = f"; left for one more answer: epsilon {figure(left['epsilon'])}, delta {figure(left['delta'])}"
+        rest = f"; one more answer may cost at most epsilon {figure(left['epsilon'])}, delta {figure(left['delta'])}"
     return f"{says}{': ' if because else ''}{because}{rest}"
 
 

@@ -25,6 +25,7 @@ from thebes.privacy import randomness
 from thebes.privacy.faults import Mistake
 from thebes.privacy.guarantees import Price
 from thebes.privacy.promise import Unit
+from thebes.privacy.spelling import did_you_mean
 from thebes.tasks import accuracy_prices, registry
 from thebes.tasks.document import InvalidDocument, PeopleDocument
 from thebes.tasks.posting_rules import check_postable
@@ -232,7 +233,7 @@ class Inquiries:
         certified = self._authority.sites()
         for name in named:
             if name not in known:
-                why = "is not a site of this coordinator"
+                why = f"is not a site of this coordinator{did_you_mean(name, known)}"
                 if self._authority.revoked(name):
                     why = "is no longer a site of this coordinator: its certificate was revoked"
                 elif name in certified or name == LOCAL:

@@ -61,7 +61,7 @@ def certificate_of(
         trust="site",
         simulated=simulated,
         notes=(
-            "It is the sum over all attempts of this run; what other runs cost the same rows is in the ledger.",
+            "The price is the sum over all attempts of this run; what other runs cost the same rows is in the ledger.",
             "That its steps spend no more than they were allowed is the promise of the pipeline's developer.",
             beside(sizes),
             ROWS_UNTOLD,

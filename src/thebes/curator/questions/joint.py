@@ -80,6 +80,8 @@ class JointPlan(QuestionPlan):
     @property
     def notes(self) -> tuple[str, ...]:
         told = dict.fromkeys(note for part in self.parts for note in part.notes)
+        if len(self.readings) < 2:
+            return tuple(told)
         return ("All statistics were measured at once, with one noise that hides a person in all of them.", *told)
 
     @property

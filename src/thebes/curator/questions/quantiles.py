@@ -72,8 +72,11 @@ class QuantilePlan(Plan):
         levels = self.counts.levels
         if len(levels) == 1:
             return (f"Read off counts of {levels[0]} bins: one level of counts had the least expected error.",)
-        named = ", ".join(str(cells) for cells in levels)
-        return (f"Read off counts of the same rows in {named} bins: these had the least expected error.",)
+        named = " and in ".join(str(cells) for cells in levels)
+        return (
+            f"The quantile was read off noisy counts of the rows in {named} bins: of such choices the one that was "
+            "expected to err least.",
+        )
 
     @property
     def ends_of_totals(self) -> Ends:

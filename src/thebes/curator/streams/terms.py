@@ -49,8 +49,8 @@ def count_within(filter: str, epsilon: Decimal, delta: Decimal, part: Fraction) 
 #: A batch comes in whole or not at all, and which of the two follows from each of its rows; so the promise cannot be
 #: about rows that were brought.
 KEPT = (
-    "One row more or less is one among the rows that were kept: a batch that holds a row which does not fit is refused "
-    "whole, and the promise does not cover that it was."
+    "The promise is about the rows that were kept. A batch with a row that does not fit is refused whole, and the "
+    "promise does not cover that it was."
 )
 
 
@@ -163,9 +163,9 @@ def beside(earlier: Budget) -> str:
     """Say what a certificate must say that rests on sizes of blocks, which everybody in them paid for so much
     before."""
     return (
-        f"It rests on noisy sizes of blocks, which were bought once for all who ask, at epsilon "
-        f"{figure(float(earlier.epsilon))}{f' and delta {figure(float(earlier.delta))}' if earlier.delta else ''}: to "
-        "whoever had not seen them it tells that beside its own epsilon."
+        f"It rests on noisy sizes of blocks, which were paid for once, for all who ask, at epsilon "
+        f"{figure(float(earlier.epsilon))}{f' and delta {figure(float(earlier.delta))}' if earlier.delta else ''}. "
+        "Somebody who had not seen these sizes learns that much beside."
     )
 
 

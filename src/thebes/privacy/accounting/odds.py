@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from decimal import Decimal
 
 from thebes.privacy import exact
 from thebes.privacy.figures import figure
 
+LARGE_EPSILON = 10.0  #: above this an epsilon is told to be large: a guess is right 99.99 % of the time
 LARGE_DELTA = 1e-2  #: above this a delta is told to be large, however few people there are
 
 
@@ -35,6 +37,17 @@ class Meaning:
         """Say what somebody learns at most who knows all the rest, in the words that everybody is told. `best_guess`
         holds for every outcome: delta is in it."""
         return f"Somebody who has to guess, fifty-fifty, {which} is right {self.how_often} after seeing {seen}."
+
+
+def large_epsilon(epsilon: float | Decimal) -> str:
+    """Say that an epsilon promises hardly anything, where it is above `LARGE_EPSILON`; nothing of a smaller one."""
+    told = float(epsilon)
+    if told <= LARGE_EPSILON:
+        return ""
+    return (
+        f"Epsilon {figure(told)} protects hardly at all: somebody who guesses between two answers of a person may end "
+        "up practically certain. Usual are 0.1 to 10."
+    )
 
 
 def large_delta(delta: exact.Number, people: int | None = None) -> str:

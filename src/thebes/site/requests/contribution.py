@@ -28,7 +28,7 @@ from thebes.sharing import StrangeHelper
 from thebes.site.budget.budget import SiteBudget
 from thebes.site.dataset import DataSet
 from thebes.site.requests.gate import as_declared, without_noise
-from thebes.site.requests.messages import BEYOND, Declined, declined
+from thebes.site.requests.messages import Declined, declined
 from thebes.site.requests.planned_question import Planning, TaskAccount
 from thebes.site.requests.request import Allowed, Charge
 from thebes.site.requests.response_store import ResponseStore, SiteRequest
@@ -37,6 +37,7 @@ from thebes.tasks.contributions import Contributions, Layout
 from thebes.tasks.site_protocols import Attempting, Planned
 from thebes.wire import frames
 from thebes.wire.link import Code, Word
+from thebes.wire.refused_sites import BEYOND
 
 _SOURCE = "mechanism"  #: an answer that rows were read for
 _UNREACHABLE = "the site cannot reach the rows of this data set just now; its steward finds more in its log"

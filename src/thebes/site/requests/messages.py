@@ -15,9 +15,9 @@ from thebes.ledger import BudgetExceeded, ClaimEnded, Frozen
 from thebes.privacy.faults import Mistake, Refusal
 from thebes.tasks.protocols import Ask
 from thebes.wire.link import Code
+from thebes.wire.refused_sites import BEYOND
 
 LONGEST_REQUESTOR = 200
-BEYOND = "the budget that this site allows for it does not cover it"
 _TASK = re.compile(r"[A-Za-z0-9._~-]{1,200}")
 _MOST_PHASE = 10**7
 

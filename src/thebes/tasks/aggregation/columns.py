@@ -30,8 +30,9 @@ class Keeping(Gathering[TrustedDocumentType]):
             return super().notes
         return (
             *super().notes,
-            "Only who had a value for this could agree to it, so that the number of contributors is how many did, "
-            "without noise; who agreed in advance, by a rule, and had none counts with a stand-in.",
+            "Only people who have a value could agree. So the number of contributors, to which no noise was added, "
+            "tells how many have one. (Somebody who agreed in advance, by a rule, and has no value counts with a "
+            "stand-in, such as the middle of the range.)",
         )
 
     def layout(self, part: str, partition: int = 0) -> Layout:

@@ -39,7 +39,7 @@ from thebes.tasks.query.kind import KIND, QueryDocument
 from thebes.tasks.query.noises import noises
 from thebes.tasks.query.release import MIXED, QueryRelease
 from thebes.tasks.query.totals import Error, error_of, layout_of, read
-from thebes.tasks.release import LEVELS
+from thebes.tasks.release import AT_ONCE, LEVELS
 
 
 class QueryAggregator(SplitSites[QueryDocument]):
@@ -343,13 +343,15 @@ class QueryAggregator(SplitSites[QueryDocument]):
         again = [site for site, told in answers.items() if told["source"] == CACHE]
         if again:
             said.append(
-                f"What {', '.join(again)} answered had been released before, with the noise it has, and was paid for "
-                "then; given again it tells nothing new and cost nothing."
+                f"What {_and(again)} answered had been released before and was paid for then. Given again, with the "
+                "same noise, it tells nothing new and cost nothing."
             )
+        looser = self._looser(errors)
         said += [
-            f"What {site} answered was made to hide its people at epsilon {figure(epsilon)}: to whoever sees it "
-            f"for the first time it tells so much, not epsilon {figure(self.document.epsilon)}."
-            for site, epsilon in self._looser(errors).items()
+            f"What {_and([site for site in looser if looser[site] == epsilon])} answered was made at epsilon "
+            f"{figure(epsilon)}: to somebody who sees it for the first time it tells that much, and not epsilon "
+            f"{figure(self.document.epsilon)}."
+            for epsilon in dict.fromkeys(looser.values())
         ]
         said += [
             f"What {site} answered follows from what was released before and from a check against the rows, which cost "
@@ -358,6 +360,11 @@ class QueryAggregator(SplitSites[QueryDocument]):
             if told["source"] == SYNOPSIS
         ]
         return tuple(said)
+
+
+def _and(sites: Sequence[str]) -> str:
+    """Name sites as a sentence does."""
+    return " and ".join(filter(None, [", ".join(sites[:-1]), *sites[-1:]]))
 
 
 def exactly(accuracy: Mapping[str, Any] | None) -> tuple[str, ...]:
@@ -380,12 +387,13 @@ def finished(plan: QuestionPlan, totals: Floats, errors: Sequence[Error]) -> Noi
     """Return what the sum of totals says, each with its error (none: exact)."""
     if not all(error.known for error in errors):
         return plan.finish(totals, None, LEVELS)
+    levels = LEVELS if plan.single is not None and not plan.groups.axes else (*LEVELS, *AT_ONCE)
     noises = [error.noise for error in errors if error.noise is not None]
     hidden: Hiding | None = together(noises) if noises else None
     beta = math.fsum(error.beta for error in errors)
     if beta:
         hidden = Off(math.fsum(error.width for error in errors), hidden)
-    return plan.finish(totals, hidden, LEVELS, beta=beta)
+    return plan.finish(totals, hidden, levels, beta=beta)
 
 
 AGGREGATOR = QueryAggregator

@@ -224,7 +224,8 @@ class QueryDocument(SplitNoiseDocument):
     @property
     def asks(self) -> str:
         """Return the statistic that is asked, in a word."""
-        return self.statistic or "several statistics"
+        named = [one.statistic for one in (self.statistics or {}).values()]
+        return self.statistic or (named[0] if len(named) == 1 else "several statistics")
 
     @property
     def datasets(self) -> tuple[str, ...]:

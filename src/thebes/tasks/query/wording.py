@@ -27,8 +27,8 @@ def does(document: QueryDocument) -> str:
     if document.statistics is None:
         what = _what(document.statistic, document.columns or (document.column,), document.quantile)
     else:
-        each = (_what(one.statistic, (one.column,), one.quantile) for one in document.statistics.values())
-        what = f"{'; '.join(each)} (all at once, under one noise)"
+        each = [_what(one.statistic, (one.column,), one.quantile) for one in document.statistics.values()]
+        what = f"{'; '.join(each)}{' (all at once, under one noise)' if len(each) > 1 else ''}"
     joined = ""
     if document.join is not None:
         joined = (

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from thebes.data import featurizer as sql
-from thebes.privacy.accounting.odds import large_delta
+from thebes.privacy.accounting.odds import large_delta, large_epsilon
 from thebes.tasks import registry
 from thebes.tasks.document import Document, PeopleDocument
 from thebes.tasks.site_document import SiteDocument
@@ -36,8 +36,8 @@ def cautions(document: Document, draft: Draft, told: Told) -> list[dict[str, str
         known = {c.lower(): says.get("type") for t in read.tables for c, says in published.get(t.lower(), {}).items()}
         types = {column: str(known.get(column.lower())) for column in read.straight.values()}
     least = document.min_count if isinstance(document, PeopleDocument) else None
-    if large := large_delta(document.delta, least):
-        found.append(("delta", large))
+    large = {"epsilon": large_epsilon(document.epsilon), "delta": large_delta(document.delta, least)}
+    found += [(name, words) for name, words in large.items() if words]
     found += registry.form(document.type).cautions(document, types)
     placed = [(draft.place(name), words) for name, words in found]
     return [{"label": label, "message": words, "anchor": anchor} for (label, anchor), words in placed]
