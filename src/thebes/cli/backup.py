@@ -31,11 +31,12 @@ def backup(
     passphrase_file: _Passphrase = None,
     move: Annotated[
         bool,
-        typer.Option("--move", help="Move a person's home to another device: this one then spends nothing any more."),
+        typer.Option("--move", help="Move a person's home to another device: from then on this one spends nothing."),
     ] = False,
     as_json: str | None = json_option(),
 ) -> None:
-    """Copy a home as it is at this moment into one file; its processes may go on. Keys of tasks stay behind.
+    """Copy a home as it is at this moment into one file; its processes may go on running. The keys of tasks are not
+    copied.
 
     Example: thebes backup /var/lib/thebes --to /backup/2026-11-22.thebes --passphrase-file /root/passphrase
     """
@@ -77,7 +78,7 @@ def settle(
 ) -> None:
     """Make a coordinator safe after its database was set back (by pg_restore, or a standby that lagged).
 
-    Its trusted tasks that were under way end, because none may be answered twice with two noises.
+    Its trusted tasks that were under way end, because no task may be answered twice, with different noise each time.
 
     Example: thebes settle --home /var/lib/thebes --store postgresql:///thebes
     """

@@ -33,8 +33,8 @@ def init(
         str | None, typer.Option(help="Make its key in a PKCS#11 token: pkcs11:token=...;object=...?module-path=...")
     ] = None,
 ) -> None:
-    """Make the coordinator's authority, with its key in a file or in a PKCS#11 token. The other commands make one with
-    a file where there is none.
+    """Make the coordinator's authority, with its key in a file or in a PKCS#11 token. Where there is no authority, the
+    other commands make one with its key in a file.
 
     Example: thebes ca init --home /var/lib/thebes
     """
@@ -50,7 +50,8 @@ def issue(
     out: Annotated[Path, typer.Option(help="The site's home; the files go into its folder `link`.")],
     days: Annotated[int, typer.Option(help="Days for which it is valid.")] = 30,
 ) -> None:
-    """Give a site a key and a certificate; again renews them. Bring the folder to the site by a way that you trust.
+    """Give a site a key and a certificate; the same command renews them. Bring the folder to the site in a way that you
+    trust.
 
     Example: thebes ca issue north-hospital --home /var/lib/thebes --out ./north-hospital
     """
@@ -70,7 +71,7 @@ def invite(
     json: str | None = output.json_option(),
 ) -> None:
     """Make a one-time join code for a site, to be handed to its steward and to nobody else. The site's key is made at
-    the site and stays there. Another code for the same site ends the first.
+    the site and stays there. A new code for the same site ends the earlier one.
 
     Example: thebes ca invite north-hospital --home /var/lib/thebes
     """
@@ -92,8 +93,8 @@ def invite(
 
 @app.command()
 def revoke(name: _Site, home: _Home) -> None:
-    """Let a site take part no longer. All its certificates stop counting within a second, also while it is linked, and
-    so does its join code.
+    """Stop a site from taking part. All its certificates and its join code stop counting within a second, even while
+    the site is linked.
 
     Example: thebes ca revoke north-hospital --home /var/lib/thebes
     """
@@ -110,7 +111,7 @@ def revoke(name: _Site, home: _Home) -> None:
 
 @app.command("list")
 def list_(home: _Home, json: str | None = output.json_option()) -> None:
-    """Every certificate that was issued to a site, and whether it counts; and what became of every join code.
+    """List every certificate that was issued to a site, whether it counts, and what became of every join code.
 
     Example: thebes ca list --home /var/lib/thebes
     """
@@ -153,7 +154,8 @@ def end_old(
     ] = False,
 ) -> None:
     """End the old authority after `thebes rotate ca`. Its certificates stop counting within a second, and its key is
-    deleted. Refused while a site has not come with a new certificate, or while a token that holds the key is away.
+    deleted. This is refused while a site has not yet come with a new certificate, or while the token that holds the key
+    is not connected.
 
     Example: thebes ca end-old --home /var/lib/thebes
     """

@@ -28,7 +28,7 @@ def list_(
     ] = None,
     json: str | None = output.json_option(),
 ) -> None:
-    """Every collector there is, and what is installed at a home: last run, next run, rows.
+    """List every collector there is, and what is installed at a home: last run, next run, rows.
 
     Example: thebes collector list --home ~/thebes
     """
@@ -71,7 +71,7 @@ def install(
     name: _Name,
     home: _Home,
     as_: Annotated[
-        str | None, typer.Option("--as", metavar="APP", help="Its name in the store and in SQL, if another.")
+        str | None, typer.Option("--as", metavar="APP", help="Its name in the store and in SQL, if not NAME.")
     ] = None,
     every: Annotated[
         str | None, typer.Option("--every", metavar="N", help='How often: "15m", "2h", "1d", or "once".')
@@ -81,9 +81,10 @@ def install(
         bool, typer.Option("--preview", help="Only show what it would keep of your files; install and store nothing.")
     ] = False,
 ) -> None:
-    """Show what a collector reads and fills, and install it once you agree. Its own options follow: see `show NAME`.
+    """Show what a collector reads and fills, and install it once you agree. The collector's own options come after
+    these: see `show NAME`.
 
-    Again without options it keeps those that are set: this is how you agree to what a newer version fills.
+    Run again without options, it keeps those that are set: this is how you agree to what a newer version fills.
 
     Example: thebes collector install table --as rides --file rides.csv --home ~/thebes
     """
@@ -138,7 +139,7 @@ def run(
     every: Annotated[bool, typer.Option("--every", help="Keep running, at the interval that was set.")] = False,
     json: str | None = output.json_option(),
 ) -> None:
-    """Run a collector now, or stay and run whatever is due. `thebes person` must be running on the home.
+    """Run a collector now, or keep running and start whatever is due. `thebes person` must be running for the home.
 
     Example: thebes collector run --all --every --home ~/thebes
     """
@@ -181,7 +182,8 @@ def remove(
         bool, typer.Option("--forget-publisher", help="Also forget the pinned key of its publisher.")
     ] = False,
 ) -> None:
-    """Take a collector away; asks whether its rows stay. Kept rows can be added to when it is installed again.
+    """Remove a collector; you are asked whether its rows stay. If it is installed again, it can add to rows that
+    stayed.
 
     Example: thebes collector remove browser --with-data --home ~/thebes
     """
@@ -252,14 +254,16 @@ def publish(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A publication.json, or the name of a shipped one.")],
     coordinator: Annotated[
         str | None,
-        typer.Option("--coordinator", metavar="URL", envvar="THEBES_COORDINATOR", help="Where it listens."),
+        typer.Option("--coordinator", metavar="URL", envvar="THEBES_COORDINATOR", help="The coordinator's address."),
     ] = None,
     token: Annotated[
         str | None, typer.Option("--token", metavar="T", envvar="THEBES_TOKEN", help="An operator's token.")
     ] = None,
     ca_file: Annotated[
         Path | None,
-        typer.Option("--ca-file", envvar="THEBES_CA_FILE", help="PEM file, for a deployment's own authority."),
+        typer.Option(
+            "--ca-file", envvar="THEBES_CA_FILE", help="PEM file, where the deployment has its own authority."
+        ),
     ] = None,
 ) -> None:
     """Tell a coordinator which tables a collector fills, so that requestors can ask about them: for operators.

@@ -21,7 +21,7 @@ def coordinator(
     tls_cert: Annotated[Path | None, typer.Option(exists=True, dir_okay=False, help="PEM certificate.")] = None,
     tls_key: Annotated[Path | None, typer.Option(exists=True, dir_okay=False, help="PEM private key.")] = None,
     processes: Annotated[
-        int, typer.Option(min=1, max=64, help="How many processes share the port; above 1 needs a PostgreSQL.")
+        int, typer.Option(min=1, max=64, help="How many processes share the port; more than 1 need PostgreSQL.")
     ] = 1,
     log: LogForm = "text",
     one_of_several: Annotated[bool, typer.Option("--one-of-several", hidden=True)] = False,

@@ -49,7 +49,9 @@ def create(
     cache: Annotated[
         str, typer.Option(help="How answers are used again: exact, pmw or smart (from a synopsis), none.")
     ] = "exact",
-    public: Annotated[bool, typer.Option("--public", help="It may be answered without any noise.")] = False,
+    public: Annotated[
+        bool, typer.Option("--public", help="Questions about it may be answered without any noise.")
+    ] = False,
     check: Annotated[
         bool, typer.Option("--check", help="Count on this terminal how many values do not fit the schema.")
     ] = False,
@@ -63,7 +65,9 @@ def create(
     ] = None,
     since: Annotated[
         str | None,
-        typer.Option(help="The first day of blocks of time, so that no row shows by its date: 2026-01-31."),
+        typer.Option(
+            help="The first day of blocks of time, so that they do not show the earliest row's day: 2026-01-31."
+        ),
     ] = None,
     size_share: Annotated[str, typer.Option(help="Share of a block's epsilon that buys its size.")] = "0.05",
     periods: Annotated[
@@ -74,29 +78,33 @@ def create(
     separate_by: Annotated[
         str | None,
         typer.Option(
-            help="A budget for each developer, over the same rows: developer. Or blocks for each value: a column."
+            help="developer: a budget for each developer, over the same rows. A column: blocks for each of its values."
         ),
     ] = None,
     accept_separate_ledgers: Annotated[
         bool,
         typer.Option(
-            "--accept-separate-ledgers", help="You accept this: developers who pool what they were told may learn more."
+            "--accept-separate-ledgers", help="Accept that developers who pool what they were told may learn more."
         ),
     ] = False,
     schedule: Annotated[
         str | None,
-        typer.Option(help="How waiting pipelines share it: even, dpf, dpack, fcfs; by default, who asks first."),
+        typer.Option(
+            help="How waiting pipelines share budget: even, dpf, dpack, fcfs; by default the first to ask gets it."
+        ),
     ] = None,
     fair: Annotated[
         int | None,
-        typer.Option(min=1, max=1_000_000, help="With dpf: each claim unlocks this part of a block: 20 is a 20th."),
+        typer.Option(
+            min=1, max=1_000_000, help="With dpf: the part of a block that each claim unlocks; 20 means a 20th."
+        ),
     ] = None,
     lifetime: Annotated[
         str | None, typer.Option(help="With dpf: after this time a block that was asked for is unlocked whole (30d).")
     ] = None,
 ) -> None:
     """Declare a data set. Its rows stay where they are and are only ever read; with --block-by it grows by `thebes
-    dataset ingest` instead. Nobody may ask before a rule says so.
+    dataset ingest` instead. Nobody may ask about it until a rule allows it.
 
     Example: thebes dataset create patients --home ./site --schema patients.toml --source patients.csv --epsilon 10
 
@@ -204,7 +212,7 @@ def create(
 
 @app.command("list")
 def list_(home: output.SiteFolder, as_json: output.JsonTarget = None) -> None:
-    """Every data set with what is left of its budget.
+    """List every data set, with what is left of its budget.
 
     Example: thebes dataset list --home ./site
     """
@@ -234,11 +242,14 @@ def show(
     home: output.SiteFolder,
     forecast: Annotated[
         bool,
-        typer.Option("--forecast", help="Also when a synopsis would start to save budget, by the questions so far."),
+        typer.Option(
+            "--forecast", help="Also tell when a synopsis would start to save budget, judging by the questions so far."
+        ),
     ] = False,
     as_json: output.JsonTarget = None,
 ) -> None:
-    """One data set: its schema, its budget, what is left of it, and what its cache saved. Never how many rows it has.
+    """Show a data set: its schema, its budget, what is left of it, and what its cache saved. How many rows it has is
+    never shown.
 
     Example: thebes dataset show patients --home ./site --json
     """
@@ -277,8 +288,8 @@ for each in (propose, query, ingest, count, retire, drop, grant, revoke):
 
 @app.command()
 def remove(name: output.DataSetName, home: output.SiteFolder) -> None:
-    """Take a data set away. Its rows stay where they are, and what was spent on it stays spent: declaring it again
-    goes on from there.
+    """Remove a data set. Its rows stay where they are, and what was spent on it stays spent: if you declare it again,
+    its budget goes on from there.
 
     Example: thebes dataset remove patients --home ./site
     """

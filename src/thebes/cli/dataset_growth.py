@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from thebes.curator.streams.stream import Stream
     from thebes.ledger import Ledger
 
-_Blocks = Annotated[list[str], typer.Argument(help="As show names them.")]
+_Blocks = Annotated[list[str], typer.Argument(help="The blocks, as `show` names them.")]
 _MOST_SHOWN = 40  #: blocks on a terminal
 
 
@@ -27,7 +27,7 @@ def ingest(
     home: output.SiteFolder,
     key: Annotated[
         str | None,
-        typer.Option(help="What names this batch: the same again changes nothing. By default the file's name."),
+        typer.Option(help="A name for this batch; the same name again changes nothing. By default the file's name."),
     ] = None,
     as_json: output.JsonTarget = None,
 ) -> None:
@@ -51,9 +51,10 @@ def ingest(
 def count(
     name: output.DataSetName,
     home: output.SiteFolder,
-    period: Annotated[str, typer.Option(help="What names this count: the same again costs nothing.")],
+    period: Annotated[str, typer.Option(help="A name for this count: the same name again costs nothing.")],
 ) -> None:
-    """Count the users of a data set with blocks of users, privately. From then on blocks up to that many are offered.
+    """Privately count the users of a data set that has blocks of users. From then on blocks up to that many are
+    offered.
 
     Example: thebes dataset count visits --home ./site --period 2026-11
     """
@@ -64,7 +65,7 @@ def count(
 
 
 def retire(name: output.DataSetName, blocks: _Blocks, home: output.SiteFolder) -> None:
-    """Take no more charges on blocks of a data set that grows, for good. Spent ones retire by themselves.
+    """Retire blocks of a data set that grows: they take no more charges, for good. Spent blocks retire by themselves.
 
     Example: thebes dataset retire taxi taxi/2026-11-20 --home ./site
     """

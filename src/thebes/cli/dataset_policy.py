@@ -30,7 +30,8 @@ def grant(
     noise: Annotated[
         list[str] | None,
         typer.Option(
-            help="site (default); coordinator too: then exact totals leave this site; split: in shares, see --helpers."
+            help="Where noise may be added: site (default); coordinator, then exact totals leave this site; split, "
+            "then shares leave it, see --helpers."
         ),
     ] = None,
     helpers: Annotated[
@@ -38,7 +39,7 @@ def grant(
         typer.Option(help="With --noise split: fingerprints of helpers, as their own institutions publish them."),
     ] = None,
     contexts: Annotated[
-        list[str] | None, typer.Option(help="In a data set kept apart by a column: whose rows; * is all.")
+        list[str] | None, typer.Option(help="If a column keeps the rows of the data set apart: whose rows; * is all.")
     ] = None,
 ) -> None:
     """Add a rule to HOME/policy.toml. The first rule that covers a question decides, so earlier rules come first.
@@ -140,8 +141,8 @@ def revoke(
 ) -> None:
     """Stop letting somebody ask about a data set.
 
-    Rules that name nobody else end; where others still hold for them, a refusal is added. What was spent stays spent,
-    and counts when they are let in again.
+    Rules that name only them are removed; where other rules still let them in, a refusal is added. What was spent stays
+    spent, and counts when they are let in again.
 
     Example: thebes dataset revoke patients --home ./site --to ana --reason "the study is over"
     """

@@ -39,20 +39,22 @@ def query(
         list[str] | None, typer.Option(help="The column; for a correlation two, separated by a comma.")
     ] = None,
     where: Annotated[str | None, typer.Option(help="Which rows count: a condition in SQL.")] = None,
-    by: Annotated[list[str] | None, typer.Option(help="By which columns, with commas between.")] = None,
-    bins: Annotated[str | None, typer.Option(help="How many bins, or the places to cut at with commas.")] = None,
+    by: Annotated[list[str] | None, typer.Option(help="The columns to group by, with commas between.")] = None,
+    bins: Annotated[str | None, typer.Option(help="How many bins, or where to cut, with commas between.")] = None,
     quantile: Annotated[float | None, typer.Option(help="Which quantile, from 0 to 1.")] = None,
     epsilon: Annotated[float | None, typer.Option(help="The most that the answer may cost one unit.")] = None,
     delta: Annotated[float, typer.Option(help="The same for delta.")] = 0.0,
     alpha: Annotated[float | None, typer.Option(help="Instead of --epsilon: how far off it may be.")] = None,
     max_epsilon: Annotated[float | None, typer.Option(help="With --alpha: the most that it may cost.")] = None,
     beta: Annotated[
-        float | None, typer.Option(help="With --alpha: the odds that it is farther off (0.05).", show_default=False)
+        float | None,
+        typer.Option(help="With --alpha: the probability that it is farther off (0.05).", show_default=False),
     ] = None,
     quote: Annotated[bool, typer.Option("--quote", help="Only say what it would cost now.")] = False,
     as_json: output.JsonTarget = None,
 ) -> None:
-    """Ask a data set of your own. It costs what everybody pays: nothing, where the same was answered well enough.
+    """Ask a data set of your own. It costs what it would cost anybody: nothing, if the same question was already
+    answered exactly enough.
 
     Example: thebes dataset query patients --home ./site --statistic count --where "age > 60" --epsilon 0.1
 

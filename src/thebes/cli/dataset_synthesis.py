@@ -19,7 +19,7 @@ _MEMORY = "512MB"  #: more than a site's question has: hundreds of columns are r
 def synthesize(
     name: output.DataSetName,
     home: output.SiteFolder,
-    rows: Annotated[int, typer.Option(help="How many; it need not be as many as there are.")],
+    rows: Annotated[int, typer.Option(help="How many to make; not necessarily as many as there are in the data set.")],
     epsilon: Annotated[str, typer.Option(help="Epsilon that they cost one unit.")],
     out: Annotated[Path, typer.Option(help="A file that is not there yet: .csv or .parquet.")],
     delta: Annotated[str, typer.Option(help="The same for delta; with one the same epsilon tells more.")] = "0",
@@ -33,7 +33,8 @@ def synthesize(
         list[str] | None, typer.Option(help="Some columns, with commas between; else all with values or bounds.")
     ] = None,
     bins: Annotated[
-        list[str] | None, typer.Option(help="How a range is cut: age=9, or where: age=18,40,65. By default in 10.")
+        list[str] | None,
+        typer.Option(help="Into how many parts a range is cut: age=9, or where: age=18,40,65. By default into 10."),
     ] = None,
     complete: Annotated[
         bool, typer.Option("--complete", help="Rows that lack a value are neither learned from nor made.")
@@ -41,7 +42,7 @@ def synthesize(
     as_json: output.JsonTarget = None,
 ) -> None:
     """Make synthetic rows of a data set, paid from its budget; their certificate is written beside them. More rows cost
-    no more, but each time is paid anew: ask for enough of them at once.
+    no more, but every run is paid for anew: ask for enough of them at once.
 
     Example: thebes dataset synthesize patients --home ./site --rows 1000 --epsilon 1 --out patients.csv
     """

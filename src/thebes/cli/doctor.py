@@ -65,10 +65,12 @@ _Coordinator = Annotated[
     typer.Option(
         "--coordinator",
         envvar="THEBES_COORDINATOR",
-        help="Whether it can be reached: its URL, or HOST:PORT as a site dials it; a person's home knows it.",
+        help="Check whether a coordinator can be reached: URL, or HOST:PORT as sites dial; a person's home knows it.",
     ),
 ]
-_Store = Annotated[str | None, typer.Option("--store", help="Whether this database can be used: postgresql://...")]
+_Store = Annotated[
+    str | None, typer.Option("--store", help="Check whether this database can be used: postgresql://...")
+]
 
 
 def doctor(
@@ -78,8 +80,8 @@ def doctor(
     probe: Annotated[
         Probe | None,
         typer.Option(
-            help="Only ask a coordinator (by its URL) or a site (by its home) that runs: live, does it answer; ready, "
-            "can it do its work."
+            help="Only ask a running coordinator (by its URL) or site (by its home): live, whether it answers; ready, "
+            "whether it can do its work."
         ),
     ] = None,
     as_json: JsonTarget = None,

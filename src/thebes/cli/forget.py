@@ -16,10 +16,10 @@ def forget(
     tasks: Annotated[list[str] | None, typer.Argument(metavar="[TASK]...", help="Tasks that are over.")] = None,
     before: Annotated[
         str | None,
-        typer.Option(metavar="DATE", help="Every task that is over and was put up before (2026-01-31, UTC)."),
+        typer.Option(metavar="DATE", help="Every task that is over and was put up before this day (2026-01-31, UTC)."),
     ] = None,
     untold: Annotated[
-        bool, typer.Option("--untold", help="Also where an institution has not heard that the task is over.")
+        bool, typer.Option("--untold", help="Also tasks of which an institution has not yet heard that they are over.")
     ] = False,
     store: Annotated[
         str | None, typer.Option(help="postgresql://..., unless the coordinator's database is in the home.")
@@ -27,8 +27,8 @@ def forget(
 ) -> None:
     """Delete what a coordinator keeps of tasks that are over.
 
-    Pseudonyms and receipts of contributors, document, who asked and the answer go. Id and digest stay in the signed
-    list. The coordinator may run.
+    What goes: contributors' pseudonyms and receipts, the document, the answer, and who asked. Id and digest stay in the
+    signed list. The coordinator may run.
 
     Example: thebes forget --before 2026-01-31 --home /var/lib/thebes
     """

@@ -80,7 +80,7 @@ def enrol(
 ) -> None:
     """Admit people: a one-time code for each, to be handed to that person only. Make sure that each is one human.
 
-    Again for somebody who has not joined yet: a new code, and the one given before no longer works.
+    For somebody who has a code but has not joined yet this makes a new one; the old code no longer works.
 
     Example: thebes group enrol city ana bob --home /var/lib/thebes
     """
@@ -105,7 +105,7 @@ def publish(
     epoch: _Epoch = None,
     store: _Store = None,
 ) -> None:
-    """Freeze a group's epoch: its size and list are public, nobody enrols in it any more, tasks may name it.
+    """Freeze a group's epoch: its size and list become public, nobody can enrol in it any more, and tasks may name it.
 
     Example: thebes group publish city --home /var/lib/thebes
     """
@@ -163,8 +163,8 @@ def join(
     code: Annotated[
         str | None,
         typer.Option(
-            help="The one-time code that the group's authority gave you; asked for without this. Given here, everybody "
-            "on this machine can read it while the command runs, and your shell may keep it."
+            help="The one-time code that the group's authority gave you; without this option you are asked for it. "
+            "Given here, everybody on this machine can read it while the command runs, and your shell may keep it."
         ),
     ] = None,
     code_stdin: Annotated[bool, typer.Option("--code-stdin", help="Read the code from standard input.")] = False,
@@ -174,7 +174,8 @@ def join(
         Names, typer.Option(help="public: your name may be published, where the group publishes its members' names.")
     ] = Names.PRIVATE,
     coordinator: Annotated[
-        str | None, typer.Option(envvar="THEBES_COORDINATOR", help="Where the group is; remembered.")
+        str | None,
+        typer.Option(envvar="THEBES_COORDINATOR", help="The address of the group's coordinator; it is remembered."),
     ] = None,
 ) -> None:
     """Join a group with a person's home: once, with the code that you were given. Again changes nothing.

@@ -44,7 +44,8 @@ def show(
     every: Annotated[bool, typer.Option("--all", help="Retired blocks too.")] = False,
     as_json: _Json = None,
 ) -> None:
-    """Blocks with what is spent and left, who used them for what, and the head of the journal. JSON has all blocks.
+    """Show blocks, what is spent and left of each, who used them for what, and the head of the journal. JSON has all
+    blocks.
 
     Example: thebes ledger show sqlite:///budget.db
     """
@@ -91,9 +92,9 @@ def verify(where: _Where = None, home: _Home = None, head: _Head = None, as_json
 
 @app.command()
 def freeze(where: _Where = None, home: _Home = None, as_json: _Json = None) -> None:
-    """Let nothing be spent until `thaw`. This is for a ledger that came back by other means than `thebes restore`,
-    such as pg_restore or a snapshot of a disk. It may have forgotten what was spent since. A site with such a ledger
-    only repeats what it said of open tasks, and pays anew for what it was just buying.
+    """Let nothing be spent until `thaw`. This is for a ledger that came back by other means than `thebes restore`, such
+    as pg_restore or a snapshot of a disk. It may have forgotten what was spent since that copy. A site with such a
+    ledger only repeats what it already said of open tasks, and pays anew for what it was buying at that moment.
 
     Example: thebes ledger freeze postgresql:///thebes
     """
@@ -122,7 +123,7 @@ def thaw(
     as_json: _Json = None,
 ) -> None:
     """Let a restored ledger spend again. Claims that were open in the copy count as consumed whole. A site with such a
-    ledger only repeats what it said of open tasks, and pays anew for what it was just buying.
+    ledger only repeats what it already said of open tasks, and pays anew for what it was buying at that moment.
 
     Example: thebes ledger thaw --home .
     """

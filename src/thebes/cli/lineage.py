@@ -21,8 +21,8 @@ def lineage(
 ) -> None:
     """Show what became of everything that left a person's home.
 
-    It names tables, task and answer, whether the receipts are in it, and models begun from it. Only with --look is the
-    coordinator asked: for the whole list, as anybody may.
+    It names tables, task and answer, says whether the receipts are in the answer, and names models begun from it. Only
+    with --look is the coordinator asked: for the whole list, as anybody may.
 
     Exit status 1: something is missing, was kept after it was taken back, or is not what others see.
     Example: thebes lineage --home ~/thebes

@@ -28,7 +28,7 @@ _Version = Annotated[int | None, typer.Option("--version", help="Which version. 
 
 @app.command("list")
 def list_(home: output.SiteFolder, as_json: output.JsonTarget = None) -> None:
-    """The newest version of every model.
+    """List the newest version of every model.
 
     Example: thebes model list --home ./site
     """
@@ -45,7 +45,7 @@ def list_(home: output.SiteFolder, as_json: output.JsonTarget = None) -> None:
 
 @app.command()
 def show(name: _Name, home: output.SiteFolder, version: _Version = None, as_json: output.JsonTarget = None) -> None:
-    """One model: what it was shown to reach, and what it cost. --json gives all of it, the model too.
+    """Show what a model was shown to reach, and what it cost. --json gives everything, also the model itself.
 
     Example: thebes model show speed --home ./site --json speed.json
     """
@@ -68,7 +68,8 @@ def predict(
     version: _Version = None,
     as_json: output.JsonTarget = None,
 ) -> None:
-    """Write what a model says of every row of a file, a line for each. A line is empty where the model has no number.
+    """Write what a model predicts for every row of a file, one line for each row. A line is empty if the model has no
+    number.
 
     Example: thebes model predict speed rides.csv --home ./site
     """

@@ -32,7 +32,7 @@ class Turned(StrEnum):
     SHOW = "show"
 
 
-_Turn = Annotated[Turned, typer.Argument(help="on, off, or show how it is.", metavar="on|off|show")]
+_Turn = Annotated[Turned, typer.Argument(help="on, off, or show (say which it is).", metavar="on|off|show")]
 
 
 @app.callback()
@@ -136,7 +136,7 @@ def person(
 
 @app.command()
 def autostart(turn: _Turn, home: Annotated[Path, _HomeOption]) -> None:
-    """Start a person's machine with each session of this user (systemd, launchd), or no more.
+    """Start a person's machine with each session of this user (systemd, launchd), or no longer do so.
 
     Example: thebes person autostart on --home ~/thebes
     """

@@ -77,7 +77,7 @@ def run(
 
 @app.command("list")
 def list_(home: output.SiteFolder, as_json: output.JsonTarget = None) -> None:
-    """Every pipeline with its latest run and the versions of its model.
+    """List every pipeline, with its latest run and the versions of its model.
 
     Example: thebes pipeline list --home ./site
     """

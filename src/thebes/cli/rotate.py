@@ -28,10 +28,11 @@ def rotate(
     ],
     home: Annotated[Path, typer.Option("--home", envvar="THEBES_HOME", help="The home with that file.")],
     store: Annotated[
-        str | None, typer.Option(help="Of log.key: postgresql://..., unless the coordinator's database is in the home.")
+        str | None,
+        typer.Option(help="For log.key: postgresql://..., unless the coordinator's database is in the home."),
     ] = None,
     key: Annotated[
-        str | None, typer.Option(help="Of ca: make the key in a PKCS#11 token, as thebes ca init --key.")
+        str | None, typer.Option(help="For ca: make the key in a PKCS#11 token, as thebes ca init --key.")
     ] = None,
 ) -> None:
     """Replace a key or a token of a home, while its processes go on. The old one stops counting at once. log.key first

@@ -20,7 +20,7 @@ def list_(
     ca_file: Path | None = connection.ca_file(),
     json: str | None = output.json_option(),
 ) -> None:
-    """List your sessions: browsers, programs that were let in, logins with a password. To an operator everybody's.
+    """List your sessions: browsers, programs that were let in, logins with a password. An operator sees everybody's.
 
     Example: thebes session list --coordinator http://127.0.0.1:8000
     """
@@ -45,7 +45,7 @@ def end(
     token: str | None = connection.token(),
     ca_file: Path | None = connection.ca_file(),
 ) -> None:
-    """End a session at once, wherever its token is: one of yours, or as an operator anybody's.
+    """End a session at once, wherever its token is: one of your own or, if you are an operator, anybody's.
 
     Example: thebes session end 0123456789abcdef0123456789abcdef --coordinator http://127.0.0.1:8000
     """

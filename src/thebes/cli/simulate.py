@@ -45,14 +45,14 @@ def simulate(
         None,
         "--aside",
         metavar="DATA",
-        help="Rows kept aside, like DATA: they take no part, and a model is judged over them.",
+        help="Rows kept aside, given like DATA: they take no part, and a model is judged on them.",
     ),
     seed: int | None = typer.Option(None, min=0, help="Make every draw repeatable (which protects nobody)."),
     json: str | None = output.json_option(),
 ) -> None:
     """Run one task over a table and print the release.
 
-    The table stands for every table the task's SQL names. min_count is not enforced; too few rows is a warning.
+    The table stands for every table the task's SQL names. min_count is not enforced; too few rows only give a warning.
 
     A task that sites answer needs a schema and one file for each site, under the site's name.
 

@@ -111,8 +111,9 @@ def join(
         str | None, typer.Option(help="A proxy to ask through: http://HOST:PORT, or socks5h://HOST:PORT.")
     ] = None,
 ) -> None:
-    """Join a coordinator with the one-time code that its operator gave you; asks for the code. The key is made here and
-    stays here. Broken off, the same command goes on; another code renews the certificate, also while the site runs.
+    """Join a coordinator with the one-time code that its operator gave you; you are asked for the code. The key is made
+    here and stays here. If it was broken off, the same command goes on from there; a new code renews the certificate,
+    even while the site runs.
 
     Example: thebes site join https://coordinator.example --home /var/lib/thebes-site
     """

@@ -14,7 +14,7 @@ def sql(
     epsilon: float = typer.Option(
         ..., "--epsilon", help="Epsilon that one person pays at each site, for the whole question."
     ),
-    delta: float = typer.Option(0.0, "--delta", help="The same for delta; a small one makes many columns exacter."),
+    delta: float = typer.Option(0.0, "--delta", help="The same for delta; a small one makes many columns more exact."),
     coordinator: str | None = connection.coordinator(),
     token: str | None = connection.token(),
     ca_file: Path | None = connection.ca_file(),

@@ -88,16 +88,18 @@ def explain(
 
 @app.command()
 def plan(
-    task: Path = typer.Argument(..., metavar="TASK.json", help="The task document; its epsilon is what is looked for."),
+    task: Path = typer.Argument(..., metavar="TASK.json", help="The task document; the command looks for its epsilon."),
     within: float | None = typer.Option(
-        None, help="How far the answer may be off, in its own units; of several numbers, each."
+        None, help="How far the answer may be off, in its own units; if it is several numbers, each of them."
     ),
     mixed: float | None = typer.Option(
         None,
-        help="Instead: the epsilon against somebody who sees the collected answers and cannot tell whose is whose.",
+        help="Instead of --within: the epsilon against somebody who sees the answers and cannot tell whose is whose.",
     ),
     people: int = typer.Option(..., min=1, help="How many people would take part."),
-    data: Path | None = typer.Option(None, help="A table of people like them; else spread evenly over the bounds."),
+    data: Path | None = typer.Option(
+        None, help="A table of people like them; without one they are spread evenly over the bounds."
+    ),
     share: float = typer.Option(0.95, help="How often the answer must be that close."),
     json: str | None = output.json_option(),
 ) -> None:
@@ -149,11 +151,13 @@ def curve(
     task: Path = typer.Argument(..., metavar="TASK.json", help="The task document; the command varies its epsilon."),
     people: list[int] = typer.Option([100, 1000, 10_000], min=1, help="How many people; give it again for more."),
     epsilon: list[float] = typer.Option([0.1, 1.0, 8.0], help="What each pays; give it again for more."),
-    data: Path | None = typer.Option(None, help="A table of people like them; else spread evenly over the bounds."),
+    data: Path | None = typer.Option(
+        None, help="A table of people like them; without one they are spread evenly over the bounds."
+    ),
     repeats: int = typer.Option(20, min=1, help="How often each is simulated."),
     json: str | None = output.json_option(),
 ) -> None:
-    """Print how exact an answer is by epsilon and number of people, beside one without noise and a guess.
+    """Print how exact an answer is for each epsilon and number of people, beside an answer without noise and a guess.
 
     Example: thebes task curve median.json --people 100 --people 1000 --epsilon 0.1 --epsilon 1
     """
@@ -180,11 +184,13 @@ def curve(
 @app.command()
 def trust(
     task: Path = typer.Argument(..., metavar="TASK.json", help="The task document, of people."),
-    people: int | None = typer.Option(None, min=1, help="How many people would take part; min_count without."),
+    people: int | None = typer.Option(
+        None, min=1, help="How many people would take part; by default the document's min_count."
+    ),
     repeats: int = typer.Option(100, min=3, help="How often each is simulated."),
     json: str | None = output.json_option(),
 ) -> None:
-    """Compare how exact a question's answer is by whom one trusts: nobody, mixed, two servers, one server.
+    """Compare how exact a question's answer is, depending on whom one trusts: nobody, mixed, two servers, one server.
 
     Example: thebes task trust mean.json --people 10000
     """

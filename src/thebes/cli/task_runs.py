@@ -56,8 +56,8 @@ def quote(
     ca_file: Path | None = connection.ca_file(),
     json: str | None = output.json_option(),
 ) -> None:
-    """Say what one contributor would pay at most. Of a question to sites, say whether each would answer now, and what
-    it expects to charge. Nothing is put up. Status 1 where too few sites would answer.
+    """Say what one contributor would pay at most. For a question to sites, say also whether each site would answer now,
+    and what it expects to charge. Nothing is put up. Status 1 if too few sites would answer.
 
     Example: thebes task quote count.json --coordinator http://127.0.0.1:8000
     """

@@ -68,7 +68,7 @@ def password(
 
 @app.command("list")
 def list_(home: _Home, store: _Store = None, json: str | None = output.json_option()) -> None:
-    """Every user with role and state.
+    """List every user, with role and state.
 
     Example: thebes user list --home /var/lib/thebes
     """
@@ -96,7 +96,7 @@ def list_(home: _Home, store: _Store = None, json: str | None = output.json_opti
 
 @app.command()
 def disable(name: _Name, home: _Home, store: _Store = None) -> None:
-    """Let a user in no longer; tokens given before stop counting at once.
+    """Shut a user out; tokens given before stop counting at once.
 
     Example: thebes user disable ana --home /var/lib/thebes
     """

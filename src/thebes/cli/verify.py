@@ -16,7 +16,9 @@ def verify(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A release or a certificate, as it was saved.")],
     key: Annotated[
         str | None,
-        typer.Option("--key", metavar="FINGERPRINT", help="Of the coordinator's key, as its operator says it."),
+        typer.Option(
+            "--key", metavar="FINGERPRINT", help="Fingerprint of the coordinator's key, as its operator gives it."
+        ),
     ] = None,
     coordinator: str | None = connection.coordinator(),
     listed: Annotated[
@@ -33,8 +35,8 @@ def verify(
     """Check that a coordinator published this release, and that nothing was changed since.
 
     Document and certificate are checked with it, against the coordinator's signed list: the one that it shows now
-    (--coordinator), a saved one (--list), or the part that FILE holds. For the last its key must be given, or known
-    here. It does not show that an answer was computed as it says.
+    (--coordinator), a saved one (--list), or the part that FILE holds. For the last of these, the coordinator's key
+    must be given, or be known on this machine. This does not show that an answer was computed as its certificate says.
 
     Exit status 1: something does not fit, or the release is not signed.
     Example: thebes verify release.json --coordinator https://thebes.example

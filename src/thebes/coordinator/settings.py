@@ -32,30 +32,30 @@ class CoordinatorSettings(BaseModel):
         min_length=1,
         max_length=200,
         description="who runs this coordinator, as people are told. Until it is set, their pages say that nobody "
-        "said so",
+        "has said who does",
     )
     contact: str | None = Field(default=None, min_length=1, max_length=200, description="how to reach the operator")
     require_purpose: bool = Field(
         default=False,
-        description="what people are asked must have `purpose`, `contact` and `expires_at`; a refusal names what "
+        description="every question to people must have `purpose`, `contact` and `expires_at`; a refusal names what "
         "is missing",
     )
     largest_body: int = Field(
         default=64 * 2**20,
         ge=1024,
-        description="the largest request, in bytes. Of whoever shows no token 1 MiB at the most; a submission may only "
-        "be as long as one to its task can be",
+        description="the largest request, in bytes. From whoever shows no token, at most 1 MiB; a submission may "
+        "be no longer than one to its task can be",
     )
     waiting_logins: int = Field(
         default=64,
         ge=1,
-        description="so many people may wait for their turn to log in. Two passwords are checked at a time, 64 MiB "
-        "each, and after everything else; one more hears after a second that they are too many",
+        description="how many people may wait for their turn to log in. Two passwords are checked at a time, with 64 "
+        "MiB each, and after all other work; whoever comes on top is told after a second that there are too many",
     )
     tasks_under_way: int = Field(
         default=200,
         ge=1,
-        description="so many tasks of one requestor may be open or running; an operator may have any number",
+        description="how many tasks of one requestor may be open or running; an operator may have any number",
     )
     most_epsilon_in_all: float | None = Field(
         default=None,
@@ -65,10 +65,10 @@ class CoordinatorSettings(BaseModel):
     )
     most_delta_in_all: float | None = Field(default=None, ge=0, le=1, description="likewise, of delta")
     site_ping: float = Field(
-        default=10.0, ge=0.1, le=600, description="every so many seconds a linked site is asked whether it is there"
+        default=10.0, ge=0.1, le=600, description="how often, in seconds, a linked site is asked whether it is there"
     )
     site_silence: float = Field(
-        default=30.0, ge=0.5, le=3600, description="the link of a site that said nothing for so many seconds is cut"
+        default=30.0, ge=0.5, le=3600, description="after how many seconds of silence the link of a site is cut"
     )
     site_hosts: list[str] = Field(
         default=[],
@@ -83,7 +83,7 @@ class CoordinatorSettings(BaseModel):
     )
     oidc: OidcSettings | None = Field(
         default=None,
-        description="where users sign in at their institution's identity provider, besides with a password",
+        description="where users can sign in at their institution's identity provider, not only with a password",
     )
 
 

@@ -41,17 +41,17 @@ COLUMNS = ("task", "true", "released", "95 % interval", "epsilon", "s", "")
 def demo(
     people: int = typer.Option(300, min=50, max=2000, help="How many people to make up."),
     sites: int = typer.Option(3, min=0, max=10, help="How many hospitals with made-up patients; 0 for none."),
-    seed: int = typer.Option(7, min=0, help="Which people to make up; chance in the answers stays real."),
+    seed: int = typer.Option(7, min=0, help="Which people to make up; the answers stay truly random."),
     exit: bool = typer.Option(False, "--exit", help="End when done; status 0 only if no part failed."),
-    kind: list[str] = typer.Option([], "--kind", help="Play this kind of task alone; again for another."),
+    kind: list[str] = typer.Option([], "--kind", help="Play only this kind of task; give it again for another."),
     json: str | None = output.json_option(),
 ) -> None:
     """Run the whole system on this machine with made-up people and hospitals: every kind of task, beside the truth.
 
-    "ok": the 95 % error bar holds the truth, or a model beats guessing about other people by more than luck explains
-    in one of a hundred cases. "outside": the bar misses the truth, as one in twenty does. "guess": the model is not
-    shown to be better than guessing, as so few people teach little. Neither is a failure. A failure is an answer so
-    far off that no noise explains it, or none.
+    "ok": the 95 % error bar holds the truth, or a model beats guessing about other people by more than luck explains in
+    one of a hundred cases. "outside": the bar misses the truth, as one in twenty does. "guess": the model is not shown
+    to be better than guessing, as so few people teach little. Neither is a failure. A failure is an answer so far off
+    that no noise explains it, or no answer.
 
     Example: thebes demo --people 300 --exit
     """
