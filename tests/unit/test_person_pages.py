@@ -1199,7 +1199,9 @@ def test_looking_at_tasks_of_capped_requestors_writes_nothing(world: World) -> N
 def test_a_table_that_is_missing_is_said_beside_the_decision(world: World) -> None:
     task = world.server.post({**ROWS, "featurizer": "SELECT species, age FROM sleep.nights"})
     for address in (f"/tasks/{task}", f"/tasks/{task}/standing", "/tasks"):
-        assert "Your store has no table sleep.nights: you would send" in harmless(world.http.get(address)), address
+        assert "Your store has no table sleep.nights. You may agree all the same" in harmless(
+            world.http.get(address)
+        ), address
 
 
 def test_sentences_about_a_price_stand_apart_and_say_nothing_untrue(world: World) -> None:
@@ -1348,7 +1350,9 @@ def test_two_servers_have_a_budget_of_their_own_where_somebody_says_all_of_it(wo
     assert "Where you trust one of two servers This holds if one of the two servers keeps its promise." in told
     assert "1 of the epsilon 2 left" in told, "what two servers had before counts"
     assert "Where you trust one of two servers 1 of the epsilon 2 left" in words_of(harmless(world.http.get("/")))
-    assert "Each holds three times" in words_of(harmless(world.http.get("/limits")))
+    assert "Your machine keeps three accounts, and each may spend as much" in words_of(
+        harmless(world.http.get("/limits"))
+    )
     harmless(world.http.post("/limits", json=PROPOSED, headers=PARTIAL))
     settings = world.me.settings()
     assert settings.split == settings.trusted == settings.local
