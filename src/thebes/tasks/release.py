@@ -43,8 +43,8 @@ OF_EACH = (
 )
 #: why a model has none
 OF_MODEL = (
-    "A model has no interval. Its quality says how much of what it predicts is right, with an interval, if people or "
-    "rows were kept aside to test it."
+    "No interval, because the answer is a model. Its quality says how much of what it predicts is right, with an "
+    "interval, if people or rows were kept aside to test it."
 )
 
 #: by whether a model was shown to be better than guessing
