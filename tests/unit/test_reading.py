@@ -70,6 +70,7 @@ OURS = {
     "coordinator/training/model_store.py", "curator/cache/forecast.py", "curator/cache/store.py",
     "curator/pipelines/attempt_store.py", "curator/pipelines/bundles.py", "curator/pipelines/scheduler.py",
     "curator/questions/question.py", "data/connectors/web.py", "data/derived_columns.py", "data/keys.py",
+    "data/schema.py",
     "data/sandbox/child.py", "data/sandbox/process.py", "data/store/collector.py", "data/store/delivery.py",
     "ledger/journal.py", "ledger/losses.py", "person/participation/group_tokens.py", "person/tasks/task_store.py",
     "cli/homes/persons_machine.py", "person/notices.py",

@@ -525,7 +525,7 @@ def test_an_answer_about_blocks_of_users_says_what_their_counts_cost_beside(
     assert status == 0, error
     certificate = json.loads(told)["certificate"]
     assert (certificate["epsilon"], certificate["beside_earlier"]) == (0.5, True)
-    assert "bought once for all who ask, at epsilon 1:" in certificate["text"]
+    assert "paid for once, for all who ask, at epsilon 1." in certificate["text"]
     assert "epsilon 1." in run("show", "visits")[1]
     assert json.loads(run("show", "visits", "--json")[1])["growing"]["sizes"] == {"epsilon": 1.0}
 

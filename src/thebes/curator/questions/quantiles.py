@@ -73,10 +73,7 @@ class QuantilePlan(Plan):
         if len(levels) == 1:
             return (f"Read off counts of {levels[0]} bins: one level of counts had the least expected error.",)
         named = " and in ".join(str(cells) for cells in levels)
-        return (
-            f"The quantile was read off noisy counts of the rows in {named} bins: of such choices the one that was "
-            "expected to err least.",
-        )
+        return (f"Read off noisy counts of the rows in {named} bins: these had the least expected error.",)
 
     @property
     def ends_of_totals(self) -> Ends:
