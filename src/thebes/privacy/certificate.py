@@ -21,7 +21,7 @@ _TOLD_AS_FACTOR = 20.0  #: beyond this epsilon e^epsilon is a number of ten digi
 
 #: what nobody can tell of an answer about rows that was not paid for
 ROWS_UNTOLD = (
-    "Nobody paid to learn how many values were missing or cut to the schema's bounds, so only the sites can know; "
+    "It was not measured how many values were missing or cut to the schema's bounds, so only the sites can know; "
     "error bars are about the values as they were counted."
 )
 

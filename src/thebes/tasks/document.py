@@ -333,7 +333,7 @@ def not_bought(document: PeopleDocument) -> list[str]:
     if not unknown:
         return []
     return [
-        f"Nobody paid to learn how many values were {' or '.join(unknown)}, so nobody knows; error bars are about the "
+        f"It was not measured how many values were {' or '.join(unknown)}, so nobody knows; error bars are about the "
         "values as they were counted."
     ]
 
