@@ -9,7 +9,10 @@ import re
 import shutil
 import subprocess
 import sys
+import time
+import urllib.request
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -51,7 +54,19 @@ def folder() -> Iterator[Path]:
     shutil.rmtree(made, ignore_errors=True)
 
 
+def wait_for_sites(compose: Compose) -> None:
+    """Wait until both sites are connected: an answer is about those that are."""
+    address, deadline = f"http://{compose.address('coordinator:8000')}/api/site", time.monotonic() + 240
+    while True:
+        with suppress(OSError), urllib.request.urlopen(address, timeout=30) as answer:
+            if [site["state"] for site in json.load(answer) if "patients" in site["datasets"]] == ["connected"] * 2:
+                return
+        assert time.monotonic() < deadline, "there were no two sites within four minutes"
+        time.sleep(0.2)
+
+
 def ask(compose: Compose, token: str) -> float:
+    wait_for_sites(compose)
     command = [sys.executable, "-m", "thebes.cli.main", "sql", "SELECT COUNT(*) AS n FROM patients", "--epsilon", "0.5"]
     command += ["--coordinator", f"http://{compose.address('coordinator:8000')}", "--json", "--timeout", "240"]
     ended = subprocess.run(command, env={**os.environ, "THEBES_TOKEN": token}, capture_output=True, text=True)
