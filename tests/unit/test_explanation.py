@@ -100,7 +100,7 @@ def test_a_large_delta_is_told_in_words_to_whoever_asks_and_whoever_answers() ->
             told = registry.drawn(checked.type).explain(checked)
             assert ("is large: with that chance" in told) is large
             assert ("is large: with that chance" in str(Quote(Price(1.0, delta, Unit.DEVICE), None))) is large
-    for epsilon, large in ((10.5, True), (10, False), (0, False)):
+    for epsilon, large in ((20.5, True), (20, False), (0, False)):
         assert ("protects hardly at all" in str(Quote(Price(epsilon, 0, Unit.DEVICE), None))) is large
     many = registry.check({**people, "delta": 1e-3, "min_count": 1000})
     assert "Delta 0.001 is large" in registry.drawn("basic").explain(many)  # one in a thousand people

@@ -13,7 +13,7 @@ from decimal import Decimal
 from thebes.privacy import exact
 from thebes.privacy.figures import figure
 
-LARGE_EPSILON = 10.0  #: above this an epsilon is told to be large: a guess is right 99.99 % of the time
+LARGE_EPSILON = 20.0  #: above this an epsilon is told to be large: one guess in 485 million is wrong
 LARGE_DELTA = 1e-2  #: above this a delta is told to be large, however few people there are
 
 
