@@ -1,4 +1,4 @@
-"""How many examples a law is tried with: in every run the same few, in `make laws` ten times as many, always others."""
+"""The number of examples of a law: the same few in every run, ten times as many in `make laws`, always others."""
 
 from __future__ import annotations
 

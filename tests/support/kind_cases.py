@@ -1,4 +1,4 @@
-"""Which samples of a kind meet which checks in CI."""
+"""The samples of each kind that meet all checks in CI, and those that meet a few."""
 
 from __future__ import annotations
 
