@@ -274,6 +274,8 @@ def test_a_table_without_places_that_stand_out_still_gives_centres():
     for rows in (np.zeros((3, 2)), np.full((50, 2), 15.0)):
         model = make("KMeans", epsilon=0.1, delta=0.0, n_clusters=5).fit(rows)
         assert model.centres_.shape == (5, 2)
+        told = model.certificate_
+        assert (told.mechanism, told.parameters["steps"]) == ("a noisy middle of all rows, laplace", 1)
         assert (np.abs(model.centres_) <= 1).all()
 
 

@@ -80,17 +80,19 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Pr
         if self.n_clusters > 1:
             each = share * (1 - _START_SHARE) / self.steps
             noise = _noise(units.shape[1], budget, each) * self.n_clusters / count
+        ways, steps = "noisy counts of boxes and Lloyd steps", self.steps
         if noise > _HOPELESS:
+            ways, steps = "a noisy middle of all rows", 1
             self.centres_ = _strewn(units, self.n_clusters, count, budget, share)
         else:
             starts, share = _bought_starts(units, self.n_clusters, count, budget, share)
             self.centres_ = _lloyd(units, starts, self.steps, count, budget, share)
-        mechanism = "noisy counts of boxes and Lloyd steps, " + ("laplace" if budget.pure else "gaussian")
+        mechanism = f"{ways}, {'laplace' if budget.pure else 'gaussian'}"
         notes: tuple[str, ...] = (MISSING + ".",)
         if noise > _LOST:
             notes = (*notes, f"{_TOO_FEW[0].upper()}{_TOO_FEW[1:]}.")
             warnings.warn(_TOO_FEW, UserWarning, stacklevel=2)
-        self._certify(budget, len(rows), mechanism, notes, {"clusters": self.n_clusters, "steps": self.steps})
+        self._certify(budget, len(rows), mechanism, notes, {"clusters": self.n_clusters, "steps": steps})
         return self
 
     @property
